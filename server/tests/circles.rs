@@ -15,7 +15,14 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("modkit", &[]),
     ("archive", &[]),
     ("rooms", &[]),
-    ("pubsub", &[]),
+    (
+        "pubsub",
+        &[
+            "approval avatar bookmarks crate create directed discovery interest items limits notify pep publish request state \
+             subscribe vcard",
+            "data data::pace data::source data::speak data::state data::subscriptions",
+        ],
+    ),
     ("operations", &[]),
     ("portability", &[]),
     ("modules", &[]),

@@ -13,12 +13,11 @@ use rookery_xml::ns;
 use super::create::fits;
 use super::error::{failed, unsupported};
 use super::limits::Limits;
-use super::node::{Key, Node};
-use super::notify;
+use super::node::Node;
 use super::publish::kept;
-use super::relation::local_owner;
 use super::request::Call;
-use super::state::{self, Change, defaults};
+use super::state::{self, Change, Key, defaults};
+use super::{local_owner, notify};
 
 /// §8.2.1: the form.
 pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<Node>) {

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counted<'a, C> {
     pub(crate) connection: &'a mut C,
     pub(crate) statements: &'a AtomicU64,
+    /// Set once anything was written.
+    pub(crate) wrote: bool,
 }
 
 impl<C: Connection> Connection for Counted<'_, C> {
@@ -19,7 +21,9 @@ impl<C: Connection> Connection for Counted<'_, C> {
 
     fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         self.statements.fetch_add(1, Ordering::Relaxed);
-        self.connection.execute(sql, values)
+        let changed = self.connection.execute(sql, values)?;
+        self.wrote |= changed > 0;
+        Ok(changed)
     }
 
     fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {

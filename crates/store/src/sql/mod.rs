@@ -1,14 +1,14 @@
 //! The stores over SQL, written once for every engine.
 //!
-//! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
+//! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs the queue of one on its own thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
 //! `dialect` has what engines differ in. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants
 //!
-//! - Only the worker's thread touches the connection.
-//! - An operation is one step: it runs inside one transaction, in a savepoint of its own if it writes.
+//! - Only a worker's thread touches its connection.
+//! - An operation is one step: it runs inside one transaction, and can be undone alone.
 //! - What an operation answered is told to its caller only after the commit of what it could have seen.
 
 mod accounts;
@@ -20,6 +20,7 @@ mod dialect;
 mod documents;
 mod ids;
 mod invitations;
+mod lanes;
 mod many;
 mod meta;
 mod offline;
@@ -39,4 +40,4 @@ mod trouble;
 mod worker;
 
 pub use queue::{BOUNDS, Bounds};
-pub use store::SqlStore;
+pub use store::{Activity, SqlStore};

@@ -1,14 +1,23 @@
-//! The queue between the callers and the worker: bounded in operations and in bytes.
+//! The queues between the callers and the lanes: bounded in operations and in bytes, each and together.
 //!
 //! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
 //! are 4 GiB. Operations that write what they carry have half of the queue: a sender of more than
-//! the disk takes must not keep others from logging in, for which the rest is free.
+//! the disk takes must not keep others from logging in, for which the rest is free. No lane takes the places of all others, so one that
+//! is stuck refuses its own owners only.
+//!
+//! # Order
+//!
+//! An operation that must come behind what waits in other lanes has a gate: how far those lanes must be before it may run. One that
+//! others must come behind, wherever they are, leaves a mark in each of their lanes, which holds up what is behind it until the operation is done.
+//! All queues have one lock, so an operation takes its place in all of them at once, and lanes never wait for each other in a circle.
 
+use super::lanes::Route;
 use super::operation::Operation;
 use crate::StoreError;
 use rookery_observe::{Bound, Most, Per, Unit};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How much may wait in the queue of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,77 +46,222 @@ pub const BOUNDS: &[Bound] = &[
         .or("what was asked for gets <resource-constraint/>; half is for those that only read"),
 ];
 
-pub(crate) struct Queue {
-    bounds: Bounds,
-    state: Mutex<State>,
-    /// Signalled when an operation comes or the queue is closed; only the worker waits for it.
-    wake: Condvar,
+/// How long an operation may wait for a database that is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// What a login can't go on without.
+    pub(crate) login: Duration,
+    /// All others.
+    pub(crate) other: Duration,
 }
 
-#[derive(Default)]
+/// The queues of all lanes.
+pub(crate) struct Queues {
+    bounds: Bounds,
+    patience: Option<Patience>,
+    state: Mutex<State>,
+    /// Signalled when the first operation of a lane may run, or the queues are closed; only the lane's worker waits for it.
+    wakes: Box<[Condvar]>,
+    /// Signalled when the queues are closed.
+    closing: Condvar,
+}
+
 struct State {
-    waiting: VecDeque<(usize, Box<dyn Operation>)>,
-    bytes: usize,
-    /// The number of those that write something that they carry.
-    load: usize,
+    lanes: Box<[Lane]>,
+    fill: Fill,
     closed: bool,
 }
 
-impl Queue {
-    pub(crate) fn new(bounds: Bounds) -> Queue {
-        Queue { bounds, state: Mutex::default(), wake: Condvar::new() }
+#[derive(Default)]
+struct Lane {
+    waiting: VecDeque<Waiting>,
+    fill: Fill,
+    /// The number of the last operation that was queued; they count from 1.
+    queued: u64,
+    /// All up to this number are done.
+    done: u64,
+    /// When the first operation of the batch that runs was queued.
+    running: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Fill {
+    operations: usize,
+    bytes: usize,
+    /// The number of those that write something that they carry.
+    load: usize,
+}
+
+struct Waiting {
+    number: u64,
+    gate: Gate,
+    /// None in a mark.
+    queued: Option<Queued>,
+}
+
+/// Lanes, and how far each must be.
+type Gate = Option<Box<[(usize, u64)]>>;
+
+/// An operation that has a place in a queue.
+pub(crate) struct Queued {
+    pub(crate) operation: Box<dyn Operation>,
+    /// The time when it is told that the database is away, if it ever is.
+    pub(crate) until: Option<Instant>,
+    since: Instant,
+    bytes: usize,
+}
+
+/// What a lane has to do next.
+pub(crate) enum Next {
+    /// An operation.
+    Operation(Queued),
+    /// None yet.
+    Nothing,
+    /// None will come.
+    Closed,
+}
+
+impl Queues {
+    pub(crate) fn new(lanes: usize, bounds: Bounds, patience: Option<Patience>) -> Queues {
+        let state =
+            State { lanes: (0..lanes).map(|_| Lane::default()).collect(), fill: Fill::default(), closed: false };
+        let wakes = (0..lanes).map(|_| Condvar::new()).collect();
+        Queues { bounds, patience, state: Mutex::new(state), wakes, closing: Condvar::new() }
     }
 
     /// Appends an operation that carries so many bytes, or gives it back with the reason.
     pub(crate) fn push(
         &self,
+        route: Route,
         bytes: usize,
         operation: Box<dyn Operation>,
     ) -> Result<(), (Box<dyn Operation>, StoreError)> {
+        let since = Instant::now();
+        let patience = |patience: Patience| if route.is_login { patience.login } else { patience.other };
+        let until = self.patience.map(|most| since + patience(most));
         let mut state = self.state();
         if state.closed {
             return Err((operation, StoreError::Closed));
         }
         let is_load = bytes > 0 && operation.writes();
-        let load = state.load + usize::from(is_load);
-        let crowded = state.waiting.len() >= self.bounds.operations
-            || (is_load && load > self.bounds.operations.div_ceil(2))
-            || (!state.waiting.is_empty() && state.bytes.saturating_add(bytes) > self.bounds.bytes);
-        if crowded {
+        let share = self.share(state.lanes.len());
+        if !state.fill.takes(self.bounds, bytes, is_load) || !state.lanes[route.on].fill.takes(share, bytes, is_load) {
             return Err((operation, StoreError::Busy));
         }
-        state.load = load;
-        state.bytes = state.bytes.saturating_add(bytes);
-        state.waiting.push_back((bytes, operation));
-        let first = state.waiting.len() == 1;
+        let is_first = state.push(route, Queued { operation, until, since, bytes });
         drop(state);
-        if first {
-            self.wake.notify_one();
+        if is_first {
+            self.wakes[route.on].notify_one();
         }
         Ok(())
     }
 
-    /// The next operation if one waits.
-    pub(crate) fn take(&self) -> Option<Box<dyn Operation>> {
-        self.state().take()
+    /// Returns what one of so many lanes may have of the bounds.
+    fn share(&self, lanes: usize) -> Bounds {
+        let share = |all: usize| (all / lanes).saturating_mul(SHARES).clamp(all.min(1), all);
+        Bounds { operations: share(self.bounds.operations), bytes: share(self.bounds.bytes) }
     }
 
-    /// The next operation, as soon as there is one; `None` once the queue is closed and empty.
-    pub(crate) fn wait(&self) -> Option<Box<dyn Operation>> {
+    /// Returns a lane's next operation if one waits that may run.
+    pub(crate) fn take(&self, lane: usize) -> Option<Queued> {
+        self.state().take(lane)
+    }
+
+    /// Returns a lane's next operation, as soon as there is one that may run or a time is over. All that the lane took before is done.
+    pub(crate) fn wait(&self, lane: usize, most: Option<Duration>) -> Next {
         let mut state = self.state();
+        let end = most.map(|most| Instant::now() + most);
         loop {
-            let next = state.take();
-            if next.is_some() || state.closed {
-                return next;
+            if state.settle(lane) {
+                self.wake_others(&state, lane);
             }
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if let Some(next) = state.take(lane) {
+                state.lanes[lane].running = Some(next.since);
+                return Next::Operation(next);
+            }
+            if state.closed && state.lanes[lane].waiting.is_empty() {
+                return Next::Closed;
+            }
+            let wake = &self.wakes[lane];
+            state = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return Next::Nothing,
+                Some(left) => wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
         }
     }
 
     /// Takes no more operations; those that wait are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.wake.notify_one();
+        self.wakes.iter().for_each(Condvar::notify_one);
+        self.closing.notify_all();
+    }
+
+    /// Gives up a lane that nobody serves any longer, and with it the store: an operation that is dropped answers [`StoreError::Closed`].
+    pub(crate) fn abandon(&self, lane: usize) {
+        let mut state = self.state();
+        state.closed = true;
+        let given_up: Vec<_> = std::iter::from_fn(|| state.pop(lane)).collect();
+        state.lanes[lane].done = u64::MAX;
+        state.lanes[lane].running = None;
+        drop(state);
+        drop(given_up);
+        self.wakes.iter().for_each(Condvar::notify_one);
+        self.closing.notify_all();
+    }
+
+    /// Removes the operations that have waited longer than they may, at a time.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<Box<dyn Operation>> {
+        let mut state = self.state();
+        let mut overdue = Vec::new();
+        for lane in 0..state.lanes.len() {
+            let is_overdue = |waiting: &Waiting| {
+                waiting.queued.as_ref().and_then(|queued| queued.until).is_some_and(|until| until <= now)
+            };
+            if !state.lanes[lane].waiting.iter().any(is_overdue) {
+                continue;
+            }
+            let all = std::mem::take(&mut state.lanes[lane].waiting);
+            for waiting in all {
+                match waiting {
+                    waiting if !is_overdue(&waiting) => state.lanes[lane].waiting.push_back(waiting),
+                    Waiting { queued: Some(queued), .. } => {
+                        state.forget(lane, &queued);
+                        overdue.push(queued.operation);
+                    }
+                    Waiting { queued: None, .. } => {}
+                }
+            }
+            self.wakes[lane].notify_one();
+        }
+        overdue
+    }
+
+    /// Returns how long the oldest operation has waited that isn't done.
+    pub(crate) fn waiting(&self) -> Duration {
+        let state = self.state();
+        let first = |lane: &Lane| lane.waiting.iter().find_map(|waiting| Some(waiting.queued.as_ref()?.since));
+        let oldest = state.lanes.iter().filter_map(|lane| lane.running.or_else(|| first(lane))).min();
+        oldest.map_or(Duration::ZERO, |oldest| oldest.elapsed())
+    }
+
+    /// Waits for a time, unless the queues are closed. Returns whether any operation waits or runs, or may come.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let state = self.state();
+        let is_open = |state: &mut State| !state.closed;
+        let (state, _) = self.closing.wait_timeout_while(state, time, is_open).unwrap_or_else(PoisonError::into_inner);
+        !state.closed || state.lanes.iter().any(|lane| lane.running.is_some() || !lane.waiting.is_empty())
+    }
+
+    /// Wakes those lanes that one which went on may have held up.
+    fn wake_others(&self, state: &State, lane: usize) {
+        for (other, wake) in self.wakes.iter().enumerate().filter(|(other, _)| *other != lane) {
+            let first = state.lanes[other].waiting.front();
+            if first.is_some_and(|first| first.gate.is_some() && state.is_open(&first.gate)) {
+                wake.notify_one();
+            }
+        }
     }
 
     /// No caller's code runs under the lock, so it can't be poisoned halfway through a change.
@@ -117,10 +271,94 @@ impl Queue {
 }
 
 impl State {
-    fn take(&mut self) -> Option<Box<dyn Operation>> {
-        let (bytes, operation) = self.waiting.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.load -= usize::from(bytes > 0 && operation.writes());
-        Some(operation)
+    /// Gives an operation its places. Returns whether it is the first of its lane.
+    fn push(&mut self, route: Route, queued: Queued) -> bool {
+        let is_load = queued.bytes > 0 && queued.operation.writes();
+        let gate = self.gate(route);
+        self.fill.add(queued.bytes, is_load);
+        let lane = &mut self.lanes[route.on];
+        lane.fill.add(queued.bytes, is_load);
+        lane.queued += 1;
+        let number = lane.queued;
+        lane.waiting.push_back(Waiting { number, gate, queued: Some(queued) });
+        let is_first = lane.waiting.len() == 1;
+        for held in route.holds.iter().filter(|held| *held != route.on) {
+            let lane = &mut self.lanes[held];
+            lane.queued += 1;
+            let gate: Gate = Some([(route.on, number)].into());
+            lane.waiting.push_back(Waiting { number: lane.queued, gate, queued: None });
+        }
+        is_first
+    }
+
+    /// Returns what must be done before an operation that comes now.
+    fn gate(&self, route: Route) -> Gate {
+        let behind = route.behind.iter().filter(|lane| *lane != route.on);
+        let undone = behind.map(|lane| (lane, &self.lanes[lane])).filter(|(_, lane)| lane.done < lane.queued);
+        let gate: Box<[_]> = undone.map(|(number, lane)| (number, lane.queued)).collect();
+        (!gate.is_empty()).then_some(gate)
+    }
+
+    fn is_open(&self, gate: &Gate) -> bool {
+        gate.iter().flatten().all(|(lane, number)| self.lanes[*lane].done >= *number)
+    }
+
+    /// Takes the first operation of a lane, if it may run.
+    fn take(&mut self, lane: usize) -> Option<Queued> {
+        let first = self.lanes[lane].waiting.front()?;
+        if first.queued.is_none() || !self.is_open(&first.gate) {
+            return None;
+        }
+        self.pop(lane)?.queued
+    }
+
+    fn pop(&mut self, lane: usize) -> Option<Waiting> {
+        let first = self.lanes[lane].waiting.pop_front()?;
+        if let Some(queued) = &first.queued {
+            self.forget(lane, queued);
+        }
+        Some(first)
+    }
+
+    fn forget(&mut self, lane: usize, queued: &Queued) {
+        let is_load = queued.bytes > 0 && queued.operation.writes();
+        self.fill.remove(queued.bytes, is_load);
+        self.lanes[lane].fill.remove(queued.bytes, is_load);
+    }
+
+    /// Notes that all is done that a lane has taken, and passes marks that hold it up no longer. Returns whether others may go on for that.
+    fn settle(&mut self, lane: usize) -> bool {
+        while self.lanes[lane].waiting.front().is_some_and(|first| first.queued.is_none() && self.is_open(&first.gate))
+        {
+            self.lanes[lane].waiting.pop_front();
+        }
+        let lane = &mut self.lanes[lane];
+        lane.running = None;
+        let done = lane.waiting.front().map_or(lane.queued, |first| first.number - 1);
+        std::mem::replace(&mut lane.done, done) < done
     }
 }
+
+impl Fill {
+    fn takes(&self, bounds: Bounds, bytes: usize, is_load: bool) -> bool {
+        let load = self.load + usize::from(is_load);
+        self.operations < bounds.operations
+            && (!is_load || load <= bounds.operations.div_ceil(2))
+            && (self.operations == 0 || self.bytes.saturating_add(bytes) <= bounds.bytes)
+    }
+
+    fn add(&mut self, bytes: usize, is_load: bool) {
+        self.operations += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.load += usize::from(is_load);
+    }
+
+    fn remove(&mut self, bytes: usize, is_load: bool) {
+        self.operations -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.load -= usize::from(is_load);
+    }
+}
+
+/// How many times its share of the bounds a lane may have.
+const SHARES: usize = 4;

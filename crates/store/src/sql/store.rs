@@ -1,92 +1,205 @@
 //! The handle on a SQL store: turns every method call into a queued operation.
 
 use super::connection::Connection;
+use super::lanes::{Lanes, Route};
+use super::meta;
 use super::operation::{Operation, operation};
-use super::queue::{Bounds, Queue};
+use super::queue::{Bounds, Patience, Queues};
 use super::transactions::Transactions;
 use super::trouble::Trouble;
-use super::{
-    accounts, archive, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots, worker,
-};
-use crate::documents::{DocumentRoom, DocumentsPut};
-use crate::pubsub::{
-    Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
-};
-use crate::{
-    Accounts, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document,
-    Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
-    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters,
-    Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
-};
-use rookery_jid::{Jid, JidRef};
+use super::worker::{self, Counts, Shared};
+use crate::{Pending, StoreError};
+use rookery_jid::JidRef;
 use rookery_observe::vital;
-use rookery_sasl::Credentials;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-/// All stores in one SQL database, served by one thread. See [`sqlite::open`](super::sqlite::open).
+/// All stores in one SQL database, served by a thread for each connection. See [`sqlite::open`](super::sqlite::open).
 ///
 /// Dropping it closes it.
 pub struct SqlStore {
-    queue: Arc<Queue>,
-    trouble: Arc<Trouble>,
-    statements: Arc<AtomicU64>,
-    worker: Mutex<Option<JoinHandle<()>>>,
+    lanes: Lanes,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The connections of a store.
+pub(crate) struct Connections<C> {
+    /// For what belongs to one owner each; at least one.
+    pub(crate) owners: Vec<C>,
+    /// For what is written to archives, besides those.
+    pub(crate) archive: Option<C>,
+    /// For reads that may take long, besides those.
+    pub(crate) reads: Option<C>,
+}
+
+/// Counts of what a store did, and the time that the oldest operation waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// How long the oldest operation waits that isn't done.
+    pub waiting: Duration,
+    /// Connections.
+    pub connections: usize,
+    /// Batches and operations that were run again, since others got in their way or the connection was lost.
+    pub retries: u64,
+    /// Connections that were made in place of lost ones.
+    pub reconnects: u64,
+    /// Operations that were refused since the database was away for too long.
+    pub given_up: u64,
 }
 
 impl SqlStore {
-    pub(crate) fn start<C>(connection: C, bounds: Bounds) -> std::io::Result<SqlStore>
+    /// Begins to serve a database that doesn't go away.
+    pub(crate) fn start<C>(connections: Connections<C>, bounds: Bounds) -> std::io::Result<SqlStore>
     where
         C: Transactions + Send + 'static,
     {
-        let queue = Arc::new(Queue::new(bounds));
-        let trouble = Arc::<Trouble>::default();
-        let statements = Arc::<AtomicU64>::default();
-        let (served, noted, counted) = (queue.clone(), trouble.clone(), statements.clone());
-        let serve = move || worker::run(connection, served, noted, counted);
-        let worker = thread::Builder::new().name("store".into()).spawn(|| vital(serve))?;
-        Ok(SqlStore { queue, trouble, statements, worker: Mutex::new(Some(worker)) })
+        SqlStore::start_with(connections, bounds, None)
+    }
+
+    /// Begins to serve a database that may be away: operations wait so long for it.
+    #[allow(dead_code, reason = "for the engines that are other processes")]
+    pub(crate) fn start_remote<C>(
+        connections: Connections<C>,
+        bounds: Bounds,
+        patience: Patience,
+    ) -> std::io::Result<SqlStore>
+    where
+        C: Transactions + Send + 'static,
+    {
+        let store = SqlStore::start_with(connections, bounds, Some(patience))?;
+        let (shared, ping) = (store.shared.clone(), store.lanes.list());
+        let watch = thread::Builder::new().name("store-watch".into()).spawn(move || vital(|| watch(&shared, ping)))?;
+        store.threads().push(watch);
+        Ok(store)
+    }
+
+    fn start_with<C>(
+        connections: Connections<C>,
+        bounds: Bounds,
+        patience: Option<Patience>,
+    ) -> std::io::Result<SqlStore>
+    where
+        C: Transactions + Send + 'static,
+    {
+        let Connections { owners, archive, reads } = connections;
+        let lanes = Lanes::new(owners.len(), archive.is_some(), reads.is_some());
+        let (trouble, counts) = (Trouble::default(), Counts::default());
+        let shared = Arc::new(Shared { queues: Queues::new(lanes.count(), bounds, patience), trouble, counts });
+        let store = SqlStore { lanes, shared, threads: Mutex::default() };
+        for (lane, connection) in owners.into_iter().chain(archive).chain(reads).enumerate() {
+            let shared = store.shared.clone();
+            let name = if lane == 0 { "store".into() } else { format!("store-{lane}") };
+            let serve = move || worker::run(connection, lane, &shared);
+            store.threads().push(thread::Builder::new().name(name).spawn(|| vital(serve))?);
+        }
+        Ok(store)
     }
 
     /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued
     /// later answer [`StoreError::Closed`].
     pub fn close(&self) {
-        self.queue.close();
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last handle may be dropped by a waker on the worker itself, which ends by itself then.
-        if let Some(worker) = worker.filter(|worker| worker.thread().id() != thread::current().id()) {
+        self.shared.queues.close();
+        let threads = std::mem::take(&mut *self.threads());
+        // The last handle may be dropped by a waker on a worker itself, which ends by itself then.
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id()) {
             // It catches every panic of callers; if it panicked anyway, the panic hook has said so.
-            drop(worker.join());
+            drop(thread.join());
         }
     }
 
     /// Returns the number of statements that operations have been made of so far, without those that begin and end transactions.
     pub fn statements(&self) -> u64 {
-        self.statements.load(Ordering::Relaxed)
+        self.shared.counts.statements.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the store has done, for the metrics.
+    pub fn activity(&self) -> Activity {
+        let counts = &self.shared.counts;
+        Activity {
+            waiting: self.shared.queues.waiting(),
+            connections: self.lanes.count(),
+            retries: counts.retries.load(Ordering::Relaxed),
+            reconnects: counts.reconnects.load(Ordering::Relaxed),
+            given_up: counts.given_up.load(Ordering::Relaxed),
+        }
     }
 
     fn read<T: Send + 'static>(
         &self,
+        route: Route,
         bytes: usize,
         run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(bytes, operation(false, run))
+        self.queued(route, bytes, operation(false, run))
     }
 
     fn write<T: Send + 'static>(
         &self,
+        route: Route,
         bytes: usize,
         run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(bytes, operation(true, run))
+        self.queued(route, bytes, operation(true, run))
     }
 
-    fn queued<T>(&self, bytes: usize, (operation, pending): (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
-        if let Err((operation, error)) = self.queue.push(bytes, operation) {
+    fn queued<T>(
+        &self,
+        route: Route,
+        bytes: usize,
+        (operation, pending): (Box<dyn Operation>, Pending<T>),
+    ) -> Pending<T> {
+        if let Err((operation, error)) = self.shared.queues.push(route, bytes, operation) {
             operation.tell(Some(error));
         }
         pending
+    }
+
+    /// Returns what keeps the store from its work.
+    fn obstacle(&self) -> Option<StoreError> {
+        let is_stuck = || self.shared.queues.waiting() >= STUCK;
+        self.shared.trouble.get().or_else(|| is_stuck().then_some(StoreError::Busy))
+    }
+
+    /// The lane of an account, a room or a host of nodes.
+    fn of(&self, owner: JidRef<'_>) -> Route {
+        self.lanes.owner(owner.bare_str())
+    }
+
+    /// Locks the threads. Nothing panics under the lock.
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C> From<C> for Connections<C> {
+    /// One connection for everything.
+    fn from(connection: C) -> Connections<C> {
+        Connections { owners: vec![connection], archive: None, reads: None }
+    }
+}
+
+/// Refuses what waits for too long, also while all workers wait for the database, and asks the database something now and again: whoever looks after the server must learn that
+/// it is away, also if nobody else asks for anything.
+fn watch(shared: &Shared, ping: Route) {
+    let mut asked = Instant::now();
+    while shared.queues.pause(WATCH) {
+        let overdue = shared.queues.overdue(Instant::now());
+        if !overdue.is_empty() {
+            shared.trouble.overdue(overdue.len());
+            shared.counts.given_up.fetch_add(overdue.len() as u64, Ordering::Relaxed);
+        }
+        for operation in overdue {
+            operation.tell(Some(StoreError::Busy));
+        }
+        if asked.elapsed() >= PING {
+            asked = Instant::now();
+            // Whether there is such an entry doesn't matter.
+            let (operation, _) = operation(false, |c| meta::get(c, "ping"));
+            drop(shared.queues.push(ping, 0, operation));
+        }
     }
 }
 
@@ -96,467 +209,13 @@ impl Drop for SqlStore {
     }
 }
 
-impl Accounts for SqlStore {
-    fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>> {
-        let account = account.bare().to_jid();
-        self.read(0, move |c| accounts::credentials(c, account.as_ref()))
-    }
+mod traits;
 
-    fn for_login(&self, account: JidRef<'_>) -> Pending<Option<(Credentials, bool)>> {
-        let account = account.bare().to_jid();
-        self.read(0, move |c| accounts::for_login(c, account.as_ref()))
-    }
+/// How often the watch looks for what waits for too long.
+const WATCH: Duration = Duration::from_millis(250);
 
-    fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.write(0, move |c| accounts::create(c, account.as_ref(), &credentials))
-    }
+/// How often the watch asks the database something.
+const PING: Duration = Duration::from_secs(5);
 
-    fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>> {
-        self.write(accounts.len().saturating_mul(BYTES_PER_ACCOUNT), move |c| accounts::create_many(c, &accounts))
-    }
-
-    fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.write(0, move |c| accounts::set_credentials(c, account.as_ref(), &credentials))
-    }
-
-    fn remove(&self, account: JidRef<'_>) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.write(0, move |c| accounts::remove(c, account.as_ref()))
-    }
-
-    fn exists(&self, account: JidRef<'_>) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.read(0, move |c| accounts::exists(c, account.as_ref()))
-    }
-
-    fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
-        let (domain, after) = (domain.to_owned(), after.map(JidRef::to_jid));
-        self.read(0, move |c| accounts::list(c, &domain, after.as_ref().map(Jid::as_ref), limit))
-    }
-
-    fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.write(0, move |c| accounts::set_disabled(c, account.as_ref(), disabled))
-    }
-
-    fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.read(0, move |c| accounts::is_disabled(c, account.as_ref()))
-    }
-
-    fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
-        let (domain, after) = (domain.to_owned(), after.map(JidRef::to_jid));
-        self.read(0, move |c| accounts::list_disabled(c, &domain, after.as_ref().map(Jid::as_ref), limit))
-    }
-
-    fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
-        self.read(0, accounts::iterations)
-    }
-
-    fn count_disabled(&self, domain: &str) -> Pending<u64> {
-        let domain = domain.to_owned();
-        self.read(0, move |c| accounts::count_disabled(c, &domain))
-    }
-
-    fn count(&self, domain: Option<&str>) -> Pending<u64> {
-        let domain = domain.map(str::to_owned);
-        self.read(0, move |c| accounts::count(c, domain.as_deref()))
-    }
-}
-
-impl Rosters for SqlStore {
-    fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| rosters::get(c, owner.as_ref()))
-    }
-
-    fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| rosters::since(c, owner.as_ref(), version))
-    }
-
-    fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| rosters::contacts(c, owner.as_ref()))
-    }
-
-    fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
-        let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
-        self.read(0, move |c| rosters::item(c, owner.as_ref(), contact.as_ref()))
-    }
-
-    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
-        let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
-        // What the closure carries is unknown; a whole request stanza is the most that it usually does.
-        self.write(BYTES_PER_EDIT, move |c| rosters::change(c, owner.as_ref(), contact.as_ref(), &mut edit))
-    }
-
-    fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| rosters::pending_in(c, owner.as_ref(), after.as_ref(), limit))
-    }
-}
-
-impl Offline for SqlStore {
-    fn push(
-        &self,
-        to: JidRef<'_>,
-        sender: JidRef<'_>,
-        stanza: Vec<u8>,
-        unix_ms: u64,
-        room: OfflineRoom,
-    ) -> Pending<Pushed> {
-        let (to, sender) = (to.bare().to_jid(), sender.bare().to_jid());
-        self.write(stanza.len(), move |c| offline::push(c, to.as_ref(), sender.as_ref(), &stanza, unix_ms, room))
-    }
-
-    fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| offline::load(c, owner.as_ref(), after, max_bytes))
-    }
-
-    fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64> {
-        let owner = owner.bare().to_jid();
-        self.write(0, move |c| offline::remove(c, owner.as_ref(), up_to))
-    }
-
-    fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| offline::count(c, owner.as_ref()))
-    }
-}
-
-impl Documents for SqlStore {
-    fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>> {
-        let (owner, name) = (owner.bare().to_jid(), name.to_owned());
-        self.read(name.len(), move |c| documents::get(c, owner.as_ref(), &name))
-    }
-
-    fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()> {
-        let (owner, name) = (owner.bare().to_jid(), name.to_owned());
-        let carried = name.len() + bytes.as_ref().map_or(0, Vec::len);
-        self.write(carried, move |c| documents::put(c, owner.as_ref(), &name, bytes.as_deref()))
-    }
-
-    fn put_within(
-        &self,
-        owner: JidRef<'_>,
-        prefix: &str,
-        documents: Vec<Document>,
-        room: DocumentRoom,
-    ) -> Pending<DocumentsPut> {
-        let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
-        let carried = documents.iter().map(|document| document.name.len() + document.bytes.len()).sum();
-        self.write(carried, move |c| documents::put_within(c, owner.as_ref(), &prefix, &documents, room))
-    }
-
-    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
-        let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
-        self.read(prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
-    }
-
-    fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
-        let name = name.to_owned();
-        let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(bytes, move |c| documents::of(c, &owners, &name))
-    }
-}
-
-impl Archive for SqlStore {
-    fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()> {
-        let bytes = messages.iter().map(|message| message.stanza.len() + BYTES_PER_MESSAGE).sum();
-        self.write(bytes, move |c| archive::append(c, &messages))
-    }
-
-    fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| archive::page(c, owner.as_ref(), &query))
-    }
-
-    fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool> {
-        let owner = owner.bare().to_jid();
-        self.write(stanza.len(), move |c| archive::replace(c, owner.as_ref(), id, &stanza))
-    }
-
-    fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| archive::ends(c, owner.as_ref()))
-    }
-
-    fn purge(&self, owner: JidRef<'_>) -> Pending<()> {
-        let owner = owner.bare().to_jid();
-        self.write(0, move |c| archive::purge(c, owner.as_ref()))
-    }
-
-    fn clear(&self, limit: usize) -> Pending<bool> {
-        self.write(0, move |c| archive::clear(c, limit as u64))
-    }
-
-    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
-        self.write(0, move |c| archive::sweep(c, after, &expiry, limit))
-    }
-}
-
-impl Invitations for SqlStore {
-    fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool> {
-        self.write(BYTES_PER_EDIT, move |c| invitations::put(c, &invitation, now_ms, limit as u64))
-    }
-
-    fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
-        let token = token.to_owned();
-        self.read(token.len(), move |c| invitations::get(c, &token, now_ms))
-    }
-
-    fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
-        let token = token.to_owned();
-        self.write(token.len(), move |c| invitations::take(c, &token, now_ms))
-    }
-
-    fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
-        let account = account.bare().to_jid();
-        self.read(0, move |c| invitations::is_reserved(c, account.as_ref(), now_ms))
-    }
-}
-
-impl Slots for SqlStore {
-    fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved> {
-        self.write(BYTES_PER_EDIT, move |c| slots::reserve(c, &slot, quota))
-    }
-
-    fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {
-        let token = token.to_owned();
-        self.read(token.len(), move |c| slots::slot(c, &token, now_ms))
-    }
-
-    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
-        let token = token.to_owned();
-        self.write(token.len(), move |c| slots::advance(c, &token, from, to, now_ms, until_ms))
-    }
-
-    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
-        self.read(0, move |c| slots::expired(c, now_ms, limit as u64))
-    }
-
-    fn forget(&self, token: &str) -> Pending<()> {
-        let token = token.to_owned();
-        self.write(token.len(), move |c| slots::forget(c, &token))
-    }
-}
-
-impl LastPresence for SqlStore {
-    fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
-        let owner = owner.bare().to_jid();
-        self.write(stanza.len(), move |c| presence::put(c, owner.as_ref(), unix_ms, &stanza))
-    }
-
-    fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
-        let owner = owner.bare().to_jid();
-        self.read(0, move |c| presence::last(c, owner.as_ref()))
-    }
-
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<crate::presence::SeenWith>> {
-        let (asker, document) = (asker.bare().to_jid(), document.to_owned());
-        let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(bytes, move |c| presence::of(c, asker.as_ref(), &owners, &document))
-    }
-}
-
-impl Pubsub for SqlStore {
-    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        self.read(0, move |c| pubsub::node(c, host.as_ref(), &node))
-    }
-
-    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>> {
-        let (host, asker, after) = (host.bare().to_jid(), asker.bare().to_jid(), after.to_owned());
-        self.read(0, move |c| pubsub::nodes(c, host.as_ref(), asker.as_ref(), &after, limit))
-    }
-
-    fn create_node(
-        &self,
-        host: JidRef<'_>,
-        node: &str,
-        config: Vec<u8>,
-        owner: JidRef<'_>,
-        room: Room,
-    ) -> Pending<Created> {
-        let (host, node, owner) = (host.bare().to_jid(), node.to_owned(), owner.bare().to_jid());
-        let bytes = config.len();
-        self.write(bytes, move |c| pubsub::create(c, host.as_ref(), &node, &config, owner.as_ref(), room))
-    }
-
-    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        let bytes = config.len();
-        self.write(bytes, move |c| pubsub::configure(c, host.as_ref(), &node, &config, kept))
-    }
-
-    fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        self.write(0, move |c| pubsub::delete(c, host.as_ref(), &node))
-    }
-
-    fn set_affiliation(
-        &self,
-        host: JidRef<'_>,
-        node: &str,
-        entity: JidRef<'_>,
-        affiliation: Option<Affiliation>,
-        room: Room,
-    ) -> Pending<Set> {
-        let (host, node, entity) = (host.bare().to_jid(), node.to_owned(), entity.bare().to_jid());
-        self.write(0, move |c| pubsub::set_affiliation(c, host.as_ref(), &node, entity.as_ref(), affiliation, room))
-    }
-
-    fn set_subscription(
-        &self,
-        host: JidRef<'_>,
-        node: &str,
-        subscriber: JidRef<'_>,
-        subscription: Option<NodeSubscription>,
-        most: usize,
-    ) -> Pending<Set> {
-        let (host, node, subscriber) = (host.bare().to_jid(), node.to_owned(), subscriber.to_jid());
-        self.write(0, move |c| {
-            pubsub::set_subscription(c, host.as_ref(), &node, subscriber.as_ref(), subscription.as_ref(), most)
-        })
-    }
-
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        let bytes = item.payload.len();
-        self.write(bytes, move |c| pubsub::publish(c, host.as_ref(), &node, &item, kept, room))
-    }
-
-    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        self.read(0, move |c| pubsub::items(c, host.as_ref(), &node, &wanted, since_ms))
-    }
-
-    fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        self.write(0, move |c| pubsub::retract(c, host.as_ref(), &node, &ids))
-    }
-
-    fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64> {
-        let (host, node) = (host.bare().to_jid(), node.to_owned());
-        self.write(0, move |c| pubsub::purge(c, host.as_ref(), &node))
-    }
-
-    fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>> {
-        let (host, entity) = (host.bare().to_jid(), entity.bare().to_jid());
-        self.read(0, move |c| pubsub::subscriptions_of(c, host.as_ref(), entity.as_ref()))
-    }
-
-    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>> {
-        let (host, entity) = (host.bare().to_jid(), entity.bare().to_jid());
-        self.read(0, move |c| pubsub::affiliations_of(c, host.as_ref(), entity.as_ref()))
-    }
-
-    fn news(
-        &self,
-        asker: JidRef<'_>,
-        owners: Vec<Jid>,
-        nodes: Vec<String>,
-        after: Option<(Jid, String)>,
-    ) -> Pending<(Vec<News>, bool)> {
-        let asker = asker.bare().to_jid();
-        let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(bytes, move |c| pubsub::news(c, asker.as_ref(), &owners, &nodes, after.clone()))
-    }
-
-    fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {
-        self.read(0, move |c| pubsub::accounts_nodes(c, after, limit))
-    }
-}
-
-impl Rooms for SqlStore {
-    fn list(&self, host: &str) -> Pending<Vec<ListedRoom>> {
-        let host = host.to_owned();
-        self.read(0, move |c| rooms::list(c, &host))
-    }
-
-    fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>> {
-        let room = room.bare().to_jid();
-        self.read(0, move |c| rooms::load(c, room.as_ref()))
-    }
-
-    fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()> {
-        let room = room.bare().to_jid();
-        let optional = [&document.subject, &document.vcard].map(|bytes| bytes.as_ref().map_or(0, Vec::len));
-        let of_users = document.of_users.iter().map(|(user, said)| user.as_str().len() + said.len());
-        let parts = optional.into_iter().chain(of_users).sum::<usize>();
-        let bytes = document.name.len() + document.config.len() + parts;
-        self.write(bytes, move |c| rooms::put(c, room.as_ref(), &document))
-    }
-
-    fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool> {
-        let room = room.bare().to_jid();
-        let texts = changes.iter().flat_map(|change| [&change.nick, &change.reason]).flatten().map(String::len);
-        let bytes = changes.len().saturating_mul(BYTES_PER_EDIT).saturating_add(texts.sum());
-        self.write(bytes, move |c| rooms::affiliate(c, room.as_ref(), &changes))
-    }
-
-    fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
-        let room = room.bare().to_jid();
-        self.write(0, move |c| rooms::remove(c, room.as_ref()))
-    }
-
-    fn known_in(&self, user: JidRef<'_>) -> Pending<u64> {
-        let user = user.bare().to_jid();
-        self.read(0, move |c| rooms::known_in(c, user.as_ref()))
-    }
-}
-
-impl Meta for SqlStore {
-    fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
-        let key = key.to_owned();
-        self.read(0, move |c| meta::get(c, &key))
-    }
-
-    fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
-        let key = key.to_owned();
-        self.write(bytes.len(), move |c| meta::put(c, &key, &bytes))
-    }
-
-    fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>> {
-        let list = list.to_owned();
-        self.read(0, move |c| meta::entries(c, &list))
-    }
-
-    fn put_entry(&self, list: &str, name: &str, bytes: Vec<u8>) -> Pending<()> {
-        let (list, name) = (list.to_owned(), name.to_owned());
-        self.write(bytes.len(), move |c| meta::put_entry(c, &list, &name, &bytes))
-    }
-
-    fn add_entry(&self, list: &str, name: &str, bytes: Vec<u8>, most: usize) -> Pending<Added> {
-        let (list, name) = (list.to_owned(), name.to_owned());
-        self.write(bytes.len(), move |c| meta::add_entry(c, &list, &name, &bytes, most as u64))
-    }
-
-    fn remove_entry(&self, list: &str, name: &str) -> Pending<bool> {
-        let (list, name) = (list.to_owned(), name.to_owned());
-        self.write(0, move |c| meta::remove_entry(c, &list, &name))
-    }
-
-    fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()> {
-        let list = list.to_owned();
-        let carried = entries.iter().map(|(name, bytes)| name.len() + bytes.len()).sum();
-        self.write(carried, move |c| meta::set_entries(c, &list, &entries))
-    }
-
-    fn trouble(&self) -> Option<StoreError> {
-        self.trouble.get()
-    }
-}
-
-/// What an account with its credentials takes in the queue: nine allocations, three structs and an address.
-const BYTES_PER_ACCOUNT: usize = 768;
-
-/// What a roster edit is taken to carry.
-const BYTES_PER_EDIT: usize = 1024;
-
-/// What an archived message takes in the queue besides its stanza: two addresses and a struct.
-const BYTES_PER_MESSAGE: usize = 256;
+/// The database takes too long if an operation has waited for such a time.
+const STUCK: Duration = Duration::from_secs(5);

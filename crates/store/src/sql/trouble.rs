@@ -1,23 +1,30 @@
-//! Tells operators and their probes when the database takes nothing any more, such as when a disk is full.
+//! Tells operators and their probes when the database takes nothing any more, such as when a disk is full, or can't be reached.
 
 use crate::StoreError;
+use std::collections::{BTreeSet, HashMap};
+use std::mem::Discriminant;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Remembers what keeps the store from writing. The worker notes it, anybody may look.
+/// Remembers what keeps the store from its work. The workers note it, anybody may look.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// Why the last write failed.
     error: Option<StoreError>,
-    told: Option<Instant>,
+    /// The lanes without a connection, and why the last one was lost.
+    lost: BTreeSet<usize>,
+    why: Option<StoreError>,
+    told: HashMap<Discriminant<StoreError>, Instant>,
 }
 
 impl Trouble {
-    /// Returns why the last write failed, if the database was the reason.
+    /// Returns why the last write failed, if the database was the reason, or why it can't be reached.
     pub(crate) fn get(&self) -> Option<StoreError> {
-        self.state().error.clone()
+        let state = self.state();
+        state.error.clone().or_else(|| state.why.clone())
     }
 
     /// Tells whether an error is of the database, and will come again.
@@ -33,8 +40,7 @@ impl Trouble {
             return false;
         }
         let mut state = self.state();
-        if state.told.is_none_or(|told| told.elapsed() >= PERIOD) {
-            state.told = Some(Instant::now());
+        if state.is_to_be_told(error) {
             tracing::error!(%error, "nothing can be stored; what is there is still read");
         }
         state.error = Some(error.clone());
@@ -49,9 +55,47 @@ impl Trouble {
         }
     }
 
+    /// Notes that a lane has no connection.
+    pub(crate) fn lost(&self, lane: usize, error: &StoreError) {
+        let mut state = self.state();
+        state.lost.insert(lane);
+        state.why = Some(error.clone());
+        if state.is_to_be_told(error) {
+            tracing::error!(%error, "the database is away; chat goes on, and what needs it waits for a while");
+        }
+    }
+
+    /// Notes that a lane has a connection again.
+    pub(crate) fn found(&self, lane: usize) {
+        let mut state = self.state();
+        if state.lost.remove(&lane) && state.lost.is_empty() {
+            state.why = None;
+            tracing::info!("the database is there again");
+        }
+    }
+
+    /// Notes that operations were given up that had waited in the queue for too long.
+    pub(crate) fn overdue(&self, operations: usize) {
+        if self.state().is_to_be_told(&StoreError::Busy) {
+            tracing::error!(operations, "the database takes too long: operations are given up that waited for it");
+        }
+    }
+
     /// Locks the state. Nothing panics under the lock.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns whether the log has had nothing of this kind for a while.
+    fn is_to_be_told(&mut self, error: &StoreError) -> bool {
+        let (kind, now) = (std::mem::discriminant(error), Instant::now());
+        let is_new = self.told.get(&kind).is_none_or(|told| now.duration_since(*told) >= PERIOD);
+        if is_new {
+            self.told.insert(kind, now);
+        }
+        is_new
     }
 }
 

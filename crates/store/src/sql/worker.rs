@@ -1,4 +1,4 @@
-//! The thread that owns the connection and runs the queue in batches.
+//! The thread that owns a lane's connection and runs its queue in batches.
 //!
 //! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the disk. Batches grow by
 //! themselves: whatever was queued while the last commit waited for the disk is the next batch, up to a bound that
@@ -10,60 +10,113 @@
 //! - Reads in front of a batch's first write are told at once, everything behind it only after the commit.
 //! - What fails since another connection got in its way ([`StoreError::Conflict`]) is run again, up to a bound: one operation,
 //!   or the whole batch if the engine undid that.
+//! - An operation that fails takes no other along: it is undone alone where the engine has savepoints, and elsewhere the batch is undone and run again,
+//!   each operation in a transaction of its own.
 //! - When a commit fails otherwise, every write of its transaction is told the error; every read in it is run again, because it
 //!   may have seen what those wrote. The same holds when the engine gives up the transaction in the middle, as SQLite
 //!   does on an I/O error and when an update, but not an insert, finds the file full.
+//! - When the connection is lost, all of the batch is run again on another one, unless the number that the transaction was marked with says
+//!   that it was committed. Nothing is run twice.
+//! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
+
+mod away;
 
 use super::counted::Counted;
-use super::operation::Operation;
-use super::queue::Queue;
+use super::queue::{Next, Queued, Queues};
 use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
 use crate::StoreError;
+use away::Away;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Runs the queue until it is closed and empty.
-pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>, trouble: Arc<Trouble>, statements: Arc<AtomicU64>) {
-    let queue = Served(queue);
-    let mut worker = Worker { connection, batch: Batch::default(), batches: 0, trouble, statements };
-    while let Some(operation) = queue.0.wait() {
-        worker.run_batch(operation, &queue.0);
+/// What the lanes of a store have in common.
+pub(crate) struct Shared {
+    pub(crate) queues: Queues,
+    pub(crate) trouble: Trouble,
+    pub(crate) counts: Counts,
+}
+
+/// Counts since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Statements that operations have asked for.
+    pub(crate) statements: AtomicU64,
+    /// Batches and operations that were run again.
+    pub(crate) retries: AtomicU64,
+    /// Connections that were made in place of lost ones.
+    pub(crate) reconnects: AtomicU64,
+    /// Operations that were given up since the database was away for too long.
+    pub(crate) given_up: AtomicU64,
+}
+
+/// Runs a lane's queue until it is closed and empty.
+pub(crate) fn run(connection: impl Transactions, lane: usize, shared: &Arc<Shared>) {
+    let _served = Served { lane, shared: shared.clone() };
+    let mut worker = Worker {
+        connection,
+        lane,
+        batch: Batch::default(),
+        batches: 0,
+        again: VecDeque::new(),
+        away: Away::default(),
+        shared: shared.clone(),
+    };
+    loop {
+        // Whoever looks after the server must learn that the database is back, also if nobody asks for anything.
+        match shared.queues.wait(lane, worker.away.until_next()) {
+            Next::Operation(first) => worker.run_batch(first),
+            Next::Nothing => worker.knock(),
+            Next::Closed => break,
+        }
     }
 }
 
 /// A queue as long as somebody serves it.
-struct Served(Arc<Queue>);
+struct Served {
+    lane: usize,
+    shared: Arc<Shared>,
+}
 
 impl Drop for Served {
-    /// However the worker ends, nobody waits for it any longer: an operation that is dropped answers
-    /// [`StoreError::Closed`].
+    /// However the worker ends, nobody waits for it any longer.
     fn drop(&mut self) {
-        self.0.close();
-        while self.0.take().is_some() {}
+        self.shared.queues.abandon(self.lane);
     }
 }
 
 struct Worker<C> {
     connection: C,
+    lane: usize,
     batch: Batch,
-    /// The number of transactions that write so far.
+    /// The number of transactions that write so far: what they are marked with.
     batches: u64,
-    trouble: Arc<Trouble>,
-    /// How many the operations have asked for.
-    statements: Arc<AtomicU64>,
+    /// To be run again before anything else, in order.
+    again: VecDeque<Portion>,
+    away: Away,
+    shared: Arc<Shared>,
+}
+
+/// Operations that share a transaction once more.
+struct Portion {
+    operations: Vec<Queued>,
+    /// The number of times that they were run before.
+    runs: usize,
+    /// What those that write are told, instead of being run.
+    refused: Option<StoreError>,
 }
 
 #[derive(Default)]
 struct Batch {
     transaction: Option<Access>,
     /// Run, and to be told after the commit.
-    untold: Vec<Box<dyn Operation>>,
+    untold: Vec<Queued>,
     /// Why no transaction that writes could be begun: trying again for each operation would wait for the lock each
     /// time.
     refused: Option<StoreError>,
-    /// The transaction was lost in the middle, with this error.
+    /// The transaction was lost in the middle, or must be undone, with this error.
     lost: Option<StoreError>,
     /// The error of the last write that failed alone because of the database.
     failed: Option<StoreError>,
@@ -78,73 +131,140 @@ enum Access {
 }
 
 impl<C: Transactions> Worker<C> {
-    fn run_batch(&mut self, first: Box<dyn Operation>, queue: &Queue) {
+    fn run_batch(&mut self, first: Queued) {
+        let shared = self.shared.clone();
         let end = Instant::now() + BATCH_TIME;
         let mut next = Some(first);
         let mut operations = 0;
-        while let Some(operation) = next {
-            if operation.writes() {
-                self.write(operation)
-            } else {
-                self.read(operation)
-            }
+        while let Some(queued) = next {
+            self.run_one(queued);
             operations += 1;
             let over = self.batch.lost.is_some() || operations >= BATCH_OPERATIONS || Instant::now() >= end;
-            next = if over { None } else { queue.take() };
+            next = if over { None } else { shared.queues.take(self.lane) };
+        }
+        self.end_batch();
+        while let Some(portion) = self.again.pop_front() {
+            self.run_portion(portion);
+        }
+    }
+
+    fn run_portion(&mut self, portion: Portion) {
+        self.batch.runs = portion.runs;
+        // Nothing of it has taken effect.
+        for queued in self.give_up(portion.operations, None) {
+            if self.batch.lost.is_some() {
+                // It shares the fate of those in front of it.
+                self.batch.untold.push(queued);
+                continue;
+            }
+            match &portion.refused {
+                Some(error) if queued.operation.writes() => queued.operation.tell(Some(error.clone())),
+                _ => self.run_one(queued),
+            }
         }
         self.end_batch();
     }
 
-    fn read(&mut self, mut operation: Box<dyn Operation>) {
+    fn run_one(&mut self, queued: Queued) {
+        if queued.operation.writes() { self.write(queued) } else { self.read(queued) }
+    }
+
+    fn read(&mut self, mut queued: Queued) {
         if self.batch.transaction.is_none()
             && let Err(error) = self.begin(Access::Read)
         {
-            return operation.tell(Some(error));
+            return self.not_begun(queued, error);
         }
         // Its own error is kept in the operation, and a read has nothing to undo.
-        let outcome = self.run_operation(operation.as_mut());
+        let outcome = self.run_operation(&mut queued).0;
         if self.batch.transaction == Some(Access::Read) {
-            return operation.tell(None);
+            return match outcome {
+                Err(error) if error.is_conflict() || self.is_lost(&error) => self.lose(queued, error),
+                _ => {
+                    queued.operation.tell(None);
+                    // Some engines refuse whatever comes behind an error.
+                    if !self.connection.in_transaction() {
+                        self.end_read();
+                    }
+                }
+            };
         }
-        self.batch.untold.push(operation);
-        if let Err(error) = outcome {
-            self.notice_loss(error);
+        match outcome {
+            Err(error) if !self.connection.in_transaction() => self.lose(queued, error),
+            _ => self.batch.untold.push(queued),
         }
     }
 
-    fn write(&mut self, mut operation: Box<dyn Operation>) {
+    fn write(&mut self, mut queued: Queued) {
         if self.batch.transaction != Some(Access::Write)
             && let Err(error) = self.begin_write()
         {
-            return operation.tell(Some(error));
+            return self.not_begun(queued, error);
         }
-        let outcome = self.isolated(operation.as_mut());
-        self.batch.untold.push(operation);
-        if let Err(error) = outcome {
-            self.batch.lost = Some(error);
+        match self.isolated(&mut queued) {
+            Ok(()) => self.batch.untold.push(queued),
+            Err(error) => self.lose(queued, error),
         }
     }
 
-    /// Runs a write so that its failure undoes nothing but itself. An error means that the whole transaction is lost.
-    fn isolated(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
+    /// No transaction could be begun for an operation.
+    fn not_begun(&mut self, queued: Queued, error: StoreError) {
+        let is_passing = error.is_conflict() || matches!(error, StoreError::ReadOnly(_));
+        if (is_passing && self.connection.remote().is_some()) || self.is_lost(&error) {
+            self.lose(queued, error);
+        } else {
+            queued.operation.tell(Some(error));
+        }
+    }
+
+    /// The transaction is over, or must be, because of an operation.
+    fn lose(&mut self, queued: Queued, error: StoreError) {
+        self.batch.untold.push(queued);
+        self.batch.lost = Some(error);
+    }
+
+    /// Runs a write so that its failure undoes nothing but itself. An error means that the whole transaction is lost, or must be undone.
+    fn isolated(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
+        if self.connection.savepoints().is_none() {
+            return self.bare(queued);
+        }
         for run in 1.. {
             let is_last = run >= RUNS;
             self.savepoint(|savepoints| savepoints.begin_operation())?;
-            let ran = self.run_operation(operation);
+            let ran = self.run_operation(queued).0;
             let is_done = ran.is_ok();
-            let Err(error) = ran.and_then(|()| self.savepoint(|savepoints| savepoints.keep_operation())) else { break };
+            let kept = ran.and_then(|()| self.savepoint(|savepoints| savepoints.keep_operation()));
+            let Err(error) = kept else { break };
             if !self.connection.in_transaction() || (is_done && (is_last || !error.is_conflict())) {
                 return Err(error);
             }
             self.savepoint(|savepoints| savepoints.rollback_operation())?;
             if is_last || !error.is_conflict() {
-                if Trouble::is_of(&error) {
-                    self.batch.failed = Some(error);
-                }
+                self.failed_alone(error);
                 break;
             }
+            self.count(|counts| &counts.retries);
         }
         Ok(())
+    }
+
+    /// Runs a write that nothing but the end of the transaction can undo. One that has failed before it wrote anything needs no undoing.
+    fn bare(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
+        let (outcome, wrote) = self.run_operation(queued);
+        match outcome {
+            Err(error) if wrote || error.is_conflict() || !self.connection.in_transaction() => Err(error),
+            Err(error) => {
+                self.failed_alone(error);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn failed_alone(&mut self, error: StoreError) {
+        if Trouble::is_of(&error) {
+            self.batch.failed = Some(error);
+        }
     }
 
     /// Calls the engine's savepoints, if it has some.
@@ -152,14 +272,16 @@ impl<C: Transactions> Worker<C> {
         self.connection.savepoints().map_or(Ok(()), call)
     }
 
-    fn run_operation(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
-        operation.run(&mut Counted { connection: &mut self.connection, statements: &self.statements })
+    /// Runs an operation. Returns how that went, and whether it wrote anything.
+    fn run_operation(&mut self, queued: &mut Queued) -> (Result<(), StoreError>, bool) {
+        let counts = &self.shared.counts;
+        let mut counted = Counted { connection: &mut self.connection, statements: &counts.statements, wrote: false };
+        let outcome = queued.operation.run(&mut counted);
+        (outcome, counted.wrote)
     }
 
-    fn notice_loss(&mut self, error: StoreError) {
-        if !self.connection.in_transaction() {
-            self.batch.lost = Some(error);
-        }
+    fn is_lost(&mut self, error: &StoreError) -> bool {
+        matches!(error, StoreError::Lost(_)) && self.connection.remote().is_some()
     }
 
     fn begin_write(&mut self) -> Result<(), StoreError> {
@@ -189,66 +311,71 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn end_batch(&mut self) {
-        if self.batch.transaction != Some(Access::Write) {
+        if self.batch.transaction != Some(Access::Write) && self.batch.lost.is_none() {
             self.end_read();
             let batch = std::mem::take(&mut self.batch);
             if let Some(error) = batch.refused {
-                self.trouble.failed(&error);
+                self.shared.trouble.failed(&error);
             }
             return;
         }
-        let batch = std::mem::take(&mut self.batch);
-        let outcome = match batch.lost {
-            Some(error) => Err(error),
-            None => self.connection.commit(),
+        let mut batch = std::mem::take(&mut self.batch);
+        let outcome = match batch.lost.take() {
+            Some(error) => Err((error, None)),
+            None => self.connection.commit().map_err(|error| (error, Some(self.batches))),
         };
         match outcome {
-            Ok(()) => {
-                match &batch.failed {
-                    Some(error) => _ = self.trouble.failed(error),
-                    None => self.trouble.succeeded(),
-                }
-                batch.untold.into_iter().for_each(|operation| operation.tell(None));
-            }
-            Err(error) => {
-                self.connection.rollback();
-                if error.is_conflict() && batch.runs + 1 < RUNS {
-                    return self.run_again(batch.untold, batch.runs + 1);
-                }
-                if !self.trouble.failed(&error) {
-                    tracing::error!(%error, operations = batch.untold.len(), "a transaction failed");
-                }
-                self.tell_failed(batch.untold, &error);
-            }
+            Ok(()) => self.tell_done(batch),
+            Err((error, committing)) if self.is_lost(&error) => self.come_back(batch.untold, error, committing),
+            Err((error, _)) => self.undo(batch, error),
         }
     }
 
-    /// Runs the operations of a transaction that is undone in another one, as a batch of their own.
-    fn run_again(&mut self, operations: Vec<Box<dyn Operation>>, runs: usize) {
-        self.batch.runs = runs;
-        for operation in operations {
-            if self.batch.lost.is_some() {
-                // It shares the fate of those in front of it.
-                self.batch.untold.push(operation);
-            } else if operation.writes() {
-                self.write(operation);
-            } else {
-                self.read(operation);
-            }
+    fn tell_done(&mut self, batch: Batch) {
+        match &batch.failed {
+            Some(error) => _ = self.shared.trouble.failed(error),
+            None => self.shared.trouble.succeeded(),
         }
-        self.end_batch();
+        batch.untold.into_iter().for_each(|queued| queued.operation.tell(None));
     }
 
-    /// Tells the operations of a transaction that is undone.
-    fn tell_failed(&mut self, untold: Vec<Box<dyn Operation>>, error: &StoreError) {
-        for operation in untold {
-            if operation.writes() {
-                operation.tell(Some(error.clone()));
-            } else {
-                self.read(operation);
-            }
+    /// Undoes a batch, and runs again what isn't to blame.
+    fn undo(&mut self, batch: Batch, error: StoreError) {
+        self.connection.rollback();
+        let (operations, runs) = (batch.untold, batch.runs + 1);
+        let is_bare = self.connection.savepoints().is_none();
+        let is_remote = self.connection.remote().is_some();
+        if is_bare && operations.len() > 1 && !Trouble::is_of(&error) {
+            self.count(|counts| &counts.retries);
+            return self.run_alone(operations, batch.runs);
         }
-        self.end_read();
+        if error.is_conflict() && runs < RUNS {
+            self.count(|counts| &counts.retries);
+            if is_remote {
+                std::thread::sleep(away::jitter(CONFLICT_PAUSE * runs as u32));
+            }
+            return self.again.push_front(Portion { operations, runs, refused: None });
+        }
+        if is_remote && matches!(error, StoreError::ReadOnly(_)) && self.away.may_look_for_another_host() {
+            return self.come_back(operations, error, None);
+        }
+        // With savepoints, an operation's own error doesn't come here.
+        let is_of_one = is_bare && operations.len() == 1 && !Trouble::is_of(&error);
+        if !self.shared.trouble.failed(&error) && !is_of_one {
+            tracing::error!(%error, operations = operations.len(), "a transaction failed");
+        }
+        self.again.push_front(Portion { operations, runs, refused: Some(error) });
+    }
+
+    /// Runs operations again, each in a transaction of its own.
+    fn run_alone(&mut self, operations: Vec<Queued>, runs: usize) {
+        for queued in operations.into_iter().rev() {
+            self.again.push_front(Portion { operations: vec![queued], runs, refused: None });
+        }
+    }
+
+    fn count(&self, count: fn(&Counts) -> &AtomicU64) {
+        count(&self.shared.counts).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -260,6 +387,9 @@ const BATCH_TIME: Duration = Duration::from_millis(4);
 
 /// How often an operation is run at most while others get in its way.
 const RUNS: usize = 5;
+
+/// How long an operation is put off that others got in the way of, times the number of its runs.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// How many operations a batch may have.
 const BATCH_OPERATIONS: usize = 2048;

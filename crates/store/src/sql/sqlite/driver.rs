@@ -299,7 +299,7 @@ mod tests {
         let store = super::super::open(&path, &Options::default()).expect("a new database");
         wait(store.put("key", vec![1])).expect("a writable database");
         let driver = Driver::open_to_read(&path, Duration::ZERO).expect("a readable database");
-        let read_only = SqlStore::start(driver, Bounds::default()).expect("a thread");
+        let read_only = SqlStore::start(driver.into(), Bounds::default()).expect("a thread");
         let error = wait(read_only.put("key", vec![2])).expect_err("a read-only database");
         assert!(matches!(&error, StoreError::ReadOnly(_)), "{error:?}");
         assert!(error.to_string().contains("write permission") && error.to_string().contains("rookery.db"), "{error}");

@@ -34,5 +34,5 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     schema::version(&driver)?;
     driver.set_up(options)?;
     schema::migrate(&mut driver)?;
-    SqlStore::start(driver, options.bounds).map_err(|error| StoreError::other(path, error))
+    SqlStore::start(driver.into(), options.bounds).map_err(|error| StoreError::other(path, error))
 }

@@ -1,10 +1,14 @@
 //! The worker over an engine that fails on demand: what no real disk does when a test wants it.
 
+mod lost;
+
 use super::*;
 use crate::pending::Pending;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::dialect::Dialect;
+use crate::sql::lanes::Route;
+use crate::sql::operation::Operation;
 use crate::sql::operation::operation;
 use crate::sql::queue::Bounds;
 use crate::wait;
@@ -157,7 +161,7 @@ fn a_queue_is_bounded_in_bytes() {
 
 /// A queue and the engine that will run it.
 struct Rig {
-    queue: Arc<Queue>,
+    shared: Arc<Shared>,
     engine: Arc<Mutex<Engine>>,
 }
 
@@ -169,18 +173,15 @@ impl Default for Rig {
 
 impl Rig {
     fn with_bounds(bounds: Bounds) -> Rig {
-        Rig { queue: Arc::new(Queue::new(bounds)), engine: Arc::default() }
+        let queues = Queues::new(1, bounds, None);
+        let shared = Shared { queues, trouble: Trouble::default(), counts: Counts::default() };
+        Rig { shared: Arc::new(shared), engine: Arc::default() }
     }
 
     /// Runs what is queued, on this thread.
     fn run(&self) {
-        self.queue.close();
-        super::run(
-            Handle(self.engine.clone(), KnownArchives::default()),
-            self.queue.clone(),
-            Arc::default(),
-            Arc::default(),
-        );
+        self.shared.queues.close();
+        super::run(Handle(self.engine.clone(), KnownArchives::default()), 0, &self.shared);
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> T {
@@ -230,7 +231,7 @@ impl Rig {
     }
 
     fn queued(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {
-        if let Err((operation, error)) = self.queue.push(10, operation) {
+        if let Err((operation, error)) = self.shared.queues.push(Route::default(), 10, operation) {
             operation.tell(Some(error));
         }
         pending

@@ -1,0 +1,168 @@
+//! Which lane an operation goes to, and what it comes behind.
+//!
+//! A lane is a thread with a connection and a queue. What belongs to one owner goes to the lane of that owner, and is done in the order of the calls.
+//! The archives' writes have a lane of their own, and so have reads that may take long, so that neither makes a login wait:
+//!
+//! - What is written to archives comes behind all that was called before for their owners, such as making the account. What is called for the owners
+//!   afterwards doesn't wait for it.
+//! - A page of an archive comes behind that and behind what is written to archives; nothing waits for it.
+//! - Reads for many owners come behind what was called before for each of them; only what goes to the same lane waits for them.
+//! - Writes for many owners come behind and hold up what is in the lanes of all of them, removing an account what is in all lanes.
+//! - Lists and counts wait for nothing, and nothing for them.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Where an operation goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// The lane that carries it out.
+    pub(crate) on: usize,
+    /// Lanes of which it waits for what is queued.
+    pub(crate) behind: Set,
+    /// Lanes in which what is queued later waits for it.
+    pub(crate) holds: Set,
+    /// Set if a login can't go on without it.
+    pub(crate) is_login: bool,
+}
+
+/// Lanes, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Set(u64);
+
+impl Set {
+    fn one(lane: usize) -> Set {
+        Set(1 << lane)
+    }
+
+    fn and(self, other: Set) -> Set {
+        Set(self.0 | other.0)
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let lane = rest.trailing_zeros() as usize;
+            rest &= rest.wrapping_sub(1);
+            (lane < u64::BITS as usize).then_some(lane)
+        })
+    }
+}
+
+/// The lanes of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lanes {
+    /// The number of those that owners share; they come first.
+    owners: usize,
+    /// The one that archives are written on.
+    archive: usize,
+    /// The one for reads that may take long.
+    reads: usize,
+}
+
+impl Lanes {
+    /// So many for owners, at least one, and perhaps one for the archives and one for long reads; what has none goes to the first.
+    pub(crate) fn new(owners: usize, has_archive: bool, has_reads: bool) -> Lanes {
+        let owners = owners.clamp(1, MOST);
+        let archive = if has_archive { owners } else { 0 };
+        let reads = if has_reads { owners + usize::from(has_archive) } else { 0 };
+        Lanes { owners, archive, reads }
+    }
+
+    /// Returns how many there are.
+    pub(crate) fn count(self) -> usize {
+        self.owners.max(self.archive + 1).max(self.reads + 1)
+    }
+
+    /// For what belongs to an owner: an account, a room, a host of nodes, a token, a name of a setting.
+    pub(crate) fn owner(self, owner: &str) -> Route {
+        Route { on: self.of(owner), ..Route::default() }
+    }
+
+    /// For what a login waits for.
+    pub(crate) fn login(self, account: &str) -> Route {
+        Route { is_login: true, ..self.owner(account) }
+    }
+
+    /// For a read about many owners, in the lane of the one who asks.
+    pub(crate) fn read_of<'o>(self, asker: &str, owners: impl Iterator<Item = &'o str>) -> Route {
+        Route { behind: self.all_of(owners), ..self.owner(asker) }
+    }
+
+    /// For a write that many owners have a part in.
+    pub(crate) fn write_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Route {
+        let all = self.all_of(owners);
+        Route { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, is_login: false }
+    }
+
+    /// For what changes what everybody has.
+    pub(crate) fn everybody(self) -> Route {
+        let archive = Set::one(self.archive);
+        let all = (0..self.owners).map(Set::one).fold(archive, Set::and);
+        Route { on: self.archive, behind: all, holds: all, is_login: false }
+    }
+
+    /// For what is written to archives.
+    pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str>) -> Route {
+        Route { on: self.archive, behind: self.all_of(owners), ..Route::default() }
+    }
+
+    /// For what is read of an archive.
+    pub(crate) fn page(self, owner: &str) -> Route {
+        let behind = Set::one(self.of(owner)).and(Set::one(self.archive));
+        Route { on: self.reads, behind, ..Route::default() }
+    }
+
+    /// For a list or a count, which is of the moment when it is made.
+    pub(crate) fn list(self) -> Route {
+        Route { on: self.reads, ..Route::default() }
+    }
+
+    fn all_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Set {
+        if self.owners == 1 {
+            return Set::one(0);
+        }
+        owners.map(|owner| Set::one(self.of(owner))).fold(Set::default(), Set::and)
+    }
+
+    fn of(self, owner: &str) -> usize {
+        if self.owners == 1 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        owner.hash(&mut hasher);
+        (hasher.finish() % self.owners as u64) as usize
+    }
+}
+
+/// Lanes of owners at most: with two more, a set of them fits.
+pub(crate) const MOST: usize = 62;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_connection_is_one_lane() {
+        let lanes = Lanes::new(1, false, false);
+        assert_eq!(lanes.count(), 1);
+        for route in
+            [lanes.owner("a"), lanes.everybody(), lanes.page("a"), lanes.list(), lanes.archive(["a"].into_iter())]
+        {
+            assert_eq!(route.on, 0);
+            assert!(route.behind.iter().chain(route.holds.iter()).all(|lane| lane == 0), "{route:?}");
+        }
+    }
+
+    #[test]
+    fn archives_and_long_reads_have_lanes_of_their_own() {
+        let lanes = Lanes::new(8, true, true);
+        assert_eq!(lanes.count(), 10);
+        let own = lanes.owner("romeo@example.org").on;
+        assert!(own < 8);
+        let appended = lanes.archive(["romeo@example.org"].into_iter());
+        assert_eq!((appended.on, appended.behind.iter().collect::<Vec<_>>()), (8, vec![own]));
+        let page = lanes.page("romeo@example.org");
+        assert_eq!((page.on, page.behind.iter().collect::<Vec<_>>()), (9, vec![own, 8]));
+        assert_eq!(lanes.everybody().holds.iter().collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
+    }
+}

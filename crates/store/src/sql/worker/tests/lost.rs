@@ -1,0 +1,401 @@
+//! The worker over a database behind a network that fails: wherever the connection is cut, nothing is lost and nothing is done twice.
+
+use super::super::*;
+use crate::error::Engine;
+use crate::pending::Pending;
+use crate::sql::archives::KnownArchives;
+use crate::sql::connection::{Connection, EachRow, Row, Value};
+use crate::sql::dialect::Dialect;
+use crate::sql::lanes::Route;
+use crate::sql::operation::operation;
+use crate::sql::queue::{Bounds, Patience};
+use crate::sql::transactions::Remote;
+use crate::wait;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[test]
+fn wherever_the_connection_is_cut_all_is_done_once() {
+    let uncut = Rig::default();
+    uncut.work();
+    let calls = uncut.server().calls;
+    assert!(calls > 20, "{calls} calls");
+    for at in 1..=calls + 4 {
+        for when in [Cut::Before, Cut::Behind] {
+            // Another one while the first is mended, or soon after it.
+            for next in [None, Some(1), Some(2), Some(3), Some(5), Some(8)] {
+                let rig = Rig::default();
+                rig.server().cuts =
+                    std::iter::once(at).chain(next.map(|next| at + next)).map(|at| (at, when)).collect();
+                rig.work();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failing_operation_is_undone_alone_without_savepoints() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.add_and_fail(2), rig.add(3), rig.refuse(), rig.add(4)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::NoAccount), Ok(2), Err(StoreError::NoAccount), Ok(3)]);
+    assert_eq!(rig.server().committed, [1, 3, 4]);
+}
+
+#[test]
+fn what_failed_before_it_wrote_undoes_nothing() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.refuse(), rig.add(2)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::NoAccount), Ok(2)]);
+    assert_eq!(rig.server().batches, 1, "all in one transaction");
+}
+
+#[test]
+fn a_deadlock_is_run_again() {
+    let rig = Rig::default();
+    rig.server().conflicts = 3;
+    let answers = [rig.add(1), rig.count(), rig.add(2)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(1), Ok(2)]);
+    assert_eq!(rig.server().committed, [1, 2]);
+}
+
+#[test]
+fn whoever_waits_for_too_long_is_refused() {
+    let rig = Rig::with_patience(Duration::from_millis(300));
+    rig.server().cuts = vec![(1, Cut::Before)];
+    rig.server().stays_away = true;
+    let answers = [rig.add(1), rig.count()];
+    rig.run();
+    assert_eq!(answers.map(wait), [Err(StoreError::Busy), Err(StoreError::Busy)]);
+    assert_eq!(rig.shared.trouble.get(), Some(gone()), "probes hear of it");
+    assert!(rig.server().committed.is_empty());
+}
+
+#[test]
+fn what_nobody_knows_is_not_called_refused() {
+    let rig = Rig::with_patience(Duration::from_millis(300));
+    let uncut = Rig::default();
+    assert_eq!(wait_after(&uncut, |rig| rig.add(1)), Ok(1));
+    let commit = uncut.server().calls;
+    rig.server().cuts = vec![(commit, Cut::Behind)];
+    rig.server().stays_away = true;
+    assert_eq!(wait_after(&rig, |rig| rig.add(1)), Err(gone()));
+    assert_eq!(rig.server().committed, [1], "it was committed, but nobody can tell");
+}
+
+#[test]
+fn a_host_that_can_only_be_read_is_left_for_another() {
+    let rig = Rig::default();
+    rig.server().is_read_only = true;
+    rig.server().another_host = true;
+    let answers = [rig.count(), rig.add(1), rig.add(2)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(0), Ok(1), Ok(2)]);
+}
+
+#[test]
+fn without_another_host_what_is_there_is_still_read() {
+    let rig = Rig::default();
+    rig.server().committed = vec![7];
+    rig.server().is_read_only = true;
+    let answers = [rig.add(1), rig.count()];
+    rig.run();
+    assert_eq!(answers.map(wait), [Err(read_only()), Ok(1)]);
+    assert_eq!(rig.shared.trouble.get(), Some(read_only()));
+}
+
+fn wait_after<T>(rig: &Rig, call: impl FnOnce(&Rig) -> Pending<T>) -> Result<T, StoreError> {
+    let pending = call(rig);
+    rig.run();
+    wait(pending)
+}
+
+fn gone() -> StoreError {
+    StoreError::Lost(engine())
+}
+
+fn read_only() -> StoreError {
+    StoreError::ReadOnly(engine())
+}
+
+fn engine() -> Engine {
+    Engine { database: "of a test".into(), message: "on demand".into() }
+}
+
+/// Where a call is cut.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// The server never hears of it.
+    Before,
+    /// The server has done it, and its answer gets lost.
+    Behind,
+}
+
+/// A table of numbers that each may be in once, on a server that is called over a network.
+#[derive(Default)]
+struct Server {
+    committed: Vec<i64>,
+    last_batch: u64,
+    calls: usize,
+    batches: usize,
+    cuts: Vec<(usize, Cut)>,
+    conflicts: usize,
+    is_away: bool,
+    /// It is away after the first cut.
+    stays_away: bool,
+    is_read_only: bool,
+    another_host: bool,
+}
+
+struct Rig {
+    shared: Arc<Shared>,
+    server: Arc<Mutex<Server>>,
+}
+
+impl Default for Rig {
+    fn default() -> Rig {
+        Rig::with_patience(Duration::from_secs(600))
+    }
+}
+
+impl Rig {
+    fn with_patience(other: Duration) -> Rig {
+        let queues = Queues::new(1, Bounds::default(), Some(Patience { login: other, other }));
+        let shared = Shared { queues, trouble: Trouble::default(), counts: Counts::default() };
+        Rig { shared: Arc::new(shared), server: Arc::default() }
+    }
+
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        self.shared.queues.close();
+        let known = KnownArchives::default();
+        run(Client { server: self.server.clone(), is_open: true, transaction: None, known }, 0, &self.shared);
+    }
+
+    /// Runs reads and writes of all kinds, and looks whether all were done once and answered well.
+    fn work(&self) {
+        let answers = [
+            self.count(),
+            self.add(1),
+            self.count(),
+            self.add(2),
+            self.add_and_fail(10),
+            self.add(3),
+            self.refuse(),
+            self.count(),
+            self.add(4),
+        ];
+        self.run();
+        let refused = || Err(StoreError::NoAccount);
+        let expected = [Ok(0), Ok(1), Ok(1), Ok(2), refused(), Ok(3), refused(), Ok(3), Ok(4)];
+        let cuts = self.server().cuts.clone();
+        assert_eq!(answers.map(wait), expected, "cut at {cuts:?}");
+        assert_eq!(self.server().committed, [1, 2, 3, 4], "cut at {cuts:?}");
+    }
+
+    fn add(&self, number: i64) -> Pending<u64> {
+        self.write(move |c| c.execute("add", &[Value::Integer(number)]).and_then(|_| counted(c)))
+    }
+
+    fn add_and_fail(&self, number: i64) -> Pending<u64> {
+        self.write(move |c| c.execute("add", &[Value::Integer(number)]).and(Err(StoreError::NoAccount)))
+    }
+
+    /// Fails without having written.
+    fn refuse(&self) -> Pending<u64> {
+        self.write(|c| counted(c).and(Err(StoreError::NoAccount)))
+    }
+
+    fn count(&self) -> Pending<u64> {
+        self.queued(operation(false, counted))
+    }
+
+    fn write(&self, run: impl FnMut(&mut dyn Connection) -> Result<u64, StoreError> + Send + 'static) -> Pending<u64> {
+        self.queued(operation(true, run))
+    }
+
+    fn queued<T>(&self, (operation, pending): (Box<dyn crate::sql::operation::Operation>, Pending<T>)) -> Pending<T> {
+        if let Err((operation, error)) = self.shared.queues.push(Route::default(), 1, operation) {
+            operation.tell(Some(error));
+        }
+        pending
+    }
+}
+
+fn counted(c: &mut dyn Connection) -> Result<u64, StoreError> {
+    let mut count = 0;
+    c.query("count", &[], &mut |row| {
+        count = row.number(0)?;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(count)
+}
+
+/// A row of one number.
+struct Count(i64);
+
+impl Row for Count {
+    fn integer(&self, _: usize) -> Result<i64, StoreError> {
+        Ok(self.0)
+    }
+
+    fn text(&self, _: usize) -> Result<&str, StoreError> {
+        Err(self.corrupt("no text".into()))
+    }
+
+    fn optional_text(&self, _: usize) -> Result<Option<&str>, StoreError> {
+        Ok(None)
+    }
+
+    fn bytes(&self, _: usize) -> Result<&[u8], StoreError> {
+        Err(self.corrupt("no bytes".into()))
+    }
+
+    fn optional_bytes(&self, _: usize) -> Result<Option<&[u8]>, StoreError> {
+        Ok(None)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Panicked(what)
+    }
+}
+
+struct Client {
+    server: Arc<Mutex<Server>>,
+    is_open: bool,
+    transaction: Option<Transaction>,
+    known: KnownArchives,
+}
+
+struct Transaction {
+    rows: Vec<i64>,
+    batch: Option<u64>,
+}
+
+impl Client {
+    /// Does something on the server, unless the connection is cut.
+    fn call<T>(
+        &mut self,
+        work: impl FnOnce(&mut Client, &mut Server) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if !self.is_open {
+            return Err(gone());
+        }
+        let shared = self.server.clone();
+        let mut server = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        server.calls += 1;
+        let at = server.calls;
+        let cut = server.cuts.iter().find(|(cut, _)| *cut == at).map(|(_, cut)| *cut);
+        let answer = match cut {
+            Some(Cut::Before) => Err(gone()),
+            _ => work(self, &mut server),
+        };
+        if cut.is_some() {
+            server.is_away = server.stays_away;
+            // The server rolls back what it hasn't committed.
+            (self.is_open, self.transaction) = (false, None);
+            return Err(gone());
+        }
+        answer
+    }
+}
+
+impl Connection for Client {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn execute(&mut self, _: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        let [Value::Integer(number)] = *values else { panic!("one number is added at a time") };
+        self.call(|client, server| {
+            let transaction = client.transaction.as_mut().expect("everything runs in a transaction");
+            if server.conflicts > 0 {
+                server.conflicts -= 1;
+                client.transaction = None;
+                return Err(StoreError::Conflict(engine()));
+            }
+            assert!(!transaction.rows.contains(&number), "{number} is there already");
+            transaction.rows.push(number);
+            Ok(1)
+        })
+    }
+
+    fn query(&mut self, _: &'static str, _: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        let count = self.call(|client, _| {
+            Ok(client.transaction.as_ref().expect("everything runs in a transaction").rows.len() as i64)
+        })?;
+        each(&Count(count)).map(drop)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Panicked(what)
+    }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        &mut self.known
+    }
+}
+
+impl Transactions for Client {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
+        self.call(|client, server| {
+            client.transaction = Some(Transaction { rows: server.committed.clone(), batch: None });
+            Ok(())
+        })
+    }
+
+    fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
+        self.call(|client, server| {
+            if server.is_read_only {
+                return Err(read_only());
+            }
+            client.transaction = Some(Transaction { rows: server.committed.clone(), batch: Some(batch) });
+            Ok(())
+        })
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        self.call(|client, server| {
+            let transaction = client.transaction.take().expect("a transaction to commit");
+            if let Some(batch) = transaction.batch {
+                (server.committed, server.last_batch) = (transaction.rows, batch);
+                server.batches += 1;
+            }
+            Ok(())
+        })
+    }
+
+    fn rollback(&mut self) {
+        self.transaction = None;
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.is_open && self.transaction.is_some()
+    }
+
+    fn remote(&mut self) -> Option<&mut dyn Remote> {
+        Some(self)
+    }
+}
+
+impl Remote for Client {
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        self.is_open = true;
+        self.transaction = None;
+        let opened = self.call(|_, server| {
+            server.is_read_only &= !server.another_host;
+            if server.is_away { Err(gone()) } else { Ok(()) }
+        });
+        self.is_open = opened.is_ok();
+        opened
+    }
+
+    fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
+        self.call(|_, server| Ok(server.last_batch == batch))
+    }
+}
