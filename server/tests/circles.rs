@@ -15,14 +15,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("modkit", &[]),
     ("archive", &[]),
     ("rooms", &[]),
-    (
-        "pubsub",
-        &[
-            "approval avatar bookmarks crate create directed discovery interest items limits notify pep publish request state \
-             subscribe vcard",
-            "data data::pace data::source data::speak data::state data::subscriptions",
-        ],
-    ),
+    ("pubsub", &[]),
     ("operations", &[]),
     ("portability", &[]),
     ("modules", &[]),

@@ -1,47 +1,17 @@
-//! Owners and who subscribes: requests to approve (XEP-0060 §8.6), and news of subscriptions (§8.8.4, `pubsub#notify_sub`).
+//! Owners decide about requests for a subscription (XEP-0060 §8.6).
 
 use std::rc::Rc;
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
-use rookery_jid::{Jid, JidRef};
-use rookery_modkit::form::{Field, Form};
-use rookery_xml::{Element, Kind, Writer, ns};
+use rookery_jid::Jid;
+use rookery_modkit::form::Form;
+use rookery_xml::{Element, Kind, ns};
 
-use super::node::{Node, Subscription};
-use super::notify::fleeting;
-use super::state::{self, Key, Sent};
+use super::node::{Key, Node, Subscription};
+use super::state::{self, Sent};
 use super::subscribe;
-
-/// §8.6: asks the owners of a node whether somebody may subscribe.
-pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
-    let Some(packet) = request(world, key, subscriber) else { return };
-    // It waits for the account that has made the node. Others may be owners without knowing.
-    let (makers, others): (Vec<&Jid>, Vec<&Jid>) =
-        node.owners().partition(|owner| node.creator.as_ref() == Some(*owner));
-    world.fan_out(&packet, makers.into_iter().map(Jid::as_ref));
-    world.fan_out(&fleeting(&packet), others.into_iter().map(Jid::as_ref));
-}
-
-/// §8.7: asks one owner, or a session of one, again.
-pub(super) fn ask_owner(world: &mut World, key: &Key, subscriber: &Jid, owner: JidRef<'_>) {
-    if let Some(packet) = request(world, key, subscriber) {
-        world.route(&packet, owner);
-    }
-}
-
-fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
-    let form = Form::new("form")
-        .title("Request for a subscription")
-        .instructions("Decide whether this address may subscribe to the node.")
-        .hidden("FORM_TYPE", AUTHORIZATION)
-        .field(Field::text_single("pubsub#node").label("The node").value(&key.1))
-        .field(Field::jid_single("pubsub#subscriber_jid").label("Who wants to subscribe").value(subscriber.as_str()))
-        .field(Field::boolean("pubsub#allow", false).label("Allow it?"));
-    let mut message = Writer::new("message");
-    message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).element(&form.element());
-    Packet::built(&message.finish()).ok()
-}
+use super::subscriptions::{AUTHORIZATION, tell_subscriber};
 
 /// A message for a host: the decision of an owner, or nothing that it understands.
 pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
@@ -76,37 +46,6 @@ pub(super) fn decide(world: &mut World, key: Key, node: &Rc<Node>, subscriber: J
     });
 }
 
-/// §8.8.4: a subscriber hears what an owner has made of the subscription.
-pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) {
-    if let Some(packet) = news(world, key, subscriber, subscription) {
-        let waits = subscription.is_some_and(|subscription| subscription.offline);
-        world.route(&if waits { packet } else { fleeting(&packet) }, subscriber.as_ref());
-    }
-}
-
-/// The owners hear of a subscription, if they want to.
-pub(super) fn tell_owners(
-    world: &mut World,
-    key: &Key,
-    node: &Node,
-    subscriber: &Jid,
-    subscription: Option<&Subscription>,
-) {
-    if !node.config.notify_sub {
-        return;
-    }
-    if let Some(packet) = news(world, key, subscriber, subscription) {
-        world.fan_out(&fleeting(&packet), node.owners().map(Jid::as_ref));
-    }
-}
-
-fn news(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) -> Option<Packet> {
-    let mut message = Writer::new("message");
-    message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).start_ns("event", ns::PUBSUB_EVENT);
-    subscribe::write(&mut message, Some(&key.1), subscriber, subscription);
-    Packet::built(&message.finish()).ok()
-}
-
 /// What an owner's form says: node, subscriber, and whether the subscription is allowed.
 fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
     if packet.kind() != Kind::Message {
@@ -123,5 +62,3 @@ fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
     let allow = form.boolean("pubsub#allow")?.ok()?;
     Some(((host.to_bare(), node), subscriber, allow))
 }
-
-pub(super) const AUTHORIZATION: &str = "http://jabber.org/protocol/pubsub#subscribe_authorization";

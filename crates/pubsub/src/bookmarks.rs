@@ -13,9 +13,10 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{Access, Config, SendLast};
-use super::pep::Pep;
+pub use super::legacy::LEGACY;
+use super::legacy::{CURRENT, MAX_BOOKMARKS, legacy};
 use super::request::{Action, Call};
-use super::{create, interest, notify, publish};
+use super::{create, publish};
 
 /// What an import makes of bookmarks of the older kind, wherever they were kept: the configuration of the node [`ns::BOOKMARKS`], and each item's id
 /// and payload. Those without an address are left out.
@@ -63,32 +64,6 @@ pub(super) fn node(world: &mut World, call: Call, action: Action) -> Option<(Cal
         action => return Some((call, action)),
     }
     None
-}
-
-/// The bookmarks of an account have changed, or a resource has become available: resources that want the older kind get it whole.
-pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
-    let links = world.links_of(account.as_ref());
-    let interests = &world.state::<Pep>().interests;
-    let wanting = links.into_iter().filter(|&link| interests.has(link, &account, LEGACY));
-    let mut addresses: Vec<_> = wanting.filter_map(|link| interest::address(world, link)).collect();
-    addresses.retain(|address| only.as_ref().is_none_or(|only| only == address));
-    if addresses.is_empty() {
-        return;
-    }
-    let found = world.stores.pubsub.items(account.as_ref(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
-    world.wait(found, move |world, found| {
-        let found = match found {
-            Ok(Some(found)) => found,
-            Ok(None) => return,
-            Err(error) => return world.store_failed("reading bookmarks", &account, &error),
-        };
-        let payload = Writer::write(&legacy(&found.items)).into_bytes();
-        let item = Item { id: CURRENT.to_owned(), publisher: account.clone(), unix_ms: world.time(), payload };
-        let packet = notify::items(world, &(account, LEGACY.to_owned()), &Config::of_account(LEGACY), &item);
-        if let Some(packet) = packet {
-            world.fan_out(&packet, addresses.iter().map(Jid::as_ref));
-        }
-    });
 }
 
 /// Goes on with the bookmarks of who asks.
@@ -177,25 +152,6 @@ fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     Some(found)
 }
 
-/// Bookmarks in the form of the older kind.
-fn legacy(items: &[Item]) -> Element {
-    let mut storage = Element::new("storage", LEGACY);
-    for item in items {
-        let Ok(conference) = Element::parse(&item.payload) else { continue };
-        let mut old = Element::new("conference", LEGACY)
-            .with_attr("jid", &item.id)
-            .with_opt_attr("name", conference.attr("name"))
-            .with_opt_attr("autojoin", conference.attr("autojoin"));
-        for name in ["nick", "password"] {
-            if let Some(text) = conference.child_text(name, ns::BOOKMARKS) {
-                old.push_child(Element::new(name, LEGACY).with_text(text));
-            }
-        }
-        storage.push_child(old);
-    }
-    storage
-}
-
 /// XEP-0402 §3.3.
 fn config() -> Config {
     Config {
@@ -205,10 +161,3 @@ fn config() -> Config {
         ..Config::of_account(ns::BOOKMARKS)
     }
 }
-
-/// The namespace of the older kind, and the id of its node (XEP-0048).
-pub const LEGACY: &str = "storage:bookmarks";
-/// The id of its one item.
-const CURRENT: &str = "current";
-/// Bookmarks that are translated.
-const MAX_BOOKMARKS: usize = 1000;

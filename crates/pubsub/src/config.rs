@@ -353,6 +353,11 @@ const MAX_OPTIONS: usize = 200;
 /// Roster groups.
 const MAX_GROUPS: usize = 50;
 
+/// Returns the time since which items count, in milliseconds since 1970.
+pub(super) fn since(config: &Config, now_ms: u64) -> u64 {
+    config.item_expire.map_or(0, |seconds| now_ms.saturating_sub(seconds.saturating_mul(1000)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
 use rookery_modkit::form::Form;
 use rookery_store::StoreError;
 use rookery_store::pubsub::Created;
@@ -11,11 +12,11 @@ use rookery_xml::ns;
 
 use super::config::Config;
 use super::error::{failed, specific};
-use super::limits::{Limits, MAX_CONFIG};
-use super::node::Node;
+use super::holders;
+use super::limits::{Limits, MAX_CONFIG, NAME};
+use super::node::{Key, Node};
 use super::request::Call;
-use super::state::{self, Asks, Change, Key, defaults};
-use super::{may_create, pep};
+use super::state::{self, Asks, Change, defaults};
 
 /// §8.1: the node isn't there yet.
 pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<Form>) {
@@ -76,7 +77,7 @@ pub(super) fn ensure<A: Asks>(
                     return state::let_go(world, key, Change::Forget);
                 }
                 let node = Node::new(config, key.0.clone());
-                pep::made(world, &key);
+                holders::made(world, &key);
                 then(world, asks, Ok(Rc::new(node.clone())));
                 state::let_go(world, key, Change::Put(Box::new(node)));
             });
@@ -101,7 +102,7 @@ fn make(
         Ok(()) => {
             let node = Node::new(config, owner);
             if key.0.local().is_some() {
-                pep::made(world, &key);
+                holders::made(world, &key);
             }
             then(world, call, key.clone(), Rc::new(node.clone()));
             state::let_go(world, key, Change::Put(Box::new(node)));
@@ -111,6 +112,20 @@ fn make(
             state::let_go(world, key, Change::Forget);
         }
     });
+}
+
+/// Tells whether somebody may make nodes: an account its own, at the service whom the operator lets.
+fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
+    if host.local().is_some() {
+        return host.as_ref() == from.bare();
+    }
+    let options = world.domain_of(host.domain()).and_then(|domain| domain.module(NAME));
+    let rules = options.map(|options| options.list("create")).unwrap_or_default();
+    rules.iter().any(|rule| match rule.as_str() {
+        "all" => true,
+        "local" => world.domain(from.domain()).is_some(),
+        rule => rule == from.bare_str() || rule == from.domain(),
+    })
 }
 
 /// Turns the store's result for a new node into an answer.

@@ -17,7 +17,8 @@ use std::rc::Rc;
 use rookery_fanout::Link;
 use rookery_jid::Jid;
 
-use super::interest::{Caps, Nodes};
+use super::caps::{Caps, Nodes};
+use super::limits::MAX_ACCOUNTS;
 
 /// The capabilities that the sessions of a shard have told single accounts.
 #[derive(Debug, Default)]
@@ -96,9 +97,6 @@ impl Directed {
     }
 }
 
-/// The most accounts that a session may have told: as many as directed presence itself is
-/// remembered for.
-pub(super) const MAX_ACCOUNTS: usize = 1000;
 /// Different capabilities that a session may have told.
 const MAX_DIFFERENT: usize = 4;
 

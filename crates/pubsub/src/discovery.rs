@@ -8,11 +8,11 @@ use rookery_store::pubsub::{Affiliation, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
+use super::config::since;
 use super::error::failed;
-use super::node::Node;
-use super::publish::since;
+use super::node::{Key, Node};
 use super::request::Call;
-use super::state::{self, Key, defaults};
+use super::state::{self, defaults};
 
 /// The features of publish-subscribe that both fronts have, without the common beginning; sorted with all the others by whoever shows them.
 pub(super) const FEATURES: [&str; 28] = [

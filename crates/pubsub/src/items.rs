@@ -4,16 +4,15 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_modkit::rsm::{self, Part};
-use rookery_store::pubsub::{Item, Items, Wanted};
+use rookery_store::pubsub::{Items, Wanted};
 use rookery_stream::error::Condition;
-use rookery_xml::{Element, Writer, ns};
-use tracing::warn;
+use rookery_xml::ns;
 
+use super::config::since;
 use super::error::{failed, unsupported};
-use super::node::Node;
-use super::publish::since;
+use super::event::write_item;
+use super::node::{Key, Node};
 use super::request::Call;
-use super::state::Key;
 
 /// §6.5, for somebody whose relation to the owner is known where it matters.
 pub(super) fn retrieve(
@@ -68,7 +67,7 @@ fn reply(world: &mut World, call: &Call, key: &Key, node: &Node, found: &Items, 
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("items").attr("node", &key.1);
     for item in &found.items {
-        write(&mut reply, item, true, node.config.publisher);
+        write_item(&mut reply, item, true, node.config.publisher);
     }
     reply.end();
     if tells_page {
@@ -77,19 +76,6 @@ fn reply(world: &mut World, call: &Call, key: &Key, node: &Node, found: &Items, 
         rsm::Answer { ends, index: Some(found.index), count: Some(found.total) }.write(&mut reply);
     }
     world.reply(&call.iq, reply);
-}
-
-/// Writes an item, with its payload or without.
-pub(super) fn write(out: &mut Writer, item: &Item, payload: bool, publisher: bool) {
-    let publisher = publisher.then_some(item.publisher.as_str());
-    out.start("item").attr("id", &item.id).opt_attr("publisher", publisher);
-    if payload && !item.payload.is_empty() {
-        match Element::parse(&item.payload) {
-            Ok(payload) => drop(out.element(&payload)),
-            Err(fault) => warn!(item = item.id, ?fault, "the payload of an item in the store is damaged"),
-        }
-    }
-    out.end();
 }
 
 /// Items that are given at once.

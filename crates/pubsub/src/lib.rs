@@ -12,11 +12,13 @@
 //!
 //! # Layout
 //!
-//! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `create`, `publish`, `items`, `subscribe`,
-//! `approval`, `pending`, `owner` and `members` carry it out, `notify` tells the others; `state` has the nodes that are in use.
-//! [`pep`] makes every account a host of nodes: `interest` knows which news a client wants, `directed` hears of capabilities that it told one
-//! account alone; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
-//! [`private`] and [`vcard`] keep an account's data beside its nodes or in them. [`data`] is another service, whose items come
+//! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `relation` finds out how an owner sees who asks.
+//! `run` has it carried out by `create`, `publish`, `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` tells the others
+//! with messages of `event`, `subscriptions` those whom a subscription concerns; `state` has the nodes that are in use.
+//! [`pep`] makes every account a host of nodes: `interest` finds out which news a client wants, by its capabilities (`caps`); `interests` and,
+//! for those told one account alone, `directed` remember it. `news` go to those who want them, `last` items to those who begin to; `holders` are
+//! the accounts that have nodes. `discovery` answers service discovery; `error` makes the errors. `bookmarks`, also in their `legacy` form,
+//! [`private`] and [`vcard`] keep an account's data beside its nodes or in them; `avatar` and `photo` are what node and `card` owe each other. [`data`] is another service, whose items come
 //! from outside. `limits` are those
 //! of the operator.
 //!
@@ -35,55 +37,59 @@
 mod approval;
 mod avatar;
 pub mod bookmarks;
+mod caps;
+mod card;
 mod config;
 mod create;
 pub mod data;
 mod directed;
 mod discovery;
 mod error;
+mod event;
+mod holders;
 mod interest;
+mod interests;
 mod items;
+mod last;
+mod legacy;
 mod limits;
 mod members;
+mod news;
 mod node;
 mod notify;
 mod owner;
 mod pending;
 pub mod pep;
+mod photo;
 pub mod private;
 mod publish;
+mod relation;
 mod request;
+mod run;
 mod state;
 mod subscribe;
+mod subscriptions;
 pub mod vcard;
-
-use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, OptionSpec, Value, World};
-use rookery_jid::{Jid, JidRef, prepare};
+use rookery_jid::{JidRef, prepare};
 use rookery_modkit::disco::{Identity, Info};
 use rookery_modkit::option;
 use rookery_modkit::request::is_get;
-use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
 
-use error::failed;
-use node::{Node, Relation};
+use limits::NAME;
+use relation::{local_owner, relation};
 use request::{Action, Call};
-use state::Nodes;
+use run::run;
+use state::OfServices;
 
 /// Keeps nodes for everybody, under an address of their own.
 #[derive(Debug)]
 pub struct Pubsub;
-
-/// Holds what a shard remembers of the nodes of all services.
-#[derive(Debug, Default)]
-struct Service {
-    nodes: Nodes,
-}
 
 /// Tells every shard that an account was removed, which the nodes there may still know.
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,7 +99,7 @@ impl Letter for Removed {
     const NAME: &'static str = "pubsub removed";
 
     fn open(self, world: &mut World) {
-        world.state_mut::<Service>().nodes.forget_all();
+        world.state_mut::<OfServices>().0.forget_all();
     }
 }
 
@@ -126,7 +132,7 @@ impl Module for Pubsub {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.state(Service::default());
+        hooks.state(OfServices::default());
         hooks.letter::<Removed>();
         hooks.service(serve);
         hooks.account_removed(|world, _| {
@@ -136,9 +142,6 @@ impl Module for Pubsub {
         });
     }
 }
-
-/// The key below `[modules]`.
-const NAME: &str = "pubsub";
 
 const OPTIONS: [OptionSpec; 11] = [
     OptionSpec {
@@ -282,139 +285,8 @@ fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) 
     }
 }
 
-/// Carries out a request, at the home of the node that it is about.
-fn run(world: &mut World, call: Call, action: Action) {
-    match action {
-        Action::DefaultConfiguration => return owner::default_configuration(world, call),
-        Action::DefaultOptions => return subscribe::default_options(world, &call),
-        // Whether there is such a node is not told.
-        Action::Subscriptions { node } => return members::own_subscriptions(world, call, node),
-        Action::Affiliations { node } => return members::own_affiliations(world, call, node),
-        // Only a service makes names up, and has done so.
-        Action::Create { node: None, .. } => return call.refuse(world, error::nodeid_required()),
-        _ => {}
-    }
-    let Some(node) = action.node().map(str::to_owned) else { return };
-    let key = call.key(&node);
-    state::with_node(world, key, call, move |world, call, found| match found {
-        Ok(Some(found)) => with_relation(world, call, action, found),
-        Ok(None) => without_node(world, call, action),
-        Err(error) => call.refuse(world, failed(&error)),
-    });
-}
-
-/// The node isn't there.
-fn without_node(world: &mut World, call: Call, action: Action) {
-    match action {
-        Action::Create { node: Some(node), form } => create::create(world, call, &node, form),
-        Action::Publish { node, item, options } => {
-            let options_for_node = options.clone();
-            create::create_for(world, call, &node, options_for_node.as_ref(), move |world, call, key, node| {
-                publish::publish(world, call, key, &node, item, options.as_ref());
-            });
-        }
-        _ => call.refuse(world, Condition::ItemNotFound),
-    }
-}
-
-/// Finds out how the owner of a node sees who asks, where that matters and isn't known.
-fn with_relation(world: &mut World, call: Call, action: Action, node: Rc<Node>) {
-    let matters = matches!(action, Action::Subscribe { .. } | Action::Items { .. }) && node.asks_roster(call.from());
-    let owner = local_owner(world, &node).filter(|_| matters && call.relation.is_none());
-    let Some(owner) = owner else { return carry_out(world, call, action, node) };
-    let key = call.key(action.node().unwrap_or_default());
-    state::hold(world, &key);
-    relation(world, &owner, call, move |world, call| {
-        if let Some(call) = call {
-            carry_out(world, call, action, node);
-        }
-        state::let_go(world, key, state::Change::None);
-    });
-}
-
-/// How an account sees who asks, then goes on; with nothing if the store failed, of which who asks has heard.
-fn relation(world: &mut World, owner: &Jid, call: Call, then: impl FnOnce(&mut World, Option<Call>) + 'static) {
-    let found = world.stores.rosters.item(owner.as_ref(), call.iq.from.bare());
-    let owner = owner.clone();
-    world.wait(found, move |world, found| {
-        let item = match found {
-            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found),
-            Err(StoreError::NoAccount) => None,
-            Err(error) => {
-                world.store_failed("looking up who may use a node", &owner, &error);
-                call.refuse(world, failed(&error));
-                return then(world, None);
-            }
-        };
-        let seen = item.filter(|item| item.subscription.from());
-        let relation = seen.map(|item| Relation { sees_presence: true, groups: item.groups }).unwrap_or_default();
-        then(world, Some(Call { relation: Some(relation), ..call }));
-    });
-}
-
-/// The owner of a node whose roster says who may use it: the first who has an account here.
-fn local_owner(world: &World, node: &Node) -> Option<Jid> {
-    node.owners().find(|owner| owner.local().is_some() && world.domain(owner.domain()).is_some()).cloned()
-}
-
-/// Carries out what needs a node.
-fn carry_out(world: &mut World, call: Call, action: Action, node: Rc<Node>) {
-    let key = call.key(action.node().unwrap_or_default());
-    let is_owner = node.is_owner(call.from());
-    let is_for_owners = matches!(
-        action,
-        Action::Configuration { .. }
-            | Action::Configure { .. }
-            | Action::Delete { .. }
-            | Action::Purge { .. }
-            | Action::Subscribers { .. }
-            | Action::SetSubscribers { .. }
-            | Action::Affiliated { .. }
-            | Action::SetAffiliated { .. }
-    );
-    if is_for_owners && !is_owner {
-        return call.refuse(world, Condition::Forbidden);
-    }
-    match action {
-        Action::Create { .. } => call.refuse(world, Condition::Conflict),
-        Action::Publish { item, options, .. } => publish::publish(world, call, key, &node, item, options.as_ref()),
-        Action::Retract { ids, notify, .. } => publish::retract(world, call, key, &node, ids, notify),
-        Action::Items { ids, max_items, page, .. } => items::retrieve(world, call, key, &node, ids, max_items, page),
-        Action::Subscribe { jid, options, .. } => subscribe::subscribe(world, call, key, &node, jid, options),
-        Action::Unsubscribe { jid, .. } => subscribe::unsubscribe(world, call, key, &node, jid),
-        Action::Options { jid, .. } => subscribe::options(world, &call, &key, &node, &jid),
-        Action::SetOptions { jid, form, .. } => subscribe::set_options(world, call, key, &node, jid, &form),
-        Action::Configuration { .. } => owner::configuration(world, call, key, node),
-        Action::Configure { form, .. } => owner::configure(world, call, key, &node, form),
-        Action::Delete { redirect, .. } => owner::delete(world, call, key, &node, redirect),
-        Action::Purge { .. } => owner::purge(world, call, key, &node),
-        Action::Subscribers { .. } => members::subscribers(world, &call, &key, &node),
-        Action::SetSubscribers { changes, .. } => {
-            members::set_subscribers(world, call, key, &node, changes);
-        }
-        Action::Affiliated { .. } => members::affiliated(world, &call, &key, &node),
-        Action::SetAffiliated { changes, .. } => members::set_affiliated(world, call, key, &node, changes),
-        // These need no node.
-        Action::Subscriptions { .. }
-        | Action::Affiliations { .. }
-        | Action::DefaultOptions
-        | Action::DefaultConfiguration => {}
-    }
-}
-
-/// Whether somebody may make nodes: an account its own, at the service whom the operator lets.
-fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
-    if host.local().is_some() {
-        return host.as_ref() == from.bare();
-    }
-    let options = world.domain_of(host.domain()).and_then(|domain| domain.module(NAME));
-    let rules = options.map(|options| options.list("create")).unwrap_or_default();
-    rules.iter().any(|rule| match rule.as_str() {
-        "all" => true,
-        "local" => world.domain(from.domain()).is_some(),
-        rule => rule == from.bare_str() || rule == from.domain(),
-    })
-}
+/// Only a service makes names up (§8.1.2).
+const INSTANT_NODES: &str = "http://jabber.org/protocol/pubsub#instant-nodes";
 
 fn is_access_list(value: &Value) -> Result<(), String> {
     option::each(value, |rule| {
@@ -425,6 +297,3 @@ fn is_access_list(value: &Value) -> Result<(), String> {
         Err(format!("{rule:?} is neither \"all\" nor \"local\" nor a domain nor an address without resource"))
     })
 }
-
-/// Only a service makes names up (§8.1.2).
-const INSTANT_NODES: &str = "http://jabber.org/protocol/pubsub#instant-nodes";

@@ -7,15 +7,16 @@
 //! * Subscriptions count for the account that is subscribed, with all resources that it makes up.
 //! * A resource that all share has a bound that many accounts reach together, and none alone.
 
-use rookery_hub::{Bound, Most, OptionSpec, Per, Unit, Value, World};
+use rookery_hub::{Bound, Bounds, Most, OptionSpec, Per, Unit, Value, World};
 use rookery_jid::Jid;
 use rookery_modkit::option;
 use rookery_store::pubsub::Room;
 use rookery_xml::ns;
 
-use super::notify::TOLD_BYTES;
-use super::state::WAITING;
-use super::{NAME, pep};
+/// The key of the service below `[modules]`.
+pub(super) const NAME: &str = "pubsub";
+/// The key of accounts' nodes below `[modules]`.
+pub const PEP: &str = "pep";
 
 /// The limits that the operator sets a host.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +44,7 @@ pub(super) struct Limits {
 impl Limits {
     pub fn of(world: &World, host: &Jid) -> Self {
         let is_account = host.local().is_some();
-        let module = if is_account { pep::NAME } else { NAME };
+        let module = if is_account { PEP } else { NAME };
         let options = world.domain_of(host.domain()).and_then(|domain| domain.module(module));
         let bytes = |key| options.map_or(0, |options| options.number(key));
         let number = |key| usize::try_from(bytes(key)).unwrap_or(usize::MAX);
@@ -199,7 +200,7 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &[
     Bound::on(
         "accounts that a session has told its capabilities by directed presence",
         Per::Session,
-        Most::Fixed(super::directed::MAX_ACCOUNTS as u64),
+        Most::Fixed(MAX_ACCOUNTS as u64),
         Unit::Number,
     )
     .or("it hears nothing of the nodes of one more"),
@@ -254,3 +255,10 @@ pub(super) const MAX_CONFIG: usize = 16 * 1024;
 pub(super) const MAX_PENDING: usize = 1000;
 /// Subscriptions of one account to one node: as many as it has resources at a time.
 pub(super) const MAX_RESOURCES: usize = 10;
+/// Bytes of a payload that is told of.
+pub(super) const TOLD_BYTES: usize = 64 * 1024;
+/// Operations that may wait for the nodes of a shard, with the bytes of the stanzas that ask for them.
+pub(super) const WAITING: Bounds = Bounds { number: 16_384, bytes: 16 << 20 };
+/// The most accounts that a session may have told: as many as directed presence itself is
+/// remembered for.
+pub(super) const MAX_ACCOUNTS: usize = 1000;

@@ -13,9 +13,10 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::error::{failed, unsupported};
 use super::limits::Limits;
-use super::node::{Node, Subscription};
+use super::node::{Key, Node, Subscription};
 use super::request::Call;
-use super::state::{self, Change, Key};
+use super::state::{self, Change};
+use super::subscriptions::tell_subscriber;
 use super::{approval, subscribe};
 
 /// §5.6: the subscriptions of who asks to the nodes of a host, or to one of them.
@@ -169,7 +170,7 @@ fn next_subscriber(world: &mut World, call: Call, key: Key, mut good: VecDeque<W
         }
         subscribe::set(world, key, jid, subscription, move |world, key, jid, done| match done {
             Ok(subscription) => {
-                approval::tell_subscriber(world, key, jid, subscription.as_ref());
+                tell_subscriber(world, key, jid, subscription.as_ref());
                 next_subscriber(world, call, key.clone(), good, bad);
             }
             Err(error) => call.refuse(world, error),

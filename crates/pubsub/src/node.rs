@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::form::{Field, Form};
 use rookery_store::pubsub::{Affiliation, NodeSubscription};
@@ -10,6 +11,12 @@ use rookery_xml::{Element, Writer};
 
 use super::config::{Access, Config, Publish};
 use super::error::{invalid_options, presence_required, specific};
+
+/// Names a node: its host and its id.
+pub(crate) type Key = (Jid, String);
+
+/// Those who see the presence of the owner of a node, with the groups that the owner has put them in where that matters.
+pub(super) type Contacts = Map<Jid, Relation>;
 
 /// A node without its items.
 #[derive(Debug, Clone)]
@@ -40,6 +47,22 @@ pub(crate) struct Relation {
     pub sees_presence: bool,
     /// The groups of the owner's roster that they are in.
     pub groups: Vec<String>,
+}
+
+/// Tells whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060 §9.1), or one of the whitelist.
+pub(super) fn hears(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+    match affiliation {
+        Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return true,
+        Some(Affiliation::PublishOnly | Affiliation::Outcast) => return false,
+        None => {}
+    }
+    match config.access {
+        Access::Open | Access::Presence => relation.sees_presence,
+        Access::Roster => {
+            relation.sees_presence && config.roster_groups.iter().any(|group| relation.groups.contains(group))
+        }
+        Access::Authorize | Access::Whitelist => false,
+    }
 }
 
 impl Node {

@@ -1,27 +1,22 @@
 //! Notifications: one message for each form, built once, for all who get it (XEP-0060 §12).
 //!
 //! Who gets it are the subscribers, of whom those of a node that is for the roster of its owner must still be there as the node wants it; and, for the
-//! node of an account, whoever shows interest in it (XEP-0163 §4.3), which [`pep`](super::pep) knows.
+//! node of an account, whoever shows interest in it (XEP-0163 §4.3), which `news` knows.
 
-use rookery_base::Map;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{World, delay};
+use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 use rookery_store::pubsub::Item;
-use rookery_xml::{Writer, ns};
-use tracing::warn;
+use rookery_xml::ns;
 
-use super::config::{Access, Config};
-use super::items::write as write_item;
-use super::node::{Node, Relation};
-use super::state::Key;
-use super::{bookmarks, pep};
-
-/// Those who see the presence of the owner of a node, with the groups that the owner has put them in where that matters.
-pub(super) type Contacts = Map<Jid, Relation>;
+use super::config::Access;
+use super::event::{event, fleeting, has_payload, write_item};
+use super::node::{Contacts, Key, Node, Relation};
+use super::relation::local_owner;
+use super::{legacy, news};
 
 /// §7.1.2: an item was published.
 pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &Item) {
@@ -79,63 +74,22 @@ pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
     send(world, key, node, packet);
 }
 
-/// One item as a notification.
-pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
-    event(world, key, config, |event| {
-        event.start("items").attr("node", &key.1);
-        write_item(event, item, has_payload(config, item), config.publisher);
-    })
-}
-
-/// Tells whether an item is sent with its payload. A large one would be sent to all subscribers in
-/// full, whether they want it or not: they hear of it, and may ask for it.
-fn has_payload(config: &Config, item: &Item) -> bool {
-    config.deliver_payloads && (item.payload.len() <= TOLD_BYTES || !config.persist_items)
-}
-
-/// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the time of its publication.
-pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
-    let packet = items(world, key, config, item);
-    Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))
-}
-
-/// A message that notifies.
-pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl FnOnce(&mut Writer)) -> Option<Packet> {
-    let mut message = Writer::new("message");
-    message.attr("from", key.0.as_str()).opt_attr("type", config.message_type()).attr("id", &world.unique_text());
-    message.start_ns("event", ns::PUBSUB_EVENT);
-    write(&mut message);
-    let packet = Packet::built(&message.finish());
-    packet
-        .inspect_err(|fault| warn!(node = key.1, ?fault, "a notification is refused by the server's own scanner"))
-        .ok()
-}
-
-/// Returns a notification for those who have not asked for it while they are away: it waits for
-/// nobody (XEP-0334 §4.4). Headlines don't anyway.
-pub(super) fn fleeting(packet: &Packet) -> Packet {
-    match packet.type_() {
-        StanzaType::Headline => packet.clone(),
-        _ => packet.with_child(&Writer::with_ns("no-store", ns::HINTS).finish()),
-    }
-}
-
 fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
     let Some(packet) = packet else { return };
     let is_account = key.0.local().is_some();
     if is_account && key.1 == ns::BOOKMARKS {
-        bookmarks::tell(world, key.0.clone(), None);
+        legacy::tell(world, key.0.clone(), None);
     }
     let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
     if !is_account && !is_for_roster {
         return to_subscribers(world, node, &packet, &Contacts::default());
     }
-    let owner = if is_account { Some(key.0.clone()) } else { super::local_owner(world, node) };
+    let owner = if is_account { Some(key.0.clone()) } else { local_owner(world, node) };
     let (key, node) = (key.clone(), node.clone());
     with_contacts(world, owner, node.config.access == Access::Roster, move |world, contacts| {
         to_subscribers(world, &node, &packet, &contacts);
         if key.0.local().is_some() {
-            pep::notify(world, &key, &node, &fleeting(&packet), &contacts);
+            news::tell(world, &key, &node, &fleeting(&packet), &contacts);
         }
     });
 }
@@ -197,6 +151,3 @@ fn nobody<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
     world.store_failed("looking up who hears of a node", owner, error);
     Vec::new()
 }
-
-/// Bytes of a payload that is told of.
-pub(super) const TOLD_BYTES: usize = 64 * 1024;

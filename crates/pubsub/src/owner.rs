@@ -13,11 +13,12 @@ use rookery_xml::ns;
 use super::create::fits;
 use super::error::{failed, unsupported};
 use super::limits::Limits;
-use super::node::Node;
+use super::node::{Key, Node};
+use super::notify;
 use super::publish::kept;
+use super::relation::local_owner;
 use super::request::Call;
-use super::state::{self, Change, Key, defaults};
-use super::{local_owner, notify};
+use super::state::{self, Change, defaults};
 
 /// §8.2.1: the form.
 pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<Node>) {

@@ -11,10 +11,10 @@ use rookery_store::pubsub::Affiliation;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
-use super::approval::{AUTHORIZATION, ask_owner};
 use super::error::failed;
 use super::request::Call;
 use super::state;
+use super::subscriptions::{AUTHORIZATION, ask_owner};
 
 /// The node that the form of the command names, whose home deals with it.
 pub(super) fn node_of(iq: &Iq) -> Option<String> {

@@ -11,7 +11,7 @@ use rookery_store::{Document, DocumentRoom, DocumentsPut};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::{bookmarks, pep};
+use super::{bookmarks, holders};
 
 /// Keeps private elements.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ fn asked(world: &mut World, iq: Iq) {
     let (Some(first), true) = (elements.first(), elements.iter().all(is_named)) else {
         return world.reply_error(&iq, Condition::NotAcceptable);
     };
-    if pep::is_on(world, iq.to.as_ref()) && elements.len() == 1 && first.is("storage", bookmarks::LEGACY) {
+    if holders::is_on(world, iq.to.as_ref()) && elements.len() == 1 && first.is("storage", bookmarks::LEGACY) {
         return bookmarks::private(world, iq);
     }
     match (iq.set, elements.len()) {

@@ -10,13 +10,12 @@ use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::config::Config;
+use super::config::{Config, since};
 use super::error::{failed, specific, unsupported};
 use super::limits::Limits;
-use super::node::Node;
+use super::node::{Key, Node};
 use super::request::{Call, MAX_ID};
-use super::state::Key;
-use super::{avatar, notify};
+use super::{notify, photo};
 
 /// §7.1, with a node that is there.
 pub(super) fn publish(
@@ -106,7 +105,7 @@ fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &
     }
     world.reply(&call.iq, reply);
     notify::published(world, key, node, item);
-    avatar::published(world, key, node, item);
+    photo::published(world, key, node, item);
 }
 
 /// Publishes an item that the server itself has made, in the name of the host. `then` hears the
@@ -201,11 +200,6 @@ fn await_replaced(
 /// How many items a node keeps, and for how long.
 pub(super) fn kept(config: &Config, limits: &Limits, now_ms: u64) -> Kept {
     Kept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
-}
-
-/// Since when items count, milliseconds since 1970.
-pub(super) fn since(config: &Config, now_ms: u64) -> u64 {
-    config.item_expire.map_or(0, |seconds| now_ms.saturating_sub(seconds.saturating_mul(1000)))
 }
 
 /// §7.1.5: every option is a precondition.

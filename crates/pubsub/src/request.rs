@@ -8,8 +8,8 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
 use super::error::{invalid_options, nodeid_required, presence_required, specific};
-use super::node::Relation;
-use super::state::Key;
+use super::node::{Key, Relation};
+use super::state::Asks;
 
 /// Who asks whom.
 #[derive(Debug, Clone)]
@@ -69,6 +69,12 @@ impl Call {
     fn is_stranger(&self) -> bool {
         let is_account = self.iq.to.local().is_some();
         is_account && !self.iq.is_own() && self.relation.as_ref().is_none_or(|relation| !relation.sees_presence)
+    }
+}
+
+impl Asks for Call {
+    fn takes(&self) -> Option<(&str, usize)> {
+        self.iq.takes()
     }
 }
 

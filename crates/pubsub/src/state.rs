@@ -16,18 +16,13 @@ use rookery_base::{Map, Set};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use rookery_hub::{Bounds, Custody, Iq, Share, World};
+use rookery_hub::{Custody, Iq, Share, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 
-use super::Service;
 use super::config::Config;
-use super::node::Node;
-use super::pep::Pep;
-use super::request::Call;
-
-/// Names a node: its host and its id.
-pub(crate) type Key = (Jid, String);
+use super::limits::WAITING;
+use super::node::{Key, Node};
 
 /// A node; nothing if there is no such node, or why the store did not tell.
 pub(super) type Found = Result<Option<Rc<Node>>, StoreError>;
@@ -57,12 +52,6 @@ impl Asks for Iq {
     }
 }
 
-impl Asks for Call {
-    fn takes(&self) -> Option<(&str, usize)> {
-        self.iq.takes()
-    }
-}
-
 /// Asks with what an address has sent that is no request.
 pub(super) struct Sent {
     pub from: Jid,
@@ -85,6 +74,14 @@ pub(super) struct Nodes {
     /// when they are remembered, milliseconds.
     asked: (Set<(Key, Jid)>, u64),
 }
+
+/// The nodes of the accounts of a shard.
+#[derive(Debug, Default)]
+pub(super) struct OfAccounts(pub(super) Nodes);
+
+/// The nodes of all services.
+#[derive(Debug, Default)]
+pub(super) struct OfServices(pub(super) Nodes);
 
 impl Default for Nodes {
     fn default() -> Self {
@@ -134,8 +131,8 @@ pub(super) enum Change {
 /// Returns the nodes among which those of a host are.
 fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
     match host.local() {
-        Some(_) => &mut world.state_mut::<Pep>().nodes,
-        None => &mut world.state_mut::<Service>().nodes,
+        Some(_) => &mut world.state_mut::<OfAccounts>().0,
+        None => &mut world.state_mut::<OfServices>().0,
     }
 }
 
@@ -308,5 +305,3 @@ const MAX_AT_HAND: usize = 20_000;
 const ASKED_MS: u64 = 3_600_000;
 /// Requests that are remembered.
 const MAX_ASKED: usize = 10_000;
-/// Operations that may wait for the nodes of a shard, with the bytes of the stanzas that ask for them.
-pub(super) const WAITING: Bounds = Bounds { number: 16_384, bytes: 16 << 20 };

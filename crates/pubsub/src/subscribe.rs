@@ -7,16 +7,16 @@ use rookery_jid::Jid;
 use rookery_modkit::form::Form;
 use rookery_store::pubsub::{Set, Wanted};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
-use rookery_xml::{Writer, ns};
+use rookery_xml::ns;
 
-use super::config::{Access, SendLast};
+use super::config::{Access, SendLast, since};
 use super::error::{failed, not_subscribed, specific};
+use super::event;
 use super::limits::{Limits, MAX_PENDING, MAX_RESOURCES};
-use super::node::{Node, Subscription};
-use super::publish::since;
+use super::node::{Key, Node, Subscription};
 use super::request::Call;
-use super::state::{self, Change, Key};
-use super::{approval, notify};
+use super::state::{self, Change};
+use super::subscriptions::{ask_owners, tell_owners, write};
 
 /// §6.1, for somebody whose relation to the owner is known where it matters.
 pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid, options: Option<Form>) {
@@ -49,7 +49,7 @@ pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>
             match is_new {
                 true if subscription.pending => {
                     if state::may_ask(world, key, jid) {
-                        approval::ask_owners(world, key, &node, jid);
+                        ask_owners(world, key, &node, jid);
                     }
                 }
                 true => begun(world, key, &node, jid),
@@ -75,7 +75,7 @@ fn too_many() -> StanzaError {
 
 /// A subscription has begun: the last item goes out, and owners may hear of it.
 pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &Jid) {
-    approval::tell_owners(world, key, node, subscriber, Some(&Subscription::new()));
+    tell_owners(world, key, node, subscriber, Some(&Subscription::new()));
     if node.config.send_last == SendLast::Never || !node.config.persist_items {
         return;
     }
@@ -87,7 +87,7 @@ pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &
             Err(error) => return world.store_failed("loading a last item", &key.0, &error),
         };
         let Some(item) = item else { return };
-        if let Some(packet) = notify::last(world, &key, &node.config, &item) {
+        if let Some(packet) = event::last(world, &key, &node.config, &item) {
             world.route(&packet, subscriber.as_ref());
         }
     });
@@ -102,7 +102,7 @@ pub(super) fn unsubscribe(world: &mut World, call: Call, key: Key, node: &Rc<Nod
     set(world, key, jid, None, move |world, key, jid, done| match done {
         Ok(_) => {
             call.done(world);
-            approval::tell_owners(world, key, &node, jid, None);
+            tell_owners(world, key, &node, jid, None);
         }
         Err(error) => call.refuse(world, error),
     });
@@ -177,10 +177,4 @@ pub(super) fn set(
         then(world, &key, &jid, outcome);
         state::let_go(world, key, change);
     });
-}
-
-/// Writes a subscription; `None` is one that there is not.
-pub(super) fn write(out: &mut Writer, node: Option<&str>, jid: &Jid, subscription: Option<&Subscription>) {
-    let state = subscription.map_or("none", Subscription::state);
-    out.start("subscription").opt_attr("node", node).attr("jid", jid.as_str()).attr("subscription", state).end();
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::keys::{GroupKey, Reader};
+use super::keys::Reader;
 use crate::database::{Device, Form, Wanted};
 use crate::sdd::Shared;
 use crate::show::{self, Sample};
 use crate::stages::{Begun, Stage, Stages};
 use crate::time::Moment;
+use crate::when::When;
 
 /// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves in constant time, however many there are.
 type Readers = IndexMap<Reader, u64, ahash::RandomState>;
@@ -19,13 +20,10 @@ type Readers = IndexMap<Reader, u64, ahash::RandomState>;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) wanted: Wanted,
-    pub(super) poll: usize,
+    /// When, as the front-end is told it.
+    pub(super) when: When,
     /// Tells it from another one that has the same number later.
     pub(super) serial: u64,
-    /// The request that asks for it, and its place there.
-    pub(super) group: Option<(GroupKey, usize)>,
-    /// Its place among those that no request asks for yet.
-    pub(super) waits_at: Option<usize>,
     channels: SmallVec<[Channel; 1]>,
     /// When it was read last, and for how long that counts as current.
     read_at: Option<u64>,
@@ -60,9 +58,9 @@ impl Channel {
 }
 
 impl Entry {
-    pub(super) fn new(wanted: Wanted, poll: usize, serial: u64) -> Self {
+    pub(super) fn new(wanted: Wanted, when: When, serial: u64) -> Self {
         let channels = SmallVec::new();
-        Self { wanted, poll, serial, group: None, waits_at: None, channels, read_at: None, fresh_for: 0 }
+        Self { wanted, when, serial, channels, read_at: None, fresh_for: 0 }
     }
 
     /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned. The reader gets what comes at a time or

@@ -1,4 +1,4 @@
-//! The numbers of entries, requests and readers.
+//! The numbers of entries and readers.
 
 /// The number of an entry.
 pub type EntryKey = usize;
@@ -11,6 +11,3 @@ pub struct Reader {
     /// The client's number.
     pub ref_id: i64,
 }
-
-/// The number of a request, whether or not it is outstanding.
-pub(super) type GroupKey = usize;

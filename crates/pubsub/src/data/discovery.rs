@@ -7,8 +7,10 @@ use rookery_modkit::rsm;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-use super::state::DataState;
-use super::{Topic, described, lets_in, pace};
+use super::options::lets_in;
+use super::pace;
+use super::source::Topic;
+use super::state::{DataState, described};
 use crate::request::Call;
 
 /// §5.1.

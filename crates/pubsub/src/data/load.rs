@@ -4,8 +4,9 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use tracing::warn;
 
-use super::state::{DataState, Terms};
-use super::{NAME, Topic, home};
+use super::options::NAME;
+use super::source::Topic;
+use super::state::{DataState, Terms, home};
 
 /// Takes them up, of all domains that have the service.
 pub(super) fn load(world: &mut World) {

@@ -15,11 +15,13 @@
 //!
 //! # Layout
 //!
-//! [`source`] is the seam; `state` what is at hand, `subscriptions` who is subscribed to what on all shards; `subscribe`, `pace` and `discovery` do the
+//! [`source`] is the seam, `joined` the source behind it; `options` are the operator's; `state` is what is at hand, `subscriptions` who is subscribed to what on all shards; `subscribe`, `pace` and `discovery` do the
 //! work; `load` finds after a start who was subscribed; `speak` says in rooms what the source wants said there.
 
 mod discovery;
+mod joined;
 mod load;
+mod options;
 mod pace;
 pub mod source;
 mod speak;
@@ -28,19 +30,22 @@ mod subscribe;
 mod subscriptions;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, OptionSpec, Options, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::option;
 use rookery_modkit::request::is_get;
-use rookery_stream::error::{Condition, StanzaError};
+use rookery_stream::error::Condition;
 use rookery_xml::{Kind, ns};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{specific, unsupported};
 use crate::request::{Action, Call};
-pub use source::{Data, Description, Listed, Reading, Source, Topic, deliver, say};
-use speak::Speaker;
-use state::DataState;
+pub use joined::Data;
+use options::{BOUNDS, NAME, OPTIONS, lets_in};
+pub use pace::deliver;
+pub use source::{Description, Listed, Reading, Source, Topic};
+pub use speak::say;
+use speak::{Say, Speaker, Speakers};
+use state::{DataState, described, home};
+use subscribe::Over;
 
 /// Shows what a source outside gives.
 #[derive(Debug)]
@@ -82,7 +87,9 @@ impl Module for DataService {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(DataState::new(self.data.clone()));
-        hooks.letter::<DataLetter>();
+        hooks.state(Speakers::default());
+        hooks.letter::<Over>();
+        hooks.letter::<Say>();
         hooks.service(serve);
         hooks.starting(load::load);
         hooks.session_ended(session_ended);
@@ -91,26 +98,6 @@ impl Module for DataService {
                 tell_all(world, &account.to_jid(), false);
             }
         });
-    }
-}
-
-/// Tells another shard what concerns the nodes or the rooms at home there.
-#[derive(Debug, Serialize, Deserialize)]
-enum DataLetter {
-    /// These subscriptions are over: those of this full JID, or of this account whatever the resource.
-    Over { subscriber: Jid, is_session: bool },
-    /// To be said in a room, in the name of this host.
-    Say { host: String, room: Jid, text: String },
-}
-
-impl Letter for DataLetter {
-    const NAME: &'static str = "data";
-
-    fn open(self, world: &mut World) {
-        match self {
-            Self::Over { subscriber, is_session } => subscribe::over(world, &subscriber, is_session),
-            Self::Say { host, room, text } => Speaker::say(world, &host, &room, text),
-        }
     }
 }
 
@@ -127,7 +114,7 @@ fn session_ended(world: &mut World, link: Link) {
 
 fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     for shard in 0..world.shards() {
-        world.send_letter(shard, DataLetter::Over { subscriber: subscriber.clone(), is_session });
+        world.send_letter(shard, Over { subscriber: subscriber.clone(), is_session });
     }
 }
 
@@ -184,16 +171,11 @@ fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) ->
     home == world.shard()
 }
 
-/// The shard that is home to a node.
-fn home(world: &World, host: &str, node: &str) -> usize {
-    world.home_of_text(&format!("{host}/{node}"))
-}
-
 /// Carries out a request, at the home of the node that it is about.
 fn run(world: &mut World, call: Call, action: Action, options: &Options) {
     match action {
-        Action::Subscriptions { node } => subscriptions::own(world, &call, node.as_deref()),
-        Action::Affiliations { node } => subscriptions::affiliations(world, &call, node.as_deref()),
+        Action::Subscriptions { node } => subscribe::own(world, &call, node.as_deref()),
+        Action::Affiliations { node } => subscribe::affiliations(world, &call, node.as_deref()),
         Action::DefaultOptions => subscribe::default_options(world, &call, options),
         _ if !lets_in(world, options, &call.iq.from) => {
             // §6.1.3.4, and the same for all that needs a node: which ones there are is not told.
@@ -217,81 +199,3 @@ fn run(world: &mut World, call: Call, action: Action, options: &Options) {
         },
     }
 }
-
-/// Whether somebody may use the service.
-fn lets_in(world: &World, options: &Options, who: &Jid) -> bool {
-    option::may_use(world, options.list("access"), who)
-}
-
-/// What a node is, or that there is no such node.
-fn described(world: &World, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
-    let source = world.state::<DataState>().data.source().ok_or(Condition::ServiceUnavailable)?;
-    let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
-    source.describe(&topic.node).map_err(|reason| StanzaError::new(Condition::ItemNotFound).with_text(reason))
-}
-
-/// The key below `[modules]`.
-const NAME: &str = "data";
-
-const BOUNDS: &[Bound] = &[
-    Bound::on("subscriptions to readings", Per::Account, Most::Option(SUBSCRIPTIONS), Unit::Number)
-        .or("one more gets <policy-violation/>"),
-    Bound::on("nodes that are read", Per::Server, Most::Option(NODES), Unit::Number)
-        .or("a subscription to one more gets <resource-constraint/>"),
-    Bound::on(
-        "the time between two notifications",
-        Per::Other("subscription"),
-        Most::Option("shortest_interval_ms"),
-        Unit::Milliseconds,
-    )
-    .or("a shorter one becomes this"),
-];
-
-/// Keys of options.
-const SUBSCRIPTIONS: &str = "subscriptions";
-const NODES: &str = "nodes";
-
-const OPTIONS: [OptionSpec; 7] = [
-    OptionSpec {
-        key: "host",
-        default: || Value::Text("data.@".to_owned()),
-        doc: "the address of the service; @ stands for the domain",
-        check: option::host,
-    },
-    OptionSpec {
-        key: "name",
-        default: || Value::Text("Readings".to_owned()),
-        doc: "its name in lists of services",
-        check: option::any,
-    },
-    OptionSpec {
-        key: "access",
-        default: || Value::List(vec!["local".to_owned()]),
-        doc: "who may use it: \"all\", \"local\" (users of this server), domains, or addresses such as \"crew@example.org\"",
-        check: option::access_list,
-    },
-    OptionSpec {
-        key: "interval_ms",
-        default: || Value::Number(1000),
-        doc: "milliseconds between two notifications of a node for a subscriber who asked for nothing else",
-        check: option::at_least_one,
-    },
-    OptionSpec {
-        key: "shortest_interval_ms",
-        default: || Value::Number(66),
-        doc: "milliseconds that a subscriber may ask for at least",
-        check: option::at_least_one,
-    },
-    OptionSpec {
-        key: SUBSCRIPTIONS,
-        default: || Value::Number(100),
-        doc: "subscriptions that one account may have",
-        check: option::at_least_one,
-    },
-    OptionSpec {
-        key: NODES,
-        default: || Value::Number(10_000),
-        doc: "nodes that may have subscribers at a time, and be read therefore",
-        check: option::at_least_one,
-    },
-];

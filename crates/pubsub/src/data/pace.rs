@@ -11,24 +11,11 @@ use rookery_jid::Jid;
 use rookery_xml::{Writer, ns};
 use tracing::warn;
 
+use super::source::{Reading, Topic};
 use super::state::DataState;
-use super::{Reading, Topic};
 
-/// Subscribers who are notified equally often.
-#[derive(Debug)]
-pub(super) struct Pace {
-    /// Milliseconds between two notifications, at least.
-    pub interval: u64,
-    /// When the last one went, in milliseconds of the shard's clock.
-    pub sent_at: Option<u64>,
-    /// Whether a timer will send the next one.
-    pub waits: bool,
-    /// They.
-    pub to: Vec<Jid>,
-}
-
-/// Hands on readings that have come.
-pub(super) fn take(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
+/// Gives a shard what was read of nodes that were opened there.
+pub fn deliver(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
     for (topic, reading) in readings {
         one(world, &topic, reading);
     }

@@ -5,14 +5,43 @@
 
 use std::collections::VecDeque;
 
+use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::World;
+use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::Condition;
 use rookery_xml::{Built, Element, Kind, Writer, ns};
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::state::DataState;
+use super::options::NAME;
+
+/// Says something in a room that is at home on this shard, in the name of a host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Say {
+    host: String,
+    room: Jid,
+    text: String,
+}
+
+impl Letter for Say {
+    const NAME: &'static str = "data say";
+
+    fn open(self, world: &mut World) {
+        Speaker::say(world, &self.host, &self.room, self.text);
+    }
+}
+
+/// The service in the rooms that are at home on a shard.
+#[derive(Debug, Default)]
+pub(super) struct Speakers(Map<Jid, Speaker>);
+
+/// Says something in a room, in the name of the service of a domain. Any shard will do.
+pub fn say(world: &mut World, domain: &str, room: &Jid, text: String) {
+    let services = world.options(domain, NAME).map(|options| options.text("host"));
+    let Some(host) = services.map(|host| host.replace('@', domain)) else { return };
+    world.send_letter_home(room.as_ref(), Say { host, room: room.clone(), text });
+}
 
 /// The service in one room.
 #[derive(Debug)]
@@ -50,8 +79,8 @@ enum Seat {
 
 impl Speaker {
     /// Says something, on the home shard of the room.
-    pub fn say(world: &mut World, host: &str, room: &Jid, text: String) {
-        let speakers = &mut world.state_mut::<DataState>().speakers;
+    fn say(world: &mut World, host: &str, room: &Jid, text: String) {
+        let speakers = &mut world.state_mut::<Speakers>().0;
         speakers.entry(room.clone()).or_insert_with(|| Speaker::new(host, room));
         with(world, room, |speaker, doing| {
             if speaker.texts.len() == MOST_TEXTS {
@@ -203,7 +232,7 @@ impl Speaker {
 /// Works with the speaker of a room, if there is one, and then does what came of it.
 fn with(world: &mut World, room: &Jid, work: impl FnOnce(&mut Speaker, &mut Doing)) {
     let mut doing = Doing { id: world.unique_text(), stanzas: Vec::new(), later: None };
-    let Some(speaker) = world.state_mut::<DataState>().speakers.get_mut(room) else { return };
+    let Some(speaker) = world.state_mut::<Speakers>().0.get_mut(room) else { return };
     work(speaker, &mut doing);
     act(world, room, doing);
 }

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rookery_hub::Options;
+use rookery_hub::{Iq, Options, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
-use rookery_stream::error::StanzaError;
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
-use super::pace::Pace;
-use super::speak::Speaker;
-use super::{Data, Reading, Topic};
+use super::joined::Data;
+use super::source::{Description, Reading, Topic};
 use crate::error::invalid_options;
 
 /// Holds what a shard remembers of the service.
@@ -22,8 +21,6 @@ pub(super) struct DataState {
     /// What all shards share.
     pub data: Data,
     pub nodes: Map<Topic, Node>,
-    /// By room.
-    pub speakers: Map<Jid, Speaker>,
 }
 
 /// A node with subscribers.
@@ -37,6 +34,19 @@ pub(super) struct Node {
     pub paces: Vec<Pace>,
 }
 
+/// Subscribers who are notified equally often.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Milliseconds between two notifications, at least.
+    pub interval: u64,
+    /// When the last one went, in milliseconds of the shard's clock.
+    pub sent_at: Option<u64>,
+    /// Whether a timer will send the next one.
+    pub waits: bool,
+    /// They.
+    pub to: Vec<Jid>,
+}
+
 /// The options of a subscription (XEP-0060 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Terms {
@@ -46,9 +56,24 @@ pub(super) struct Terms {
     pub interval: Option<u64>,
 }
 
+/// Returns the shard that is home to a node.
+pub(super) fn home(world: &World, host: &str, node: &str) -> usize {
+    world.home_of_text(&format!("{host}/{node}"))
+}
+
+/// Returns what a node is.
+///
+/// # Errors
+/// There is no such node, or no source.
+pub(super) fn described(world: &World, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
+    let source = world.state::<DataState>().data.source().ok_or(Condition::ServiceUnavailable)?;
+    let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
+    source.describe(&topic.node).map_err(|reason| StanzaError::new(Condition::ItemNotFound).with_text(reason))
+}
+
 impl DataState {
     pub fn new(data: Data) -> Self {
-        Self { data, nodes: Map::default(), speakers: Map::default() }
+        Self { data, nodes: Map::default() }
     }
 
     /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`: milliseconds between notifications where a subscriber

@@ -1,19 +1,37 @@
-//! Subscribing: XEP-0060 §6.1 to §6.4.
+//! Subscribing: XEP-0060 §6.1 to §6.4, and what somebody is to the nodes (§5.6, §5.7).
 
 use std::sync::atomic::Ordering;
 
-use rookery_hub::{Options, World};
+use rookery_hub::{Letter, Options, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
 use rookery_store::StoreError;
 use rookery_store::pubsub::{NodeSubscription, Room, Set};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
+use serde::{Deserialize, Serialize};
 
-use super::state::{DataState, Terms};
-use super::{NODES, SUBSCRIPTIONS, Topic, described, pace};
+use super::options::{NODES, SUBSCRIPTIONS};
+use super::pace;
+use super::source::Topic;
+use super::state::{DataState, Terms, described};
 use crate::error::{failed, not_subscribed, specific};
 use crate::request::Call;
+
+/// Ends the subscriptions of this full JID, or of this account whatever the resource.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Over {
+    pub subscriber: Jid,
+    pub is_session: bool,
+}
+
+impl Letter for Over {
+    const NAME: &'static str = "data over";
+
+    fn open(self, world: &mut World) {
+        over(world, &self.subscriber, self.is_session);
+    }
+}
 
 /// §6.1, or a change of the options of a subscription that is there.
 pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, form: Option<&Form>, options: &Options) {
@@ -65,7 +83,7 @@ pub(super) fn unsubscribe(world: &mut World, call: Call, node: &str, jid: Jid) {
 }
 
 /// Subscriptions that are over: those of a session, or of an account that is no more.
-pub(super) fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
+fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
     let is_it = |jid: &Jid| if is_session { jid == subscriber } else { jid.bare() == subscriber.as_ref() };
     let nodes = world.state::<DataState>().nodes.iter();
     let all = nodes.flat_map(|(topic, node)| node.subscribers.keys().map(move |jid| (topic, jid)));
@@ -111,6 +129,26 @@ pub(super) fn set_options(world: &mut World, call: Call, node: &str, jid: Jid, f
 pub(super) fn default_options(world: &mut World, call: &Call, options: &Options) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("default").element(&Terms::USUAL.form(options).element());
+    world.reply(&call.iq, reply);
+}
+
+/// XEP-0060 §5.6: the subscriptions of who asks, to all nodes or to one.
+pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
+    let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node);
+    for (topic, jid) in found.iter().filter(|(topic, _)| node.is_none_or(|node| node == topic.node)) {
+        let of = Some(topic.node.as_str()).filter(|_| node.is_none());
+        reply.start("subscription").opt_attr("node", of).attr("jid", jid.as_str());
+        reply.attr("subscription", "subscribed").end();
+    }
+    world.reply(&call.iq, reply);
+}
+
+/// §5.7: nobody has any.
+pub(super) fn affiliations(world: &mut World, call: &Call, node: Option<&str>) {
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node);
     world.reply(&call.iq, reply);
 }
 

@@ -7,13 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_xml::ns;
 
-use super::Topic;
-use super::state::DataState;
-use crate::request::Call;
+use super::source::Topic;
 
 /// By account: the nodes, and who of the account is subscribed.
 type Table = Map<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
@@ -67,7 +63,7 @@ impl Subscriptions {
     }
 
     /// Those of an account to the nodes of a host.
-    fn of(&self, account: &Jid, host: &str) -> Vec<(Arc<Topic>, Jid)> {
+    pub fn of(&self, account: &Jid, host: &str) -> Vec<(Arc<Topic>, Jid)> {
         let table = self.table();
         let own = table.get(account).into_iter().flatten();
         own.filter(|(topic, _)| topic.host == host).cloned().collect()
@@ -76,24 +72,4 @@ impl Subscriptions {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.by_account.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// XEP-0060 §5.6: the subscriptions of who asks, to all nodes or to one.
-pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
-    let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
-    let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node);
-    for (topic, jid) in found.iter().filter(|(topic, _)| node.is_none_or(|node| node == topic.node)) {
-        let of = Some(topic.node.as_str()).filter(|_| node.is_none());
-        reply.start("subscription").opt_attr("node", of).attr("jid", jid.as_str());
-        reply.attr("subscription", "subscribed").end();
-    }
-    world.reply(&call.iq, reply);
-}
-
-/// §5.7: nobody has any.
-pub(super) fn affiliations(world: &mut World, call: &Call, node: Option<&str>) {
-    let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node);
-    world.reply(&call.iq, reply);
 }

@@ -1,15 +1,16 @@
 //! Which entries go into one request, when it is sent, and what becomes of its id.
 
+use super::group::GroupKey;
 use super::group::{Group, Slot, State};
-use super::keys::{EntryKey, GroupKey};
 use super::silence::Rank;
-use super::state::Pool;
+use super::state::Acnet;
 use super::wire::{item, item_size, sizes};
 use crate::acnet::LARGEST;
+use crate::pool::keys::EntryKey;
 use crate::time::Moment;
 use crate::when::When;
 
-impl Pool {
+impl Acnet {
     /// Makes groups of a poll's waiting entries. Those that run are left alone, but for too many of them, which become fewer.
     pub(super) fn settle(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll_key) else { return };
@@ -17,7 +18,7 @@ impl Pool {
         let is_once = poll.when == When::Once;
         let (mut plain, mut proving) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut poll.waiting) {
-            let Some(entry) = self.entries.get_mut(key) else { continue };
+            let Some(entry) = self.asked.get_mut(key) else { continue };
             entry.waits_at = None;
             match self.silence.rank(&entry.wanted, now) {
                 Rank::Plain => plain.push(key),
@@ -140,7 +141,7 @@ impl Pool {
     }
 
     pub(super) fn slot(&self, key: EntryKey) -> Option<Slot> {
-        let entry = self.entries.get(key)?;
+        let entry = self.asked.get(key)?;
         Some(Slot { entry: Some(key), serial: entry.serial, wanted: entry.wanted })
     }
 
@@ -156,7 +157,7 @@ impl Pool {
             front.probes += usize::from(group.is_probe);
         }
         for (place, slot) in group.slots.iter().enumerate() {
-            if let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) {
+            if let Some(entry) = slot.entry.and_then(|entry| self.asked.get_mut(entry)) {
                 entry.group = Some((key, place));
             }
         }
@@ -278,7 +279,7 @@ impl Pool {
         let Some(group) = self.groups.get_mut(key).filter(|group| group.live < group.slots.len()) else { return };
         group.slots.retain(|slot| slot.entry.is_some());
         for (place, slot) in group.slots.iter().enumerate() {
-            if let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) {
+            if let Some(entry) = slot.entry.and_then(|entry| self.asked.get_mut(entry)) {
                 entry.group = Some((key, place));
             }
         }

@@ -13,24 +13,26 @@
 //!
 //! [`Silence`]: super::silence::Silence
 
+use super::group::GroupKey;
 use super::group::{Group, Once, Slot, State};
 use super::grouping::rest_after;
-use super::keys::GroupKey;
 use super::silence::Rank;
-use super::state::{Deliver, Pool};
+use super::state::{Acnet, Asked};
+use crate::pool::readers::Turn;
+use crate::pool::readers::{Deliver, Readers};
 use crate::show::Sample;
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
-impl Pool {
+impl Acnet {
     /// Does what is due.
-    pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
+    pub(super) fn ring(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
         while let Some((due, key)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.groups.get(key).map(|group| group.deadline) {
                 // It was answered since.
                 Some(deadline) if deadline > now.millis => self.wait_until(key, deadline),
-                Some(_) => self.due(key, now, deliver),
+                Some(_) => self.due(key, now, readers),
                 None => {
                     self.timers.remove(&(due, key));
                 }
@@ -38,20 +40,20 @@ impl Pool {
         }
     }
 
-    fn due(&mut self, key: GroupKey, now: Moment, deliver: &mut impl Deliver) {
+    fn due(&mut self, key: GroupKey, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
         let Some(group) = self.groups.get(key) else { return };
         let Some(poll) = self.polls.get(group.poll).filter(|_| !group.is_probe) else {
             self.close(key, true);
             return;
         };
         if poll.when == When::Once {
-            return self.due_once(key, now, deliver);
+            return self.due_once(key, now, readers);
         }
         let is_patient = poll.when.is_event() && !group.has_missed;
         match group.state {
             State::Asked(_) if !is_patient => {
                 self.counters.timeouts += 1;
-                self.fail(key, Status::UTIME, true, now, deliver);
+                self.fail(key, Status::UTIME, true, now, readers);
             }
             State::Failed if self.is_divisible(key, now) => self.halve(key, now),
             state => {
@@ -61,7 +63,7 @@ impl Pool {
                     group.attempts += u32::from(state != State::Queued);
                 }
                 if !self.ask(key, now) {
-                    self.tell(key, Status::BUSY, false, now, deliver);
+                    self.tell(key, Status::BUSY, false, now, readers);
                 }
             }
         }
@@ -74,18 +76,18 @@ impl Pool {
         status: Status,
         cancel: bool,
         now: Moment,
-        deliver: &mut impl Deliver,
+        readers: &mut Readers<'_, impl Deliver>,
     ) {
         let Some(group) = self.groups.get(key) else { return };
         if self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once) {
-            return self.refused_once(key, status, now, deliver);
+            return self.refused_once(key, status, now, readers);
         }
         let (live, was_divided, is_alive) = (group.live, group.is_search, self.is_alive(key));
         let is_divisible = self.is_divisible(key, now) && status != Status::NODE_DOWN;
         self.release(key, cancel);
         if !is_divisible || was_divided && status == Status::UTIME {
             // Most readers of a request that is divided for the first time have their readings at once, as have those whose front-end refuses at once.
-            self.tell(key, status, false, now, deliver);
+            self.tell(key, status, false, now, readers);
         }
         if is_divisible {
             return self.halve(key, now);
@@ -257,34 +259,36 @@ impl Pool {
     }
 
     /// Tells the readers of a group that there is no reading.
-    fn tell(&mut self, key: GroupKey, status: Status, is_last: bool, now: Moment, deliver: &mut impl Deliver) {
+    fn tell(
+        &mut self,
+        key: GroupKey,
+        status: Status,
+        is_last: bool,
+        now: Moment,
+        readers: &mut Readers<'_, impl Deliver>,
+    ) {
         let Some(group) = self.groups.get(key) else { return };
         let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
         for slot in &group.slots {
-            let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) else { continue };
-            if entry.serial != slot.serial || entry.group.is_none_or(|(own, _)| own != key) {
-                continue;
+            let Some(entry) = slot.entry else { continue };
+            let is_its = |asked: &Asked| asked.serial == slot.serial && asked.group.is_some_and(|(own, _)| own == key);
+            if self.asked.get(entry).is_some_and(is_its) {
+                let begun = readers.entries.stages.begin();
+                let _ = readers.take((entry, slot.serial), &sample, Turn { fresh_for: 0, is_last, now }, begun);
             }
-            let delivered = &mut self.counters.delivered;
-            let begun = self.stages.begin();
-            let take = entry.take(&sample, 0, now, &mut self.stages, begun, |reader, message| {
-                *delivered += 1;
-                deliver.deliver(reader, message, is_last);
-            });
-            self.counters.encoded += take.made;
         }
     }
 }
 
 /// Requests that are asked once.
-impl Pool {
-    fn due_once(&mut self, key: GroupKey, now: Moment, deliver: &mut impl Deliver) {
+impl Acnet {
+    fn due_once(&mut self, key: GroupKey, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
         let Some(group) = self.groups.get(key) else { return };
         let Once { round, end, is_probed, refusal } = group.once;
         let is_over = now.millis >= end;
         let is_whole = group.live <= 1 || round > MOST_ROUNDS;
         match group.state {
-            State::Queued if is_over => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, deliver),
+            State::Queued if is_over => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
             State::Queued => {
                 if !self.ask(key, now) {
                     if let Some(group) = self.groups.get_mut(key) {
@@ -295,7 +299,7 @@ impl Pool {
             }
             State::Asked(_) if is_over => {
                 self.counters.timeouts += 1;
-                self.give_up(key, Status::UTIME, now, deliver);
+                self.give_up(key, Status::UTIME, now, readers);
             }
             _ if !is_whole && self.is_divisible(key, now) => self.divide(key, now),
             _ if !is_whole && !is_probed => {
@@ -306,19 +310,19 @@ impl Pool {
                 // Long enough for a node that is there, and short enough for the rounds that follow.
                 self.wait_until(key, (now.millis + self.once / 12).min(end));
             }
-            State::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, deliver),
+            State::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),
             State::Asked(_) => self.wait_until(key, end),
         }
     }
 
-    fn refused_once(&mut self, key: GroupKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
+    fn refused_once(&mut self, key: GroupKey, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
         self.release(key, false);
         let Some(group) = self.groups.get_mut(key) else { return };
         group.once.refusal = Some(status);
         if status == Status::NODE_DOWN {
-            return self.give_up(key, status, now, deliver);
+            return self.give_up(key, status, now, readers);
         }
-        self.due_once(key, now, deliver);
+        self.due_once(key, now, readers);
     }
 
     /// Asks for what a group asks once in parts. If it is outstanding it stays so: its answer may come.
@@ -345,20 +349,20 @@ impl Pool {
         }
     }
 
-    fn give_up(&mut self, key: GroupKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
+    fn give_up(&mut self, key: GroupKey, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
         let is_asked = self.groups.get(key).is_some_and(|group| group.state != State::Queued);
         let single = self.groups.get(key).is_some_and(|group| group.slots.len() == 1 && group.live == 1);
         if single && is_asked && status != Status::NODE_DOWN && self.is_alive(key) {
             self.found_silent(key);
         }
-        self.tell(key, status, true, now, deliver);
-        self.finish(key, false);
+        self.tell(key, status, true, now, readers);
+        self.finish(key, false, readers);
     }
 
     /// Returns true if a slot's entry is still there, and asked for by that group.
     fn is_of(&self, slot: &Slot, key: GroupKey) -> bool {
         slot.entry
-            .and_then(|entry| self.entries.get(entry))
+            .and_then(|entry| self.asked.get(entry))
             .is_some_and(|entry| entry.serial == slot.serial && entry.group.is_some_and(|(own, _)| own == key))
     }
 }

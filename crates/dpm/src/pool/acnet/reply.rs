@@ -1,19 +1,29 @@
 //! Replies of front-ends.
 
-use super::keys::GroupKey;
+use super::group::GroupKey;
+use super::state::Acnet;
 use super::wire::TASK_ID;
-use super::{Deliver, Pool};
 use crate::acnet::{Header, Kind, Packet, gets32, split};
 use crate::database::Protocol;
+use crate::pool::front_end::FrontEnd;
+use crate::pool::readers::Turn;
+use crate::pool::readers::{Deliver, Readers};
 use crate::show::Sample;
 use crate::stages::{Begun, Stage};
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
-impl Pool {
+impl Acnet {
     /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`: when the look-up began.
-    pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
+    pub fn take(
+        &mut self,
+        node: usize,
+        packet: Packet<'_>,
+        now: Moment,
+        begun: Begun,
+        readers: &mut Readers<'_, impl Deliver>,
+    ) {
         let header = packet.header;
         if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
             return;
@@ -39,20 +49,20 @@ impl Pool {
             return;
         }
         self.counters.replies += 1;
-        let begun = self.stages.end(Stage::LookUp, begun);
+        let begun = readers.entries.stages.end(Stage::LookUp, begun);
         let failure = match header.status {
             Status::NO_TASK => Some(Status::NODE_DOWN),
             status if status.is_fatal() => Some(status),
-            _ => self.split(key, node, packet.body, now, begun, deliver).err(),
+            _ => self.split(key, node, packet.body, now, begun, readers).err(),
         };
         match failure {
             // The end of a stream of replies says nothing about the devices.
             Some(Status::TRUNC_REPLY) if packet.body.is_empty() && is_last && !is_once => self.rest(key, now),
-            Some(status) => self.fail(key, status, !is_last, now, deliver),
+            Some(status) => self.fail(key, status, !is_last, now, readers),
             None => {
                 self.answered(key, now.millis + patience, now);
                 if is_once {
-                    self.finish(key, true);
+                    self.finish(key, true, readers);
                 } else if is_last {
                     self.rest(key, now);
                 }
@@ -106,7 +116,7 @@ impl Pool {
         body: &[u8],
         now: Moment,
         mut begun: Begun,
-        deliver: &mut impl Deliver,
+        readers: &mut Readers<'_, impl Deliver>,
     ) -> Result<(), Status> {
         let Some(group) = self.groups.get(key) else { return Ok(()) };
         let is_last = self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once);
@@ -123,41 +133,31 @@ impl Pool {
         };
         let readings = split(body, group.slots.iter().map(|slot| slot.wanted.length)).ok_or(Status::TRUNC_REPLY)?;
         for (slot, (status, bytes)) in group.slots.iter().zip(readings) {
-            let Some(entry) = slot.entry.and_then(|key| self.entries.get_mut(key)) else { continue };
-            if entry.serial != slot.serial {
-                continue;
-            }
+            let Some(entry) = slot.entry else { continue };
             let bytes = if status.is_fatal() { Box::default() } else { bytes.into() };
             let sample = Sample { status, bytes, timestamp, cycle };
-            self.counters.readings += 1;
-            begun = self.stages.end(Stage::Split, begun);
-            let delivered = &mut self.counters.delivered;
-            let take = entry.take(&sample, fresh_for, now, &mut self.stages, begun, |reader, message| {
-                *delivered += 1;
-                deliver.deliver(reader, message, is_last);
-            });
-            self.counters.encoded += take.made;
-            begun = take.ended;
+            begun = readers.take((entry, slot.serial), &sample, Turn { fresh_for, is_last, now }, begun);
         }
         Ok(())
     }
 
     /// Ends a request that was asked once and removes its entries: `all` of them, or only those
     /// that did not go to another request.
-    pub(super) fn finish(&mut self, key: GroupKey, all: bool) {
+    pub(super) fn finish(&mut self, key: GroupKey, all: bool, readers: &mut Readers<'_, impl Deliver>) {
         let Some(group) = self.close(key, false) else { return };
         for slot in &group.slots {
             let Some(number) = slot.entry else { continue };
-            let Some(entry) = self.entries.get_mut(number).filter(|entry| entry.serial == slot.serial) else {
+            let Some(asked) = self.asked.get_mut(number).filter(|asked| asked.serial == slot.serial) else {
                 continue;
             };
-            let is_own = entry.group.is_some_and(|(own, _)| own == key);
+            let is_own = asked.group.is_some_and(|(own, _)| own == key);
             if is_own {
                 // The group is closed already.
-                entry.group = None;
+                asked.group = None;
             }
             if is_own || all {
-                self.remove(number);
+                self.end(number);
+                readers.entries.forget(number);
             }
         }
         self.drop_if_empty(group.poll);

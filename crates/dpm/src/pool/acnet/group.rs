@@ -1,9 +1,12 @@
 //! Requests to front-ends.
 
-use super::keys::{EntryKey, GroupKey};
 use super::silence::Rank;
 use crate::database::Wanted;
+use crate::pool::keys::EntryKey;
 use crate::status::Status;
+
+/// The number of a request, whether or not it is outstanding.
+pub(super) type GroupKey = usize;
 
 /// One request to a front-end that is outstanding, or waits to be sent.
 #[derive(Debug)]

@@ -1,70 +1,29 @@
-//! All that is being read, and what the pool did.
+//! All that front-ends of ACNET are asked.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 use indexmap::IndexSet;
 use slab::Slab;
 
-use super::entry::Entry;
-use super::group::Group;
-use super::keys::{EntryKey, GroupKey, Reader};
+use super::group::{Group, GroupKey};
 use super::silence::Silence;
 use crate::acnet::Requests;
 use crate::database::{Node, Wanted};
-use crate::sdd::Shared;
-use crate::stages::Stages;
+use crate::pool::keys::EntryKey;
+use crate::pool::readers::Counters;
 use crate::when::When;
 
-/// Takes what the pool makes: once for each reader of a reading.
-pub trait Deliver {
-    /// A reading for a reader. `last` tells that no more will come.
-    fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);
-}
-
-/// What the pool did since it started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Readers that came.
-    pub asked: u64,
-    /// Readers that found their entry running.
-    pub shared: u64,
-    /// Devices that front-ends were asked for.
-    pub devices_requested: u64,
-    /// Requests that were sent to front-ends.
-    pub requests: u64,
-    /// Replies that were taken.
-    pub replies: u64,
-    /// Readings in them.
-    pub readings: u64,
-    /// Readings that were scaled and encoded: once for each form.
-    pub encoded: u64,
-    /// Readings that were given to readers.
-    pub delivered: u64,
-    /// Requests that went unanswered.
-    pub timeouts: u64,
-    /// Divisions of an unanswered request, to find the silent device in it.
-    pub divided: u64,
-    /// Requests to silent nodes for single devices, beside that.
-    pub probes: u64,
-    /// Replies that nobody asked for, or that came from elsewhere.
-    pub strays: u64,
-}
-
-/// All that is being read.
+/// All that is being read from front-ends of ACNET.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Acnet {
     pub(super) nodes: Vec<Node>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
     /// The time that a request to be asked once may take, in milliseconds.
     pub(super) once: u64,
-    pub(super) entries: Slab<Entry>,
-    pub(super) by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
+    pub(super) asked: Rows,
     pub(super) polls: Slab<Poll>,
     pub(super) polls_by_key: HashMap<(usize, When), usize, ahash::RandomState>,
-    /// The serial of the next entry.
-    pub(super) serial: u64,
     pub(super) groups: Slab<Group>,
     /// Outstanding requests.
     pub(super) requests: Requests<GroupKey>,
@@ -75,9 +34,46 @@ pub struct Pool {
     pub(super) unsettled: Vec<usize>,
     /// One for each group.
     pub(super) timers: BTreeSet<(u64, GroupKey)>,
-    pub(super) out: Vec<(usize, Vec<u8>)>,
-    pub(super) counters: Counters,
-    pub(super) stages: Stages,
+    pub(crate) out: Vec<(usize, Vec<u8>)>,
+    pub(crate) counters: Counters,
+}
+
+/// An entry as it is asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) wanted: Wanted,
+    pub(super) poll: usize,
+    /// Tells it from another one that has the same number later.
+    pub(super) serial: u64,
+    /// The request that asks for it, and its place there.
+    pub(super) group: Option<(GroupKey, usize)>,
+    /// Its place among those that no request asks for yet.
+    pub(super) waits_at: Option<usize>,
+}
+
+/// Entries by the pool's numbers, of which other kinds of front-ends have some.
+#[derive(Debug, Default)]
+pub(super) struct Rows(Vec<Option<Asked>>);
+
+impl Rows {
+    pub(super) fn get(&self, key: EntryKey) -> Option<&Asked> {
+        self.0.get(key)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, key: EntryKey) -> Option<&mut Asked> {
+        self.0.get_mut(key)?.as_mut()
+    }
+
+    pub(super) fn put(&mut self, key: EntryKey, asked: Asked) {
+        if self.0.len() <= key {
+            self.0.resize_with(key + 1, || None);
+        }
+        self.0[key] = Some(asked);
+    }
+
+    pub(super) fn take(&mut self, key: EntryKey) -> Option<Asked> {
+        self.0.get_mut(key)?.take()
+    }
 }
 
 /// All entries of a node that have the same event.

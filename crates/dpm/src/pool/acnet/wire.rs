@@ -1,13 +1,13 @@
 //! Requests of the pool as bytes.
 
 use super::group::Slot;
-use super::state::Pool;
+use super::state::Acnet;
 use crate::acnet::{Header, Item, Kind, gets32, packet, retdat};
 use crate::database::{Node, Protocol, Wanted};
 use crate::status::Status;
 use crate::when::When;
 
-impl Pool {
+impl Acnet {
     /// Sends a request for some slots to a node.
     pub(super) fn send(&mut self, node: usize, id: u16, when: &When, slots: &[Slot]) {
         let Some(to) = self.nodes.get(node) else { return };

@@ -1,0 +1,137 @@
+//! What is read, whoever is asked for it, and who reads it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use super::entry::Entry;
+use super::keys::{EntryKey, Reader};
+use crate::database::Wanted;
+use crate::sdd::Shared;
+use crate::show::Sample;
+use crate::stages::{Begun, Stage, Stages};
+use crate::time::Moment;
+use crate::when::When;
+
+/// Takes what the pool makes: once for each reader of a reading.
+pub trait Deliver {
+    /// A reading for a reader. `last` tells that no more will come.
+    fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);
+}
+
+/// What the pool did since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Readers that came.
+    pub asked: u64,
+    /// Readers that found their entry running.
+    pub shared: u64,
+    /// Devices that front-ends were asked for.
+    pub devices_requested: u64,
+    /// Requests that were sent to front-ends.
+    pub requests: u64,
+    /// Replies that were taken.
+    pub replies: u64,
+    /// Readings in them.
+    pub readings: u64,
+    /// Readings that were scaled and encoded: once for each form.
+    pub encoded: u64,
+    /// Readings that were given to readers.
+    pub delivered: u64,
+    /// Requests that went unanswered.
+    pub timeouts: u64,
+    /// Divisions of an unanswered request, to find the silent device in it.
+    pub divided: u64,
+    /// Requests to silent nodes for single devices, beside that.
+    pub probes: u64,
+    /// Replies that nobody asked for, or that came from elsewhere.
+    pub strays: u64,
+}
+
+impl std::ops::Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            asked: self.asked + other.asked,
+            shared: self.shared + other.shared,
+            devices_requested: self.devices_requested + other.devices_requested,
+            requests: self.requests + other.requests,
+            replies: self.replies + other.replies,
+            readings: self.readings + other.readings,
+            encoded: self.encoded + other.encoded,
+            delivered: self.delivered + other.delivered,
+            timeouts: self.timeouts + other.timeouts,
+            divided: self.divided + other.divided,
+            probes: self.probes + other.probes,
+            strays: self.strays + other.strays,
+        }
+    }
+}
+
+/// All entries, each with its readers.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub(super) entries: Slab<Entry>,
+    pub(super) by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
+    /// The serial of the next entry.
+    serial: u64,
+    pub(super) counters: Counters,
+    pub(super) stages: Stages,
+}
+
+impl Entries {
+    /// Makes an entry without readers. Returns its number, and the serial that tells it from others
+    /// that had the number before.
+    pub(super) fn add(&mut self, wanted: Wanted, when: When) -> (EntryKey, u64) {
+        let serial = self.serial;
+        self.serial += 1;
+        let key = self.entries.insert(Entry::new(wanted, when.clone(), serial));
+        self.by_key.insert((wanted, when), key);
+        (key, serial)
+    }
+
+    /// Forgets an entry.
+    pub(super) fn forget(&mut self, key: EntryKey) {
+        let Some(entry) = self.entries.try_remove(key) else { return };
+        let full = (entry.wanted, entry.when);
+        if self.by_key.get(&full) == Some(&key) {
+            self.by_key.remove(&full);
+        }
+    }
+}
+
+/// What holds for all samples of a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// For how many milliseconds they count as current.
+    pub(super) fresh_for: u64,
+    /// No more will come.
+    pub(super) is_last: bool,
+    pub(super) now: Moment,
+}
+
+/// All readers, for a front-end that has something for some of them.
+pub(super) struct Readers<'a, D> {
+    pub(super) entries: &'a mut Entries,
+    pub(super) deliver: &'a mut D,
+}
+
+impl<D: Deliver> Readers<'_, D> {
+    /// Takes a sample for the entry of a number and serial: scales and encodes it once for each
+    /// form in which it is wanted, and gives that to all of its readers. Returns when that was done.
+    pub(super) fn take(&mut self, (key, serial): (EntryKey, u64), sample: &Sample, turn: Turn, begun: Begun) -> Begun {
+        let Entries { entries, counters, stages, .. } = &mut *self.entries;
+        let Some(entry) = entries.get_mut(key).filter(|entry| entry.serial == serial) else { return begun };
+        let begun = stages.end(Stage::Split, begun);
+        counters.readings += 1;
+        let (delivered, deliver) = (&mut counters.delivered, &mut *self.deliver);
+        let take = entry.take(sample, turn.fresh_for, turn.now, stages, begun, |reader, message| {
+            *delivered += 1;
+            deliver.deliver(reader, message, turn.is_last);
+        });
+        counters.encoded += take.made;
+        take.ended
+    }
+}

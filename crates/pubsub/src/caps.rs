@@ -1,0 +1,55 @@
+//! Capabilities: what a presence announces, and which nodes an answer names (XEP-0115, XEP-0060 §9.2).
+
+use std::rc::Rc;
+
+use rookery_fanout::Packet;
+use rookery_xml::{Element, ns};
+
+/// Ids of nodes, sorted.
+pub(super) type Nodes = Rc<[Box<str>]>;
+
+/// The capabilities that a presence announces (XEP-0115 §4).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Caps {
+    pub hash: Option<String>,
+    pub node: String,
+    pub ver: String,
+}
+
+/// Returns the capabilities in a presence.
+pub(super) fn read(presence: &Packet) -> Option<Caps> {
+    memchr::memmem::find(presence.bytes(), ns::CAPS.as_bytes())?;
+    let stanza = presence.stanza();
+    let c = stanza.child("c", ns::CAPS)?;
+    let text = |name: &str| c.attr(name).filter(|value| value.len() <= MAX_TEXT).map(|value| value.into_owned());
+    Some(Caps { hash: text("hash"), node: text("node")?, ver: text("ver")? })
+}
+
+/// Returns the nodes that an answer names with `+notify`.
+pub(super) fn nodes_of(answer: &Element) -> Nodes {
+    let features = answer.children().filter(|child| child.is("feature", ns::DISCO_INFO));
+    let nodes = features.filter_map(|feature| feature.attr("var")?.strip_suffix("+notify"));
+    let mut nodes: Vec<Box<str>> =
+        nodes.filter(|node| node.len() <= MAX_TEXT).take(MAX_NODES).map(Into::into).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.into()
+}
+
+/// Returns the ids of nodes as texts.
+pub(super) fn texts(nodes: &Nodes) -> Vec<String> {
+    nodes.iter().map(|node| node.to_string()).collect()
+}
+
+/// Nodes that a client may want.
+const MAX_NODES: usize = 100;
+/// Bytes of a hash, or of the id of a node.
+const MAX_TEXT: usize = 1023;
+
+#[cfg(test)]
+impl Caps {
+    /// Capabilities of that name.
+    pub(super) fn named(name: &str) -> Self {
+        Self { hash: None, node: name.to_owned(), ver: String::new() }
+    }
+}

@@ -1,0 +1,45 @@
+//! The source that was joined to the service, and what all shards know of its nodes.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
+
+use super::source::Source;
+use super::subscriptions::Subscriptions;
+
+/// What the modules of all shards have in common. Clones mean the same.
+#[derive(Clone, Default)]
+pub struct Data(Arc<Common>);
+
+/// The same for all shards.
+#[derive(Default)]
+pub struct Common {
+    source: OnceLock<Arc<dyn Source>>,
+    pub(super) subscriptions: Subscriptions,
+    /// Nodes that are open, on all shards.
+    pub(super) open: AtomicUsize,
+}
+
+impl std::ops::Deref for Data {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Data {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Data").field("is_joined", &self.0.source.get().is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Data {
+    /// Joins a source, before the shards start. Only the first one counts.
+    pub fn join(&self, source: Arc<dyn Source>) {
+        let _ = self.0.source.set(source);
+    }
+
+    pub(super) fn source(&self) -> Option<&Arc<dyn Source>> {
+        self.0.source.get()
+    }
+}

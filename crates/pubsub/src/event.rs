@@ -1,0 +1,65 @@
+//! The messages that notify of a node: one for each form, built once (XEP-0060 §12).
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{World, delay};
+use rookery_store::pubsub::Item;
+use rookery_xml::{Element, Writer, ns};
+use tracing::warn;
+
+use super::config::Config;
+use super::limits::TOLD_BYTES;
+use super::node::Key;
+
+/// A message that notifies.
+pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl FnOnce(&mut Writer)) -> Option<Packet> {
+    let mut message = Writer::new("message");
+    message.attr("from", key.0.as_str()).opt_attr("type", config.message_type()).attr("id", &world.unique_text());
+    message.start_ns("event", ns::PUBSUB_EVENT);
+    write(&mut message);
+    let packet = Packet::built(&message.finish());
+    packet
+        .inspect_err(|fault| warn!(node = key.1, ?fault, "a notification is refused by the server's own scanner"))
+        .ok()
+}
+
+/// One item as a notification.
+pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
+    event(world, key, config, |event| {
+        event.start("items").attr("node", &key.1);
+        write_item(event, item, has_payload(config, item), config.publisher);
+    })
+}
+
+/// Tells whether an item is sent with its payload. A large one would be sent to all subscribers in
+/// full, whether they want it or not: they hear of it, and may ask for it.
+pub(super) fn has_payload(config: &Config, item: &Item) -> bool {
+    config.deliver_payloads && (item.payload.len() <= TOLD_BYTES || !config.persist_items)
+}
+
+/// Writes an item, with its payload or without.
+pub(super) fn write_item(out: &mut Writer, item: &Item, payload: bool, publisher: bool) {
+    let publisher = publisher.then_some(item.publisher.as_str());
+    out.start("item").attr("id", &item.id).opt_attr("publisher", publisher);
+    if payload && !item.payload.is_empty() {
+        match Element::parse(&item.payload) {
+            Ok(payload) => drop(out.element(&payload)),
+            Err(fault) => warn!(item = item.id, ?fault, "the payload of an item in the store is damaged"),
+        }
+    }
+    out.end();
+}
+
+/// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the time of its publication.
+pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
+    let packet = items(world, key, config, item);
+    Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))
+}
+
+/// Returns a notification for those who have not asked for it while they are away: it waits for
+/// nobody (XEP-0334 §4.4). Headlines don't anyway.
+pub(super) fn fleeting(packet: &Packet) -> Packet {
+    match packet.type_() {
+        StanzaType::Headline => packet.clone(),
+        _ => packet.with_child(&Writer::with_ns("no-store", ns::HINTS).finish()),
+    }
+}

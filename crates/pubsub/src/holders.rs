@@ -1,0 +1,98 @@
+//! Knows which accounts have nodes, so that nobody asks the store about those that have none.
+
+use std::hash::BuildHasher;
+
+use rookery_base::{Keyed, Map};
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+
+use super::limits::PEP;
+use super::node::Key;
+
+/// The accounts of a shard that may have nodes, by classes of names: never too few.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    hashing: Keyed,
+    /// By the hash of the account, one bit for each class of node ids.
+    classes: Map<u64, u32>,
+    loading: Loading,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Loading {
+    /// Nobody has asked.
+    #[default]
+    Never,
+    /// Until it is done, everybody may have anything.
+    Now,
+    /// All are known.
+    Done,
+}
+
+impl Holders {
+    fn insert(&mut self, account: &Jid, node: &str) {
+        let class = self.class(node);
+        *self.classes.entry(self.hashing.hash_one(account)).or_default() |= class;
+    }
+
+    /// Tells whether an account may have any of these nodes.
+    pub(super) fn may_have(&self, account: &Jid, nodes: &[String]) -> bool {
+        if self.loading != Loading::Done {
+            return true;
+        }
+        let classes = self.classes.get(&self.hashing.hash_one(account)).copied().unwrap_or_default();
+        nodes.iter().any(|node| classes & self.class(node) != 0)
+    }
+
+    fn class(&self, node: &str) -> u32 {
+        1 << (self.hashing.hash_one(node) & 31)
+    }
+}
+
+/// Tells whether the accounts of a domain have nodes.
+pub(super) fn is_on(world: &World, account: JidRef<'_>) -> bool {
+    world.options(account.domain(), PEP).is_some()
+}
+
+/// Notes that an account has made a node.
+pub(super) fn made(world: &mut World, key: &Key) {
+    world.state_mut::<Holders>().insert(&key.0, &key.1);
+}
+
+/// Begins to learn who has nodes, if nobody has yet.
+pub(super) fn load_holders(world: &mut World) {
+    let holders = world.state_mut::<Holders>();
+    if holders.loading == Loading::Never {
+        holders.loading = Loading::Now;
+        load_more_holders(world, 0);
+    }
+}
+
+fn load_more_holders(world: &mut World, after: u64) {
+    let page = world.stores.pubsub.accounts_nodes(after, PAGE);
+    world.wait(page, move |world, page| match page {
+        Ok(page) => {
+            let here = world.shard();
+            for (_, account, node) in &page {
+                if world.home_of(account.as_ref()) == here {
+                    world.state_mut::<Holders>().insert(account, node);
+                }
+            }
+            match page.last() {
+                Some((last, ..)) => load_more_holders(world, *last),
+                None => world.state_mut::<Holders>().loading = Loading::Done,
+            }
+        }
+        Err(error) => {
+            let domain = world.settings().domains.first().and_then(|domain| Jid::parse(&domain.name).ok());
+            if let Some(domain) = domain {
+                world.store_failed("listing who has nodes", &domain, &error);
+            }
+            // The next one who asks tries again.
+            world.state_mut::<Holders>().loading = Loading::Never;
+        }
+    });
+}
+
+/// Nodes that are listed at once.
+const PAGE: usize = 10_000;

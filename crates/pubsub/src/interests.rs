@@ -1,0 +1,97 @@
+//! The nodes that the sessions of a shard want to hear of, by their capabilities.
+
+use std::rc::Rc;
+
+use rookery_base::Map;
+use rookery_fanout::Link;
+use rookery_hub::SessionRef;
+use rookery_jid::Jid;
+
+use super::caps::{Caps, Nodes, texts};
+use super::directed::Directed;
+
+/// What the sessions of a shard want.
+#[derive(Debug, Default)]
+pub(super) struct Interests {
+    pub sessions: Map<Link, Interest>,
+    /// The capabilities told to single accounts, which count there.
+    pub directed: Directed,
+    young: Map<Rc<Caps>, Nodes>,
+    old: Map<Rc<Caps>, Nodes>,
+    /// Capabilities that somebody is being asked for, with those who wait for the answer.
+    pub asked: Map<Caps, Vec<SessionRef>>,
+    /// The number of these questions that are about capabilities of a session.
+    open: Map<SessionRef, u32>,
+}
+
+/// The capabilities of a session, and the nodes that it wants by them.
+#[derive(Debug)]
+pub(super) struct Interest {
+    pub caps: Rc<Caps>,
+    nodes: Nodes,
+}
+
+impl Interests {
+    /// Tells whether a session wants to be notified of a node of an account.
+    pub(super) fn has(&self, link: Link, owner: &Jid, node: &str) -> bool {
+        let nodes = self.nodes(link, owner);
+        nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
+    }
+
+    fn nodes(&self, link: Link, owner: &Jid) -> Option<&Nodes> {
+        self.directed.nodes(link, owner).or_else(|| self.sessions.get(&link).map(|interest| &interest.nodes))
+    }
+
+    /// Returns what is known of capabilities, which all sessions that have them share.
+    pub(super) fn known(&mut self, caps: &Caps) -> Option<(Rc<Caps>, Nodes)> {
+        if let Some((caps, nodes)) = self.young.get_key_value(caps) {
+            return Some((caps.clone(), nodes.clone()));
+        }
+        let (caps, nodes) = self.old.remove_entry(caps)?;
+        self.learn(caps.clone(), nodes.clone());
+        Some((caps, nodes))
+    }
+
+    /// Returns the nodes that a session wants of an account.
+    pub(super) fn of(&self, link: Link, owner: &Jid) -> Vec<String> {
+        self.nodes(link, owner).map(texts).unwrap_or_default()
+    }
+
+    /// Opens a question about capabilities of a session, unless too many are open.
+    pub(super) fn open(&mut self, session: SessionRef) -> bool {
+        let open = self.open.entry(session).or_default();
+        let has_room = *open < MAX_OPEN;
+        *open += u32::from(has_room);
+        has_room
+    }
+
+    /// Closes a question about capabilities of a session.
+    pub(super) fn close(&mut self, session: SessionRef) {
+        if let Some(open) = self.open.get_mut(&session) {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.open.remove(&session);
+            }
+        }
+    }
+
+    /// Notes what capabilities mean for all sessions.
+    pub(super) fn learn(&mut self, caps: Rc<Caps>, nodes: Nodes) {
+        if self.young.len() >= MAX_KNOWN / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(caps, nodes);
+    }
+
+    /// Notes what a session wants, and returns what of that is new.
+    pub(super) fn set(&mut self, link: Link, caps: Rc<Caps>, nodes: Nodes) -> Vec<String> {
+        let before = self.sessions.insert(link, Interest { caps, nodes: nodes.clone() });
+        let before = before.map(|before| before.nodes).unwrap_or_default();
+        nodes.iter().filter(|node| !before.contains(node)).map(|node| node.to_string()).collect()
+    }
+}
+
+/// Capabilities that a shard knows: there are some hundred clients and versions.
+const MAX_KNOWN: usize = 2000;
+/// Questions about one session's capabilities that may be without an answer: a client that changes them faster says so again.
+const MAX_OPEN: u32 = 8;

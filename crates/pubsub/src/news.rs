@@ -1,0 +1,58 @@
+//! News of accounts' nodes, for those who want them without a subscription (XEP-0163 §4.3).
+
+use std::collections::BTreeMap;
+
+use rookery_fanout::Packet;
+use rookery_hub::{Letter, World};
+use rookery_jid::Jid;
+use serde::{Deserialize, Serialize};
+
+use super::interests::Interests;
+use super::node::{Contacts, Key, Node, Relation, hears};
+
+/// Gives a packet to the resources of these accounts that want the node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct News {
+    packet: Packet,
+    node: String,
+    to: Vec<Jid>,
+}
+
+impl Letter for News {
+    const NAME: &'static str = "pep news";
+
+    fn open(self, world: &mut World) {
+        give(world, &self.packet, &self.node, self.to);
+    }
+}
+
+/// Gives a notification to those who want it without a subscription.
+pub(super) fn tell(world: &mut World, key: &Key, node: &Node, packet: &Packet, contacts: &Contacts) {
+    let own = Relation { sees_presence: true, groups: Vec::new() };
+    let all = contacts.iter().chain([(&key.0, &own)]);
+    let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
+    for (contact, relation) in all {
+        let hears = hears(&node.config, node.affiliation(contact.as_ref()), relation);
+        // §4.3.1: nobody gets it twice, and nobody who is blocked gets it at all.
+        let hears = hears && !world.conceals(key.0.as_ref(), None, contact.as_ref());
+        if hears && world.domain(contact.domain()).is_some() && !node.is_subscribed(contact.as_ref()) {
+            shards.entry(world.home_of(contact.as_ref())).or_default().push(contact.clone());
+        }
+    }
+    for (shard, to) in shards {
+        world.send_letter(shard, News { packet: packet.clone(), node: key.1.clone(), to });
+    }
+}
+
+/// Gives a notification to those resources of accounts that want it.
+fn give(world: &mut World, packet: &Packet, node: &str, to: Vec<Jid>) {
+    let Some(owner) = packet.sender() else { return };
+    let mut wanting = Vec::new();
+    for account in to {
+        let links = world.links_of(account.as_ref());
+        let interests = world.state::<Interests>();
+        let links = links.into_iter().filter(|&link| interests.has(link, &owner, node));
+        wanting.extend(links.filter_map(|link| world.address(link).cloned()));
+    }
+    world.fan_out(packet, wanting.iter().map(Jid::as_ref));
+}

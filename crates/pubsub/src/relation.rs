@@ -1,0 +1,39 @@
+//! How the owner of a node sees those who ask for it.
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_store::StoreError;
+
+use super::error::failed;
+use super::node::{Node, Relation};
+use super::request::Call;
+
+/// Finds out how an account sees who asks, then goes on; with nothing if the store failed, of which who asks has heard.
+pub(super) fn relation(
+    world: &mut World,
+    owner: &Jid,
+    call: Call,
+    then: impl FnOnce(&mut World, Option<Call>) + 'static,
+) {
+    let found = world.stores.rosters.item(owner.as_ref(), call.iq.from.bare());
+    let owner = owner.clone();
+    world.wait(found, move |world, found| {
+        let item = match found {
+            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found),
+            Err(StoreError::NoAccount) => None,
+            Err(error) => {
+                world.store_failed("looking up who may use a node", &owner, &error);
+                call.refuse(world, failed(&error));
+                return then(world, None);
+            }
+        };
+        let seen = item.filter(|item| item.subscription.from());
+        let relation = seen.map(|item| Relation { sees_presence: true, groups: item.groups }).unwrap_or_default();
+        then(world, Some(Call { relation: Some(relation), ..call }));
+    });
+}
+
+/// Returns the owner of a node whose roster says who may use it: the first who has an account here.
+pub(super) fn local_owner(world: &World, node: &Node) -> Option<Jid> {
+    node.owners().find(|owner| owner.local().is_some() && world.domain(owner.domain()).is_some()).cloned()
+}
