@@ -39,8 +39,10 @@ pub enum StoreError {
         /// The newest schema that this server knows.
         known: i64,
     },
-    /// The file is a SQLite database, but another program's.
+    /// The database is another program's.
     Foreign(PathBuf),
+    /// The database can't keep what this store promises: its settings, its version or its schema are in the way.
+    Unfit(Engine),
     /// The directory of the database is missing or can't be written.
     Directory {
         /// The directory.
@@ -119,8 +121,8 @@ impl fmt::Display for StoreError {
             ),
             StoreError::Locked(engine) => write!(
                 f,
-                "another process holds the database {engine}; find it (`fuser` on the file names it) and stop it: a \
-                 backup or an open SQL shell is the usual cause"
+                "another process holds the database {engine}; find it (`fuser` names that of a file, pg_stat_activity \
+                 that of a server) and stop it: a backup or an open SQL shell is the usual cause"
             ),
             StoreError::Conflict(engine) => write!(
                 f,
@@ -135,7 +137,7 @@ impl fmt::Display for StoreError {
             StoreError::ReadOnly(engine) => write!(
                 f,
                 "the database can't be written: {engine}; give the server's user write permission on the file and on \
-                 its directory, and check that the disk isn't mounted read-only"
+                 its directory, and check that the disk isn't mounted read-only, or the database's server a replica"
             ),
             StoreError::Corrupt(engine) => write!(
                 f,
@@ -155,9 +157,10 @@ impl fmt::Display for StoreError {
             ),
             StoreError::Foreign(database) => write!(
                 f,
-                "{} is a SQLite database of another program; name another file in the configuration",
+                "{} is a database of another program; name another one in the configuration",
                 database.display()
             ),
+            StoreError::Unfit(engine) => write!(f, "the database can't be used as it is: {engine}"),
             StoreError::Directory { path, reason } => write!(
                 f,
                 "the directory {} for the database can't be used: {reason}; create it and give the server's user \

@@ -64,5 +64,7 @@ pub use rosters::{
     Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Rosters, SizeOf, Subscription,
 };
 pub use slots::{Reserved, Slot, SlotQuota, SlotStage, Slots};
+#[cfg(feature = "postgres")]
+pub use sql::postgres;
 pub use sql::sqlite;
 pub use stores::Stores;

@@ -16,11 +16,12 @@ mod suite {
     pub mod versions;
 }
 
+use rookery_needs::Postgres;
 use rookery_store::memory::Memory;
 use rookery_store::shuffled::Shuffled;
-use rookery_store::{Stores, sqlite};
-use std::sync::Arc;
+use rookery_store::{Stores, postgres, sqlite};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// One module of tests per listed function of the suite, one test in it per implementation.
 macro_rules! over_all_stores {
@@ -44,6 +45,11 @@ macro_rules! over_all_stores {
             #[test]
             fn in_sqlite_where_every_write_is_run_again() {
                 crate::with_sqlite(true, crate::suite::$concern::$test);
+            }
+
+            #[test]
+            fn in_postgres() {
+                crate::with_postgres(crate::suite::$concern::$test);
             }
         }
     )*};
@@ -160,5 +166,20 @@ fn with_sqlite(contested: bool, test: impl FnOnce(&Stores)) {
     test(&Stores::of(store.clone()));
     store.close();
     let findings = sqlite::check(&path);
+    assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
+}
+
+fn with_postgres(test: impl FnOnce(&Stores)) {
+    if rookery_needs::skips("store.postgres") {
+        return;
+    }
+    static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
+    let address = postgres::Address::parse(&CLUSTER.database()).expect("an address");
+    // The cluster's own setting: fsync is off.
+    let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
+    let store = Arc::new(postgres::open(&options).expect("an empty database"));
+    test(&Stores::of(store.clone()));
+    store.close();
+    let findings = postgres::check(&options);
     assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
 }

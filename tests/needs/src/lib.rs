@@ -5,9 +5,11 @@
 //! left out in the variable `ROOKERY_SKIP`, and [`skips`] keeps the list of them for the end of the run.
 
 mod debian;
+mod postgres;
 mod servers;
 mod skip;
 
 pub use debian::{library, programs};
+pub use postgres::Postgres;
 pub use servers::servers;
 pub use skip::skips;

@@ -34,6 +34,8 @@ pub(crate) type Conversation = (i64, i64, u64);
 pub(crate) struct KnownArchives {
     archives: HashMap<Box<str>, Archive>,
     conversations: HashSet<Conversation>,
+    /// Set if what others know doesn't hold any more once the transaction is committed.
+    has_changed: bool,
 }
 
 /// Tells where a message goes.
@@ -115,12 +117,20 @@ impl KnownArchives {
 
     /// An owner's archive is removed. Its id is never given again, so that nobody asks for its conversations.
     pub(crate) fn forget(&mut self, owner: JidRef<'_>) {
+        self.has_changed = true;
         self.archives.remove(owner.bare_str());
     }
 
     /// Forgets an archive whose messages have changed otherwise than by being added.
     pub(crate) fn forget_archive(&mut self, id: i64) {
+        self.has_changed = true;
         self.archives.retain(|_, archive| archive.id != id);
+    }
+
+    /// Returns whether archives have changed otherwise than by being added to since this was asked last.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
     }
 
     /// Conversations may have lost their notes.
@@ -130,6 +140,7 @@ impl KnownArchives {
 
     /// Anything may have changed.
     pub(crate) fn forget_all(&mut self) {
+        self.has_changed = false;
         self.archives.clear();
         self.conversations.clear();
     }

@@ -56,7 +56,7 @@ pub(crate) trait Row {
 }
 
 /// A value of a statement.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     /// NULL
     Null,

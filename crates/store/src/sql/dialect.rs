@@ -10,7 +10,7 @@ pub(crate) enum Dialect {
     /// SQLite.
     Sqlite,
     /// PostgreSQL.
-    #[expect(dead_code, reason = "its driver is not there yet")]
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
     Postgres,
     /// MariaDB and MySQL.
     #[expect(dead_code, reason = "its driver is not there yet")]
@@ -53,6 +53,23 @@ impl Text {
     }
 }
 
+/// Returns a text with its values numbered, as PostgreSQL wants them, unless they are.
+#[cfg(feature = "postgres")]
+pub(crate) fn numbered(sql: &str) -> String {
+    let (mut text, mut number) = (String::with_capacity(sql.len() + sql.len() / 8), 0);
+    for part in sql.split_inclusive('?') {
+        match part.strip_suffix('?') {
+            Some(before) => {
+                number += 1;
+                text.push_str(before);
+                text.push_str(&format!("${number}"));
+            }
+            None => text.push_str(part),
+        }
+    }
+    text
+}
+
 /// Makes a query of one row that stays locked until the transaction ends: the first statement of an operation that writes what it has read, or
 /// counts. In SQLite nobody else writes meanwhile.
 macro_rules! locking {
@@ -82,3 +99,18 @@ macro_rules! by_digest {
 }
 
 pub(crate) use {by_digest, locking};
+
+#[cfg(test)]
+#[cfg(feature = "postgres")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_numbered_in_their_order() {
+        assert_eq!(
+            numbered("SELECT a FROM b WHERE c = ? AND d IN (?, ?)"),
+            "SELECT a FROM b WHERE c = $1 AND d IN ($2, $3)"
+        );
+        assert_eq!(numbered("DELETE FROM b WHERE c = $1 OR d = $1"), "DELETE FROM b WHERE c = $1 OR d = $1");
+    }
+}

@@ -3,7 +3,7 @@
 //! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs the queue of one on its own thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
-//! `dialect` has what engines differ in. An engine adds a driver and a schema: [`sqlite`].
+//! `dialect` has what engines differ in, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`.
 //!
 //! # Invariants
 //!
@@ -18,6 +18,7 @@ mod connection;
 mod counted;
 mod dialect;
 mod documents;
+mod finding;
 mod ids;
 mod invitations;
 mod lanes;
@@ -25,6 +26,8 @@ mod many;
 mod meta;
 mod offline;
 mod operation;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod presence;
 mod pubsub;
 mod queue;
@@ -39,5 +42,6 @@ mod transactions;
 mod trouble;
 mod worker;
 
+pub use finding::{Finding, Severity};
 pub use queue::{BOUNDS, Bounds};
 pub use store::{Activity, SqlStore};

@@ -5,41 +5,10 @@ use super::place::{directory, probe};
 use super::schema;
 use crate::StoreError;
 use crate::sql::connection::{Connection, all, one};
+use crate::sql::finding::{Finding, Severity};
 use crate::sql::transactions::Transactions;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-
-/// Something that [`check`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// What it is and, unless it is good, what mends it.
-    pub text: String,
-}
-
-/// How bad a [`Finding`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// As it should be, or good to know.
-    Note,
-    /// The server starts, but something wants attention.
-    Warning,
-    /// The server wouldn't start or would fail.
-    Fault,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Note => "ok",
-            Severity::Warning => "warning",
-            Severity::Fault => "fault",
-        };
-        write!(f, "{severity}: {}", self.text)
-    }
-}
 
 /// Checks a database file that may be in use: directory, schema, integrity, whether it can be written. Changes
 /// nothing in it. Reads the whole file, so it takes as long as the disk needs for that.

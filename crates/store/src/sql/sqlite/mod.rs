@@ -10,7 +10,8 @@ mod options;
 mod place;
 mod schema;
 
-pub use check::{Finding, Severity, check};
+pub use super::finding::{Finding, Severity};
+pub use check::check;
 pub use options::Options;
 
 use super::SqlStore;

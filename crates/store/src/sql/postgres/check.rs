@@ -1,0 +1,159 @@
+//! Looks over what a PostgreSQL promises: before a start, and for `rookery check`.
+
+use super::driver::Driver;
+use super::schema;
+use super::target::{Options, Target};
+use crate::StoreError;
+use crate::sql::finding::{Finding, Severity};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Refuses a database on which a store can't keep what it promises.
+///
+/// # Errors
+///
+/// [`StoreError::Unfit`] with the first reason and its remedy.
+pub(super) fn refuse_unfit(driver: &mut Driver, trusts_durability: bool) -> Result<(), StoreError> {
+    match unfit(driver, trusts_durability)?.into_iter().next() {
+        Some(message) => Err(StoreError::Unfit(driver.target().engine(message))),
+        None => Ok(()),
+    }
+}
+
+fn unfit(driver: &mut Driver, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
+    let mut reasons = Vec::new();
+    let version: u32 = setting(driver, "server_version_num")?.parse().unwrap_or_default();
+    if version < OLDEST {
+        reasons.push(format!("its version is {}, the oldest that will do is {}", version / 10_000, OLDEST / 10_000));
+    }
+    let encoding = setting(driver, "server_encoding")?;
+    if encoding != "UTF8" {
+        reasons.push(format!(
+            "its encoding is {encoding}, which can't hold all that people write; make another one by CREATE DATABASE … \
+             ENCODING 'UTF8' TEMPLATE template0"
+        ));
+    }
+    if !trusts_durability {
+        for name in DURABLE {
+            if setting(driver, name)? == "off" {
+                reasons.push(format!(
+                    "{name} is off: what it acknowledges doesn't survive a power cut; switch it on, or say durability = \
+                     \"trust\" under [store] if that is meant"
+                ));
+            }
+        }
+    }
+    Ok(reasons)
+}
+
+fn setting(driver: &mut Driver, name: &str) -> Result<String, StoreError> {
+    Ok(driver.run(&format!("SHOW {name}"))?.into_iter().next().unwrap_or_default())
+}
+
+/// Checks a database that may be in use: whether it can be reached and is fit, its schema, its settings, and how far away it is. Changes nothing in
+/// it.
+pub fn check(options: &Options) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = look(options, &mut findings) {
+        findings.push(Finding { severity: Severity::Fault, text: error.to_string() });
+    }
+    findings
+}
+
+/// Stops at the first thing that makes further looks pointless.
+fn look(options: &Options, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    let mut note = |severity, text| findings.push(Finding { severity, text });
+    let mut driver = Driver::open(Arc::new(Target::new(options)), ANSWER)?;
+    let (version, encoding) = (setting(&mut driver, "server_version")?, setting(&mut driver, "server_encoding")?);
+    note(Severity::Note, format!("PostgreSQL {version}, encoding {encoding}, at {}", driver.database()));
+    if driver.is_read_only() {
+        note(
+            Severity::Fault,
+            "no host can be written to: it is a replica, or default_transaction_read_only is on".into(),
+        );
+    }
+    for reason in unfit(&mut driver, options.trusts_durability)? {
+        note(Severity::Fault, reason);
+    }
+    let mut settings = Vec::new();
+    for name in DURABLE.iter().copied().chain(["default_transaction_isolation"]) {
+        settings.push(format!("{name} {}", setting(&mut driver, name)?));
+    }
+    note(Severity::Note, settings.join(", "));
+    let most: usize = setting(&mut driver, "max_connections")?.parse().unwrap_or_default();
+    let wanted = options.connections + BESIDES;
+    let severity = if most < wanted + RESERVED { Severity::Warning } else { Severity::Note };
+    note(severity, format!("max_connections {most}; each server makes {wanted}"));
+    let schema = schema::version(&mut driver)?;
+    note(
+        Severity::Note,
+        match schema {
+            schema::KNOWN => format!("schema version {schema}"),
+            _ => format!("schema version {schema}; the server will update it to {}", schema::KNOWN),
+        },
+    );
+    if schema > 0 {
+        let accounts = driver.run("SELECT COUNT(*) FROM accounts")?;
+        note(Severity::Note, format!("{} accounts", accounts.concat()));
+    }
+    let mut trips = Vec::with_capacity(TRIPS);
+    for _ in 0..TRIPS {
+        let start = Instant::now();
+        driver.run("SELECT 1")?;
+        trips.push(start.elapsed());
+    }
+    trips.sort_unstable();
+    note(Severity::Note, distance(&trips, options.connections));
+    Ok(())
+}
+
+/// Says how far away a database is, by the times of round trips in their order.
+fn distance(trips: &[Duration], connections: usize) -> String {
+    let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
+    let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
+    let logins = connections as f64 / (at(50).as_secs_f64().max(1e-6) * TRIPS_PER_LOGIN);
+    format!(
+        "a round trip takes {:.2} ms (half of {}), {:.2} ms (90 %), {:.2} ms (99 %): good for about {:.0} logins a second",
+        ms(at(50)),
+        trips.len(),
+        ms(at(90)),
+        ms(at(99)),
+        logins
+    )
+}
+
+/// PostgreSQL 13.
+const OLDEST: u32 = 130_000;
+
+/// The settings without which what was acknowledged may be lost.
+const DURABLE: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+
+/// How long an answer to a question of the check may take.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// The connections of a server besides those for owners.
+const BESIDES: usize = 2;
+
+/// Connections that others need: the administrator and backups.
+const RESERVED: usize = 10;
+
+/// How many round trips are measured.
+const TRIPS: usize = 200;
+
+/// The round trips that a login takes: at most eight statements, and what begins their transactions.
+const TRIPS_PER_LOGIN: f64 = 10.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_is_told_in_logins() {
+        let trips: Vec<_> = (1..=100).map(|at| Duration::from_micros(at * 10)).collect();
+        let told = distance(&trips, 8);
+        assert!(
+            told.contains("0.51 ms (half of 100), 0.91 ms (90 %), 1.00 ms (99 %): good for about 1569 logins"),
+            "{told}"
+        );
+    }
+}

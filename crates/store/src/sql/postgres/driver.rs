@@ -1,0 +1,445 @@
+//! PostgreSQL's side of [`Connection`].
+//!
+//! Each connection has a runtime of its own, which runs on the connection's thread and only while that waits for an answer: to the rest of the
+//! store it is a connection that blocks. What begins a transaction goes out together with its first statement, and nobody waits for the end
+//! of one that only reads.
+//!
+//! # Invariants
+//!
+//! - After any error of the database the transaction counts as over: PostgreSQL refuses everything but its end.
+//! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
+
+use super::target::Target;
+use super::values::{PostgresRow, type_of};
+use crate::StoreError;
+use crate::sql::archives::KnownArchives;
+use crate::sql::connection::{Connection, EachRow, Value};
+use crate::sql::dialect::{Dialect, numbered};
+use crate::sql::transactions::{Remote, Transactions};
+use futures_util::{TryStreamExt, future};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
+
+/// A connection to one database.
+pub(super) struct Driver {
+    target: Arc<Target>,
+    /// How long an answer may take.
+    limit: Duration,
+    runtime: Runtime,
+    /// `None`: lost.
+    session: Option<Session>,
+    /// The key of this connection's row in `rookery_lanes`.
+    lane: i64,
+    transaction: Transaction,
+    archives: KnownArchives,
+    /// The epoch in which the known archives were read, and whether it was looked at in this transaction.
+    epoch: Option<i64>,
+    is_epoch_seen: bool,
+}
+
+struct Session {
+    client: Client,
+    /// By the place of a text in memory: texts are static.
+    prepared: HashMap<(usize, usize), Prepared>,
+    /// Prepared statements don't outlive a transaction, as behind PgBouncer.
+    is_pooled: bool,
+    /// The host can't be written to.
+    is_read_only: bool,
+}
+
+/// A statement as PostgreSQL numbers its values, prepared unless that can't be.
+#[derive(Clone)]
+struct Prepared {
+    text: Arc<str>,
+    statement: Option<Statement>,
+}
+
+#[derive(Clone, Debug)]
+enum Transaction {
+    None,
+    /// To be begun with the first statement; the batch if it writes.
+    Due(Option<u64>),
+    /// Open; the batch if it writes.
+    Open(Option<u64>),
+    /// Over, but for a rollback.
+    Failed(StoreError),
+}
+
+impl Driver {
+    /// Connects; answers may take so long.
+    pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+        let other = |error: String| StoreError::Other(target.engine(error));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| other(error.to_string()))?;
+        let mut key = [0; 8];
+        getrandom::fill(&mut key).map_err(|error| other(error.to_string()))?;
+        let mut driver = Driver {
+            target: target.clone(),
+            limit,
+            runtime,
+            session: None,
+            lane: i64::from_be_bytes(key),
+            transaction: Transaction::None,
+            archives: KnownArchives::default(),
+            epoch: None,
+            is_epoch_seen: false,
+        };
+        driver.reopen()?;
+        Ok(driver)
+    }
+
+    /// Returns the name of the database, for people.
+    pub(super) fn database(&self) -> &str {
+        &self.target.name
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Runs statements that belong to no operation: schema and settings. Returns the first column of their rows.
+    pub(super) fn run(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
+        let messages = self.simple(statements)?;
+        let first = |message: SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+            _ => None,
+        };
+        Ok(messages.into_iter().filter_map(first).collect())
+    }
+
+    /// Tells whether the host that is connected to can't be written to.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_read_only)
+    }
+
+    fn lost(&mut self, why: &str) -> StoreError {
+        self.fail(StoreError::Lost(self.target.engine(why.to_owned())))
+    }
+
+    /// Notes what an error means for the connection and its transaction.
+    fn fail(&mut self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::Lost(_)) {
+            self.session = None;
+            self.transaction = Transaction::None;
+        } else if !matches!(self.transaction, Transaction::None) {
+            self.transaction = Transaction::Failed(error.clone());
+        }
+        error
+    }
+
+    fn failed(&mut self, error: &Error) -> StoreError {
+        if let Some(session) = &mut self.session
+            && error.code().is_some_and(|code| {
+                *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
+            })
+        {
+            if !std::mem::replace(&mut session.is_pooled, true) {
+                let database = &self.target.name;
+                tracing::warn!(%database, "prepared statements vanish, as behind a pool of connections: going on without");
+            }
+            session.prepared.clear();
+            return self.fail(StoreError::Conflict(self.target.engine(error.to_string())));
+        }
+        if error.code().is_some_and(|code| *code == SqlState::FEATURE_NOT_SUPPORTED) {
+            // A table was changed meanwhile, and with it what prepared statements give.
+            if let Some(session) = &mut self.session {
+                session.prepared.clear();
+            }
+            return self.fail(StoreError::Conflict(self.target.engine(error.to_string())));
+        }
+        let error = self.target.failure(error);
+        self.fail(error)
+    }
+
+    /// Runs statements without values and waits for what they give.
+    fn simple(&mut self, statements: &str) -> Result<Vec<SimpleQueryMessage>, StoreError> {
+        let Some(session) = &self.session else { return Err(self.lost("not connected")) };
+        let answered = within(&self.runtime, self.limit, session.client.simple_query(statements));
+        match answered {
+            Some(Ok(messages)) => Ok(messages),
+            Some(Err(error)) => Err(self.failed(&error)),
+            None => Err(self.lost("no answer in time")),
+        }
+    }
+
+    /// Sends statements whose answer nobody waits for.
+    fn send(&mut self, statements: &str) {
+        let Some(session) = &self.session else { return };
+        self.runtime.block_on(async {
+            let mut sent = pin!(session.client.batch_execute(statements));
+            future::poll_fn(|cx| {
+                // The first poll hands it to the connection, whose task writes it when it runs next.
+                let _ = sent.as_mut().poll(cx);
+                Poll::Ready(())
+            })
+            .await;
+            tokio::task::yield_now().await;
+        });
+    }
+
+    /// Returns the statement to run for a text.
+    fn prepared(&mut self, sql: &'static str) -> Result<Prepared, StoreError> {
+        let key = (sql.as_ptr().addr(), sql.len());
+        let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
+        if let Some(prepared) = session.prepared.get(&key) {
+            return Ok(prepared.clone());
+        }
+        let mut prepared = Prepared { text: numbered(sql).into(), statement: None };
+        if !session.is_pooled {
+            match within(&self.runtime, self.limit, session.client.prepare(&prepared.text)) {
+                Some(Ok(statement)) => prepared.statement = Some(statement),
+                Some(Err(error)) => return Err(self.failed(&error)),
+                None => return Err(self.lost("no answer in time")),
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.prepared.insert(key, prepared.clone());
+        }
+        Ok(prepared)
+    }
+
+    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows it changed or gave.
+    fn statement(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        each: Option<&mut EachRow<'_>>,
+    ) -> Result<u64, StoreError> {
+        if let Transaction::Failed(error) = &self.transaction {
+            return Err(error.clone());
+        }
+        let prepared = self.prepared(sql)?;
+        let Some(session) = &self.session else { return Err(self.lost("not connected")) };
+        let begin = if let Transaction::Due(batch) = self.transaction { Some(begin(batch, self.lane)) } else { None };
+        let began = async {
+            match &begin {
+                Some(begin) => session.client.simple_query(begin).await,
+                None => Ok(Vec::new()),
+            }
+        };
+        let ran = run(&session.client, &prepared, values, each, &self.target.name);
+        let answered = within(&self.runtime, self.limit, future::join(began, ran));
+        let Some((began, ran)) = answered else { return Err(self.lost("no answer in time")) };
+        let began = began.map_err(|error| self.failed(&error))?;
+        if begin.is_some() {
+            self.has_begun(&began)?;
+        }
+        match ran {
+            Ok(rows) => Ok(rows),
+            Err(Failed::Database(error)) => Err(self.failed(&error)),
+            Err(Failed::Row(error)) => Err(error),
+        }
+    }
+
+    /// Notes that the transaction that was due is open.
+    fn has_begun(&mut self, answers: &[SimpleQueryMessage]) -> Result<(), StoreError> {
+        let Transaction::Due(batch) = self.transaction else { return Ok(()) };
+        self.transaction = Transaction::Open(batch);
+        let noted = answers.iter().filter_map(|answer| match answer {
+            SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
+            _ => None,
+        });
+        // BEGIN, then the note of the batch.
+        if let (Some(batch), Some(0)) = (batch, noted.take(2).last()) {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+            let lane = self.lane;
+            self.simple(&format!("INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {now})"))?;
+        }
+        Ok(())
+    }
+
+    /// Looks whether others have taken something out of archives since this connection has learnt of them.
+    fn see_epoch(&mut self) -> Result<(), StoreError> {
+        let due = if let Transaction::Due(batch) = self.transaction { begin(batch, self.lane) } else { String::new() };
+        let answers = self.simple(&format!("{due}SELECT value FROM rookery_epoch"))?;
+        self.has_begun(&answers)?;
+        let value = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+            _ => None,
+        });
+        if value.is_none() || value != self.epoch {
+            self.archives.forget_all();
+        }
+        (self.epoch, self.is_epoch_seen) = (value, true);
+        Ok(())
+    }
+}
+
+/// Returns what begins a transaction; the batch if it writes.
+fn begin(batch: Option<u64>, lane: i64) -> String {
+    match batch {
+        // Rows that are to be changed are locked when they are read, by statements that want their newest state.
+        Some(batch) => {
+            format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE rookery_lanes SET batch = {batch} WHERE lane = {lane};"
+            )
+        }
+        None => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;".to_owned(),
+    }
+}
+
+/// Waits for an answer, so long at most.
+fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
+    runtime.block_on(async { timeout(limit, answer).await.ok() })
+}
+
+enum Failed {
+    Database(Error),
+    Row(StoreError),
+}
+
+async fn run(
+    client: &Client,
+    prepared: &Prepared,
+    values: &[Value<'_>],
+    mut each: Option<&mut EachRow<'_>>,
+    database: &str,
+) -> Result<u64, Failed> {
+    let rows = match &prepared.statement {
+        Some(statement) => client.query_raw(statement, values.iter().copied()).await,
+        None => {
+            let values = values.iter().map(|value| (*value, type_of(value)));
+            client.query_typed_raw(&prepared.text, values).await
+        }
+    };
+    let mut rows = pin!(rows.map_err(Failed::Database)?);
+    while let Some(row) = rows.try_next().await.map_err(Failed::Database)? {
+        if let Some(each) = &mut each
+            && each(&PostgresRow { row, database }).map_err(Failed::Row)?.is_break()
+        {
+            break;
+        }
+    }
+    Ok(rows.rows_affected().unwrap_or_default())
+}
+
+impl Connection for Driver {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        self.statement(sql, values, None)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        self.statement(sql, values, Some(each)).map(drop)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Corrupt(self.target.engine(what))
+    }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        let is_open = matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_));
+        // An error comes again with the next statement.
+        if is_open && !self.is_epoch_seen && self.see_epoch().is_err() {
+            self.archives.forget_all();
+        }
+        &mut self.archives
+    }
+}
+
+impl Transactions for Driver {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
+        self.transaction = Transaction::Due(None);
+        self.is_epoch_seen = false;
+        if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
+    }
+
+    fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
+        self.transaction = Transaction::Due(Some(batch));
+        self.is_epoch_seen = false;
+        if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        match std::mem::replace(&mut self.transaction, Transaction::None) {
+            Transaction::None | Transaction::Due(_) => Ok(()),
+            Transaction::Failed(error) => {
+                self.transaction = Transaction::Failed(error.clone());
+                Err(error)
+            }
+            Transaction::Open(None) => {
+                self.send("COMMIT");
+                Ok(())
+            }
+            Transaction::Open(Some(batch)) => {
+                self.transaction = Transaction::Open(Some(batch));
+                let is_new_epoch = self.archives.take_changed();
+                let answers = self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?;
+                self.transaction = Transaction::None;
+                if is_new_epoch {
+                    self.epoch = answers.iter().find_map(|answer| match answer {
+                        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+                        _ => None,
+                    });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn rollback(&mut self) {
+        self.archives.forget_all();
+        if let Transaction::Open(_) | Transaction::Failed(_) =
+            std::mem::replace(&mut self.transaction, Transaction::None)
+        {
+            self.send("ROLLBACK");
+        }
+    }
+
+    fn in_transaction(&self) -> bool {
+        matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_))
+    }
+
+    fn remote(&mut self) -> Option<&mut dyn Remote> {
+        Some(self)
+    }
+}
+
+impl Remote for Driver {
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        (self.session, self.transaction, self.epoch) = (None, Transaction::None, None);
+        self.archives.forget_all();
+        let connected = within(&self.runtime, CONNECT, self.target.connect());
+        let (client, can_write) = match connected {
+            Some(Ok(connected)) => connected,
+            Some(Err(error)) => return Err(self.target.failure(&error)),
+            None => return Err(self.lost("no host takes connections in time")),
+        };
+        self.session = Some(Session { client, prepared: HashMap::new(), is_pooled: false, is_read_only: !can_write });
+        let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
+        self.simple(&format!(
+            "SET statement_timeout = {answer}; SET lock_timeout = {LOCK_MS}; \
+             SET idle_in_transaction_session_timeout = {IDLE_MS}"
+        ))
+        .map(drop)
+    }
+
+    fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
+        let lane = self.lane;
+        let found = self.run(&format!("SELECT batch FROM rookery_lanes WHERE lane = {lane} FOR UPDATE"))?;
+        Ok(found.first().is_some_and(|found| *found == batch.to_string()))
+    }
+}
+
+/// Ends a transaction that has taken something out of archives.
+const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";
+
+/// How long a connection may take, over all hosts.
+const CONNECT: Duration = Duration::from_secs(12);
+
+/// How long a statement waits for a row that another connection has locked.
+const LOCK_MS: u32 = 2000;
+
+/// How long a transaction may be open without a statement, before PostgreSQL ends it: nobody lets one wait, unless the machine stands still.
+const IDLE_MS: u32 = 60_000;

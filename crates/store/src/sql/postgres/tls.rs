@@ -1,0 +1,94 @@
+//! TLS to the database: [`tokio_postgres`] asks for a connector, and rustls is the server's.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustls::ClientConfig;
+use rustls::pki_types::{CertificateDer, ServerName};
+use sha2::{Digest, Sha256, Sha384, Sha512};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::Socket;
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_rustls::TlsConnector;
+
+/// Makes a connector for each host.
+#[derive(Clone)]
+pub(super) struct MakeTls(pub(super) Arc<ClientConfig>);
+
+/// Makes a connection to one host secure.
+pub(super) struct Connect {
+    config: Arc<ClientConfig>,
+    host: String,
+}
+
+/// A connection that is.
+pub(super) struct Secure(tokio_rustls::client::TlsStream<Socket>);
+
+impl MakeTlsConnect<Socket> for MakeTls {
+    type Stream = Secure;
+    type TlsConnect = Connect;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
+        Ok(Connect { config: self.0.clone(), host: host.to_owned() })
+    }
+}
+
+impl TlsConnect<Socket> for Connect {
+    type Stream = Secure;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Secure>> + Send>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        Box::pin(async move {
+            let name =
+                ServerName::try_from(self.host).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            Ok(Secure(TlsConnector::from(self.config).connect(name, socket).await?))
+        })
+    }
+}
+
+impl TlsStream for Secure {
+    /// Binds the login to the certificate, so that nobody in between can pass it on (RFC 5929 §4.1).
+    fn channel_binding(&self) -> ChannelBinding {
+        let certificate = self.0.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        certificate.and_then(end_point).map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
+    }
+}
+
+/// Returns the digest of a certificate, by the hash of its signature; nothing is said of signatures without one.
+fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    match parsed.signature_algorithm.algorithm.to_id_string().as_str() {
+        // RSA and ECDSA with SHA-1, in whose place SHA-256 is, and with SHA-256.
+        "1.2.840.113549.1.1.5" | "1.2.840.10045.4.1" | "1.2.840.113549.1.1.11" | "1.2.840.10045.4.3.2" => {
+            Some(Sha256::digest(certificate).to_vec())
+        }
+        "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => Some(Sha384::digest(certificate).to_vec()),
+        "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => Some(Sha512::digest(certificate).to_vec()),
+        _ => None,
+    }
+}
+
+impl AsyncRead for Secure {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Secure {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

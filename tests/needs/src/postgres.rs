@@ -1,0 +1,208 @@
+//! A PostgreSQL of the test's own.
+
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::servers;
+
+/// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
+/// ends, however that happens.
+pub struct Postgres {
+    folder: PathBuf,
+    /// What ends it waits for the end of its standard input.
+    guard: Child,
+    databases: AtomicUsize,
+}
+
+impl Postgres {
+    /// Installs PostgreSQL if it is missing, makes a cluster and starts it.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start() -> Postgres {
+        Postgres::start_with(&[])
+    }
+
+    /// Starts one with settings of its own, such as `max_connections=5`.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_with(settings: &[&str]) -> Postgres {
+        let programs = programs();
+        let folder = folder();
+        let data = folder.join("data");
+        let made = unprivileged(&programs.join("initdb"))
+            .args(["--no-sync", "--auth=trust", "--username=rookery", "--encoding=UTF8", "--locale=C.UTF-8", "-D"])
+            .arg(&data)
+            .output()
+            .expect("initdb");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let guard = guard(&programs.join("postgres"), &folder, settings);
+        let cluster = Postgres { folder, guard, databases: AtomicUsize::new(0) };
+        let start = Instant::now();
+        while let Err(error) = cluster.psql("postgres", "SELECT 1") {
+            assert!(start.elapsed() < PATIENCE, "PostgreSQL doesn't answer: {error}; {}", cluster.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+        cluster
+    }
+
+    /// Makes an empty database and returns its address.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn database(&self) -> String {
+        self.database_with("")
+    }
+
+    /// Makes an empty database with options of `CREATE DATABASE` and returns its address.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn database_with(&self, options: &str) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let made = self.psql("postgres", &format!("CREATE DATABASE {name} {options}"));
+        made.unwrap_or_else(|error| panic!("{error}; {}", self.log()));
+        self.address(&name)
+    }
+
+    /// Returns the address of a database.
+    pub fn address(&self, name: &str) -> String {
+        format!("postgres://rookery@{}/{name}", self.folder.display().to_string().replace('/', "%2F"))
+    }
+
+    /// Runs statements in the database with this name or address and returns their rows, a line each.
+    ///
+    /// # Errors
+    /// What PostgreSQL says.
+    pub fn psql(&self, database: &str, statements: &str) -> Result<String, String> {
+        let name = database.rsplit('/').next().unwrap_or(database);
+        let ran = Command::new(programs().join("psql"))
+            .args([
+                "-X",
+                "-q",
+                "-A",
+                "-t",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-U",
+                "rookery",
+                "-d",
+                name,
+                "-c",
+                statements,
+                "-h",
+            ])
+            .arg(&self.folder)
+            .output()
+            .map_err(|error| error.to_string())?;
+        if ran.status.success() {
+            Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
+        } else {
+            Err(String::from_utf8_lossy(&ran.stderr).into_owned())
+        }
+    }
+
+    /// Returns the folder of the Unix socket.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the process of the server.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn process(&self) -> u32 {
+        let file = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("a server that runs");
+        file.lines().next().and_then(|line| line.trim().parse().ok()).expect("its number")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        drop(self.guard.wait());
+    }
+}
+
+/// Installs PostgreSQL if need be. Returns the folder of its programs: Debian keeps those of servers out of the path, by version.
+fn programs() -> PathBuf {
+    newest().unwrap_or_else(|| {
+        servers(&[("initdb", "postgresql")]);
+        newest().expect("the programs of PostgreSQL")
+    })
+}
+
+fn newest() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    let folders = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    folders.filter(|folder| folder.join("initdb").is_file() && folder.join("psql").is_file()).max()
+}
+
+/// Makes a folder that the server may write to: it refuses to run as root. Its path is short, since that of a socket must be.
+fn folder() -> PathBuf {
+    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("rookery-pg-{}-{number}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a temporary folder");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("a folder of one's own");
+    if let Some((user, group)) = user().expect("the list of users") {
+        chown(&folder, Some(user), Some(group)).expect("a folder of PostgreSQL's user");
+    }
+    folder
+}
+
+/// Returns the user and the group to run as, if it is not who runs the test: root may not.
+fn user() -> io::Result<Option<(u32, u32)>> {
+    if std::fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(None);
+    }
+    let users = std::fs::read_to_string("/etc/passwd")?;
+    let of = |name: &str| {
+        let mut fields = users.lines().find(|line| line.starts_with(name))?.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    Ok(of("postgres:").or_else(|| of("nobody:")))
+}
+
+fn unprivileged(program: &Path) -> Command {
+    match user().expect("the list of users") {
+        Some((user, group)) => {
+            let mut command = Command::new("setpriv");
+            command.args([format!("--reuid={user}"), format!("--regid={group}"), "--clear-groups".into(), "--".into()]);
+            command.arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
+/// Starts the server below a shell that ends it when its standard input ends, and removes the folder.
+fn guard(postgres: &Path, folder: &Path, settings: &[&str]) -> Child {
+    let server = unprivileged(postgres);
+    let mut command = Command::new("sh");
+    command.args(["-c", GUARD, "sh"]).arg(folder).arg(server.get_program()).args(server.get_args());
+    command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
+    // It is gone after the test anyway: nothing needs to survive a power cut.
+    for setting in
+        ["listen_addresses=", "max_connections=300", "fsync=off", "shared_buffers=64MB"].iter().chain(settings)
+    {
+        command.args(["-c", setting]);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("a shell")
+}
+
+const GUARD: &str = "folder=$1; shift; \"$@\" >$folder/log 2>&1 & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf \"$folder\"";
+
+/// How long a start may take on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
