@@ -6,36 +6,15 @@
 //!   time answers.
 //! * The shard that asks gets the answer, wherever it comes in: the id says which one it is.
 
-use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
 use serde::{Deserialize, Serialize};
 
 use crate::World;
+pub use crate::iq::Answer;
 use crate::letter::Letter;
-
-/// Tells what became of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// It was carried out: with the payload, if there is any.
-    Result(Option<Element>),
-    /// It was refused: the condition's name, and whether the same may go well later (type `wait`).
-    Error {
-        /// The defined condition (RFC 6120 §8.3.3).
-        condition: String,
-        /// The error's type is `wait`.
-        wait: bool,
-    },
-    /// There was no answer.
-    Nothing,
-}
-
-type Then = Box<dyn FnOnce(&mut World, Answer)>;
-
-/// Requests without an answer yet.
-#[derive(Default)]
-pub(crate) struct Asked(Map<String, (Jid, Then)>);
+use crate::waiting::Inquiry;
 
 impl World {
     /// Sends a request from a domain of this server; `then` gets what came of it, at the latest after a minute.
@@ -71,7 +50,7 @@ impl World {
             return self.send_letter(shard, Answered(packet.clone()));
         }
         let sender = packet.sender();
-        let is_from = |(to, _): &(Jid, Then)| sender.as_ref() == Some(to);
+        let is_from = |(to, _): &Inquiry| sender.as_ref() == Some(to);
         if !self.waiting.asked.0.get(&*id).is_some_and(is_from) {
             return;
         }

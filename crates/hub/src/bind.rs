@@ -5,43 +5,17 @@ use std::collections::VecDeque;
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
-use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_stream::error::StreamError;
 use rookery_xml::Kind;
 use tracing::warn;
 
+pub use crate::event::BindError;
+use crate::event::Event;
+use crate::parts::User;
 use crate::passage::Notes;
-use crate::session::{Contact, Session, SessionRef, User};
+use crate::session::{Contact, Session, SessionRef};
 use crate::settings::Conflict;
-use crate::world::Event;
 use crate::{World, delay};
-
-/// Why a resource was not bound (RFC 6120 §7.7.2).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BindError {
-    /// The resource is no valid one (`bad-request`).
-    Malformed,
-    /// Another session has the resource and keeps it (`conflict`).
-    Conflict,
-    /// The account has as many resources as it may (`resource-constraint`).
-    TooMany,
-    /// The account has been removed since it logged in (`not-allowed`).
-    NoAccount,
-    /// The store did not answer well (`internal-server-error`).
-    Store,
-}
-
-impl BindError {
-    /// The stanza error to answer with.
-    pub fn to_stanza_error(&self) -> StanzaError {
-        match self {
-            Self::Malformed => Condition::BadRequest.into(),
-            Self::Conflict => Condition::Conflict.into(),
-            Self::TooMany => Condition::ResourceConstraint.into(),
-            Self::NoAccount => Condition::NotAllowed.into(),
-            Self::Store => Condition::InternalServerError.into(),
-        }
-    }
-}
 
 impl World {
     /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or one that the server makes.

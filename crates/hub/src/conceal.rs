@@ -37,7 +37,7 @@ impl World {
         let Some(document) = self.catalogue.registry.concealing().filter(|_| !owners.is_empty()) else {
             return then(self, owners);
         };
-        let documents = self.stores.documents.of(owners.clone(), &crate::documents::stored_name(document));
+        let documents = self.stores.documents.of(owners.clone(), &crate::module::stored_name(document));
         self.wait(documents, move |world, documents| match documents {
             Ok(documents) => {
                 owners.retain(|owner| {
@@ -136,7 +136,7 @@ impl World {
 
     /// Returns the name in the store of the document by which accounts conceal themselves; an empty one, which no document has, if none does.
     pub(crate) fn concealing_document(&self) -> String {
-        self.catalogue.registry.concealing().map(crate::documents::stored_name).unwrap_or_default()
+        self.catalogue.registry.concealing().map(crate::module::stored_name).unwrap_or_default()
     }
 
     /// Answers probes with the last presence of accounts that are away, without those that conceal it from the asker by the document that comes with it.

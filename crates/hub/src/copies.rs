@@ -10,8 +10,9 @@ use rookery_fanout::{Addresses, Audience, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
+use crate::filter::DELIVERY;
 use crate::mail::Mail;
-use crate::passage::{DELIVERY, Notes};
+use crate::passage::Notes;
 
 impl World {
     /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else gets it.

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! * What is put off otherwise, in a queue or until a timer, takes a share along if it may end in the store: see [`World::custody()`].
-//! * What waits for anything but the store, such as a client that has to read, has none: see [`World::in_custody`].
+//! * What is put off otherwise, in a queue or until a timer, takes a share along if it may end in the store: see [`World::custody()`](crate::World::custody()).
+//! * What waits for anything but the store, such as a client that has to read, has none: see [`World::in_custody`](crate::World::in_custody).
 //! * Custody ends when the store has done its part, or when its refusal was told to the sender as an error, which comes before the
 //!   acknowledgement. A store that is away has done nothing: whoever waits for it to come back, as archives do, keeps the share meanwhile,
 //!   within bounds; whoever doesn't tells the sender.
@@ -19,8 +19,6 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use rookery_base::{Awaited, Completer, one_shot};
-
-use crate::World;
 
 /// A share in the custody of stanzas. A clone is another share.
 #[derive(Debug, Clone)]
@@ -41,21 +39,6 @@ impl Drop for Charge {
         if let Some(completer) = self.0.take() {
             completer.complete(());
         }
-    }
-}
-
-impl World {
-    /// A share in the custody of what is being worked on, for what is put off without [`World::wait`]; `None` if nobody waits for that.
-    pub fn custody(&self) -> Option<Custody> {
-        self.waiting.custody.clone()
-    }
-
-    /// Works in the custody of something that was put off; with `None` in nobody's, for what is not to delay an acknowledgement.
-    pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.waiting.custody, custody);
-        let done = work(self);
-        self.waiting.custody = outer;
-        done
     }
 }
 

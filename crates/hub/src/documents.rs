@@ -10,7 +10,6 @@
 //! * A change is in memory at once and in the store a little later. If the store refuses it, memory goes back.
 //! * What accounts without session take is bounded: in number, in bytes, in age, since others may write to the store, and in stanzas that wait.
 
-use rookery_base::Map;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -23,99 +22,15 @@ use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
-use crate::custody::Custody;
-use crate::known::Known;
-use crate::module::{AnyDocument, Document, Registry};
+use crate::at_hand::{AtHand, Kept, MAX_ABSENT_BYTES, State, WAITING};
+use crate::calls::AnyDocument;
+use crate::event::Event;
+use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
-use crate::share::{Bounds, Share};
-use crate::world::Event;
-
-/// The documents of one account.
-#[derive(Default)]
-pub(crate) struct AtHand {
-    documents: Vec<Kept>,
-    /// Only where a document asks for it.
-    pub(crate) roster: Option<Box<Known>>,
-    /// Whether modules decide for each session what it gets of what is for the account.
-    is_screened: bool,
-    /// The store has not told yet what there is.
-    is_loading: bool,
-}
-
-/// A document: what counts, and what the store is known to have.
-struct Kept {
-    name: &'static str,
-    now: Option<Rc<dyn AnyDocument>>,
-    stored: Option<Rc<dyn AnyDocument>>,
-    /// The bytes that it takes in the store: a measure of those it takes in memory.
-    bytes: usize,
-}
-
-/// Accounts without session that somebody writes to.
-pub(crate) struct Absent {
-    accounts: Map<Box<str>, State>,
-    /// Those that are loaded, with the time when they were, oldest first.
-    loaded: VecDeque<(Box<str>, u64)>,
-    /// Stanzas that wait for any of them.
-    waiting: Share,
-    /// The bytes that the documents of loaded accounts take in the store.
-    bytes: usize,
-}
-
-impl Default for Absent {
-    fn default() -> Self {
-        Self { accounts: Map::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), bytes: 0 }
-    }
-}
-
-enum State {
-    Loading(VecDeque<(Packet, Jid, Notes, Option<Custody>)>),
-    Loaded(Loaded),
-}
-
-/// The documents of an account without session, loaded.
-struct Loaded {
-    since: u64,
-    at_hand: AtHand,
-    /// The bytes that it adds to [`Absent::bytes`].
-    bytes: usize,
-}
-
-impl Absent {
-    fn keep(&mut self, account: &str, since: u64, at_hand: AtHand) {
-        self.forget(account);
-        let bytes = at_hand.bytes();
-        self.bytes += bytes;
-        self.accounts.insert(account.into(), State::Loaded(Loaded { since, at_hand, bytes }));
-        self.loaded.push_back((account.into(), since));
-    }
-
-    /// Forgets an account unless its documents are being loaded.
-    fn forget(&mut self, account: &str) {
-        if let Some(State::Loaded(loaded)) = self.accounts.get(account) {
-            self.bytes -= loaded.bytes;
-            self.accounts.remove(account);
-        }
-    }
-
-    /// Forgets those that were loaded too long ago, and the oldest of too many or too large ones.
-    fn forget_old(&mut self, now: u64) {
-        while let Some((account, at)) = self.loaded.front() {
-            let (account, at) = (account.clone(), *at);
-            let fits = self.loaded.len() <= MAX_ABSENT && self.bytes <= MAX_ABSENT_BYTES;
-            if fits && now.saturating_sub(at) < MAX_AGE_MS {
-                return;
-            }
-            self.loaded.pop_front();
-            if matches!(self.accounts.get(&account), Some(State::Loaded(loaded)) if loaded.since == at) {
-                self.forget(&account);
-            }
-        }
-    }
-}
 
 impl AtHand {
+    /// Reads the documents of an account.
     fn read(registry: &Registry, owner: JidRef<'_>, documents: &[Stored]) -> Self {
         let found = documents.iter().filter_map(|document| {
             let name = document.name.strip_prefix(PREFIX)?;
@@ -129,68 +44,9 @@ impl AtHand {
         Self { documents: found.collect(), ..Self::default() }
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Rc<dyn AnyDocument>> {
-        self.documents.iter().find(|kept| kept.name == name)?.now.as_ref()
-    }
-
-    /// Tells whether any document needs the roster.
-    pub(crate) fn needs_roster(&self) -> bool {
-        self.now().any(|document| document.needs_roster())
-    }
-
     /// Tells whether all documents let a session have a stanza that is for the bare JID.
     fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool {
         self.now().all(|document| document.may_reach(world, link, packet))
-    }
-
-    fn now(&self) -> impl Iterator<Item = &Rc<dyn AnyDocument>> {
-        self.documents.iter().filter_map(|kept| kept.now.as_ref())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.documents.iter().all(|kept| kept.now.is_none())
-    }
-
-    /// Sets what counts from now on.
-    fn set(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, bytes: usize) {
-        self.change(name, |kept| (kept.now, kept.bytes) = (value, bytes));
-    }
-
-    fn bytes(&self) -> usize {
-        self.documents.iter().map(|kept| kept.bytes).sum()
-    }
-
-    /// The store has taken a value, or refused it: then what it has counts again, unless a later change counts already.
-    fn settle(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, is_stored: bool) {
-        self.change(name, |kept| {
-            if is_stored {
-                kept.stored = value;
-            } else if is_same(&kept.now, &value) {
-                kept.now = kept.stored.clone();
-            }
-        });
-        self.documents.retain(|kept| kept.now.is_some() || kept.stored.is_some());
-    }
-
-    fn change(&mut self, name: &'static str, change: impl FnOnce(&mut Kept)) {
-        let known = self.documents.iter().position(|kept| kept.name == name);
-        let known = known.map(|at| self.documents.swap_remove(at));
-        let mut kept = known.unwrap_or(Kept { name, now: None, stored: None, bytes: 0 });
-        change(&mut kept);
-        self.documents.push(kept);
-    }
-}
-
-fn is_same(one: &Option<Rc<dyn AnyDocument>>, other: &Option<Rc<dyn AnyDocument>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
-        (one, other) => one.is_none() && other.is_none(),
-    }
-}
-
-impl std::fmt::Debug for AtHand {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.documents.iter().map(|kept| kept.name)).finish()
     }
 }
 
@@ -445,22 +301,6 @@ impl World {
         self.people.absent.forget(account.bare_str());
     }
 }
-
-/// The name in the store of a document that is kept at hand.
-pub(crate) fn stored_name(name: &str) -> String {
-    format!("{PREFIX}{name}")
-}
-
-/// What the names of documents that are kept at hand begin with in the store.
-const PREFIX: &str = "at-hand/";
-/// Accounts without session whose documents a shard keeps at hand.
-const MAX_ABSENT: usize = 10_000;
-/// How long it keeps those, milliseconds.
-const MAX_AGE_MS: u64 = 60_000;
-/// The bytes that their documents may take in the store.
-const MAX_ABSENT_BYTES: usize = 64 << 20;
-/// The stanzas for accounts without session that may wait for the store, in one shard.
-const WAITING: Bounds = Bounds { number: 16_384, bytes: 64 << 20 };
 
 /// The bounds of accounts without session, for the page of limits.
 pub const BOUNDS: &[Bound] = &[

@@ -12,23 +12,7 @@ use rookery_xml::Kind;
 
 use crate::World;
 use crate::mail::Mail;
-
-/// Streams to other servers.
-pub trait Federation {
-    /// Sends a stanza to the domain of its address. The sender's domain is that of the packet's `from`.
-    fn send(&mut self, stanza: Outgoing);
-}
-
-/// A multicast service of another server (XEP-0033 §2), and what it takes at once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteService {
-    /// Its address.
-    pub jid: Jid,
-    /// Recipients of one message.
-    pub messages: usize,
-    /// Recipients of one presence.
-    pub presences: usize,
-}
+pub use crate::remote::{Federation, RemoteService};
 
 impl World {
     /// Lets stanzas for other domains leave. Without it there are no other servers.

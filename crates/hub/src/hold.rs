@@ -5,32 +5,12 @@
 
 use std::collections::VecDeque;
 
-use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::World;
-use crate::custody::Custody;
-use crate::passage::Notes;
-use crate::share::{Bounds, Share};
-
-/// What waits for an account.
-#[derive(Debug)]
-pub(crate) struct Held {
-    serial: u32,
-    holders: u32,
-    share: Share,
-    pub(crate) queue: VecDeque<Waiting>,
-}
-
-/// A stanza that waits.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    packet: Packet,
-    pub(crate) to: Jid,
-    notes: Notes,
-    custody: Option<Custody>,
-}
+use crate::held::{HELD, Held, Waiting};
+use crate::share::Share;
 
 /// Somebody's claim that stanzas for an account wait. It must be given back to [`World::release`].
 #[derive(Debug)]
@@ -38,17 +18,6 @@ pub(crate) struct Waiting {
 pub struct Hold {
     account: Jid,
     serial: u32,
-}
-
-impl Held {
-    /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of its sender.
-    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes, custody: Option<Custody>) -> bool {
-        if !self.share.take(packet) {
-            return false;
-        }
-        self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), notes: notes.clone(), custody });
-        true
-    }
 }
 
 impl World {
@@ -95,9 +64,6 @@ impl World {
         self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
     }
 }
-
-/// The stanzas that may wait for one account. A quarter of them is more than the presence of the largest room, which comes at once.
-const HELD: Bounds = Bounds { number: 65_536, bytes: 16 << 20 };
 
 /// The same for the page of limits.
 pub const BOUNDS: &[Bound] = &[

@@ -11,9 +11,10 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Kind, Stanza, ns};
 
 use crate::World;
+use crate::event::Event;
+use crate::filter::ROUTE;
 use crate::iq::Iq;
-use crate::passage::{Notes, ROUTE};
-use crate::world::Event;
+use crate::passage::Notes;
 
 /// Whether the driver may go on reading from the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

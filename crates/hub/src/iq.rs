@@ -1,13 +1,8 @@
-//! Requests that this server answers itself, for a domain or on behalf of an account (RFC 6121 §8.5.2.1.3), and their replies.
+//! Requests, and what becomes of them.
 
-use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
-use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Built, Element, Stanza, Writer, ns};
-use tracing::warn;
+use rookery_xml::{Element, Stanza, Writer};
 
-use crate::World;
-use crate::module::{Guest, Target};
 use crate::session::SessionRef;
 
 /// An IQ of type get or set, with its one payload element.
@@ -48,94 +43,25 @@ impl Iq {
         self.reply("result")
     }
 
-    fn reply(&self, type_: &str) -> Writer {
+    pub(crate) fn reply(&self, type_: &str) -> Writer {
         let mut reply = Writer::new("iq");
         reply.attr("type", type_).attr("id", &self.id).attr("from", self.to.as_str());
         reply
     }
 }
 
-impl World {
-    /// Sends a reply to whoever asked.
-    pub fn reply(&mut self, iq: &Iq, reply: Writer) {
-        self.send(&reply.finish(), &iq.from);
-    }
-
-    /// Answers a request with success and nothing else.
-    pub fn reply_done(&mut self, iq: &Iq) {
-        self.reply(iq, iq.result());
-    }
-
-    /// Answers a request with an error.
-    pub fn reply_error(&mut self, iq: &Iq, error: impl Into<StanzaError>) {
-        self.counters.errors += 1;
-        let mut reply = iq.reply("error");
-        error.into().write(&mut reply);
-        self.reply(iq, reply);
-    }
-
-    /// Sends a stanza that the server wrote, in the name that its `from` says.
-    pub fn send(&mut self, built: &Built, to: &Jid) {
-        match Packet::built(built) {
-            Ok(packet) => self.route(&packet, to.as_ref()),
-            Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
-        }
-    }
-
-    /// Answers a request to this server or to an account.
-    pub(crate) fn answer(&mut self, iq: Iq) {
-        let target = if iq.to.is_domain() { Target::Server } else { Target::Account };
-        let is_own = iq.is_own();
-        match iq.payload.ns() {
-            ns::ROSTER if target == Target::Account && is_own => return self.roster(iq),
-            // RFC 6121 §2.1.5, whether there is such an account or not: the answer tells nobody.
-            ns::ROSTER if target == Target::Account && iq.set => return self.reply_error(&iq, Condition::Forbidden),
-            // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.
-            ns::SESSION if iq.set => return self.reply_done(&iq),
-            // One resource per stream (RFC 6120 §7.1).
-            ns::BIND => return self.reply_error(&iq, Condition::NotAllowed),
-            _ => {}
-        }
-        let domain = self.place_of(iq.to.domain()).and_then(|at| self.catalogue.settings.domains.get(at));
-        match domain.and_then(|domain| self.catalogue.registry.iq(target, iq.payload.ns(), domain)) {
-            Some(handler) => handler(self, iq),
-            None => self.reply_error(&iq, Condition::ServiceUnavailable),
-        }
-    }
-
-    /// A request from a connection that has not logged in, for one of the domains. `false` if no module handles it.
-    pub fn guest_iq(&mut self, guest: Guest, iq: Iq) -> bool {
-        let domain = self.place_of(iq.to.domain()).and_then(|at| self.catalogue.settings.domains.get(at));
-        match domain.and_then(|domain| self.catalogue.registry.guest_iq(iq.payload.ns(), domain)) {
-            Some(handler) => {
-                handler(self, guest, iq);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// The reply to a connection that has not logged in.
-    pub fn reply_to_guest(&mut self, guest: Guest, reply: Writer) {
-        self.out.events.push_back(crate::Event::GuestReply(guest.connection, reply.finish()));
-    }
-
-    /// An error for a connection that has not logged in.
-    pub fn refuse_guest(&mut self, guest: Guest, iq: &Iq, error: impl Into<StanzaError>) {
-        self.counters.errors += 1;
-        let mut reply = iq.reply("error");
-        error.into().write(&mut reply);
-        self.reply_to_guest(guest, reply);
-    }
-
-    /// A request that came by routing, for an address that this server answers for.
-    pub(crate) fn answer_packet(&mut self, packet: &Packet, to: Jid) {
-        if !matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
-            return;
-        }
-        let Some(from) = packet.sender() else { return };
-        if let Some(iq) = Iq::read(packet.stanza(), from, to, None) {
-            self.answer(iq);
-        }
-    }
+/// Tells what became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It was carried out: with the payload, if there is any.
+    Result(Option<Element>),
+    /// It was refused: the condition's name, and whether the same may go well later (type `wait`).
+    Error {
+        /// The defined condition (RFC 6120 §8.3.3).
+        condition: String,
+        /// The error's type is `wait`.
+        wait: bool,
+    },
+    /// There was no answer.
+    Nothing,
 }

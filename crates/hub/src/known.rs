@@ -3,16 +3,13 @@
 //! Such a roster is loaded behind the documents, before anything is delivered, and follows every change of an item, which happens at the home of the
 //! account. All other accounts have none.
 
-use rookery_base::{Map, Set};
+use rookery_base::Set;
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Roster, RosterItem, StoreError};
 
 use crate::World;
-use crate::documents::AtHand;
+use crate::at_hand::{AtHand, Known};
 use crate::session::SessionRef;
-
-/// The items of a roster by contact.
-pub(crate) type Known = Map<Jid, RosterItem>;
 
 impl World {
     /// The roster item of a contact, of an account whose roster is at hand; see [`Document::needs_roster`](crate::Document::needs_roster).

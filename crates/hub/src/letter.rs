@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::World;
+use crate::calls::CarriedLetter;
 use crate::mail::Mail;
 
 /// A kind of letter, which is read on the shard that it arrives at.
@@ -24,14 +25,7 @@ pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     fn open(self, world: &mut World);
 }
 
-/// A letter of any kind.
-pub(crate) trait Carried: fmt::Debug + Send {
-    fn name(&self) -> &'static str;
-    fn open(self: Box<Self>, world: &mut World);
-    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
-}
-
-impl<L: Letter> Carried for L {
+impl<L: Letter> CarriedLetter for L {
     fn name(&self) -> &'static str {
         L::NAME
     }
@@ -45,10 +39,7 @@ impl<L: Letter> Carried for L {
     }
 }
 
-/// Reads a letter of one kind.
-pub(crate) type Decode = fn(&[u8]) -> Result<Box<dyn Carried>, postcard::Error>;
-
-pub(crate) fn decode<L: Letter>(bytes: &[u8]) -> Result<Box<dyn Carried>, postcard::Error> {
+pub(crate) fn decode<L: Letter>(bytes: &[u8]) -> Result<Box<dyn CarriedLetter>, postcard::Error> {
     Ok(Box::new(postcard::from_bytes::<L>(bytes)?))
 }
 

@@ -5,40 +5,53 @@
 //!
 //! # Layout
 //!
-//! * [`world`]: what a shard owns and how a driver talks to it; `parts`: in which parts.
+//! * [`world`]: what a shard owns and how a driver talks to it; `parts`: in which parts. `event`: what it tells the driver. `calls`: the functions
+//!   that it calls without knowing whose they are.
 //! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
 //! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many; [`roll`]: an audience
-//!   that is kept ready. [`service`]: hosts that modules answer for. [`federation`]: other servers.
+//!   that is kept ready, `enroll`: who is on it. [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is known of them.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an account conceals it.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's groups.
-//! * [`iq`]: requests that this server answers itself, and their replies; [`ask`]: requests that it makes.
-//! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides; `served`: what follows
-//!   from it for each domain.
-//! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
-//! * [`documents`]: what modules need of an account with every stanza; `known`: its roster, where they need that.
-//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection; [`custody`]: when a stanza may be
-//!   acknowledged.
+//! * [`iq`]: requests; `answer`: those that this server answers itself; [`ask`]: those that it makes.
+//! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage. [`settings`], [`network`]: what the operator decides;
+//!   `served`: what follows from it for each domain, `domains`: where that is looked up.
+//! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps of late delivery.
+//! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept; `known`: its roster, where they need that.
+//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection, `managed`: their data; [`custody`]: when a
+//!   stanza may be acknowledged.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
-//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work from other threads.
-//!   [`mail`]: all that shards tell each other.
-//! * [`rate`]: how fast a session may send. `pace`: how fast it gets what the server sends of its own accord. [`share`]: how much of a
-//!   line one sender may fill.
-//! * [`task`]: waiting for the store; `label`: under which name it is counted; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
+//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards, `reply`: the right to answer;
+//!   [`errand`]: work from other threads. [`mail`]: all that shards tell each other; `post`: how it goes out and comes in.
+//! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`: how fast it gets what the server sends of its own
+//!   accord. [`share`]: how much of a line one sender may fill.
+//! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is counted; [`timer`]: waiting for a time; `waiting`: all
+//!   that waits; [`session`], [`names`]: the data.
+//!
+//! Files import what lies below them: first plain data, then the world, then what it does (`impl World` beside its topic). Only the world and what it
+//! holds that takes the world again, the functions of modules and of continuations, know each other.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod answer;
 pub mod ask;
+mod at_hand;
 pub mod bind;
+mod calls;
 pub mod conceal;
 pub mod copies;
 pub mod custody;
 pub mod delay;
 pub mod destination;
 pub mod documents;
+mod domains;
+mod enroll;
 pub mod errand;
+mod event;
 pub mod federation;
+mod filter;
+mod held;
 pub mod hold;
 pub mod inbound;
 pub mod iq;
@@ -47,6 +60,7 @@ mod label;
 pub mod letter;
 pub mod login;
 pub mod mail;
+mod managed;
 pub mod management;
 pub mod module;
 pub mod names;
@@ -54,9 +68,12 @@ pub mod network;
 mod pace;
 mod parts;
 pub mod passage;
+mod post;
 pub mod presence;
 pub mod question;
 pub mod rate;
+mod remote;
+mod reply;
 pub mod roll;
 pub mod roster;
 pub mod route;
@@ -70,35 +87,38 @@ pub mod state;
 pub mod subscribe;
 pub mod subscription;
 pub mod task;
+mod throttle;
 pub mod timer;
 pub mod tokens;
+mod waiting;
+mod wakeups;
 pub mod world;
 
-pub use ask::Answer;
-pub use bind::BindError;
+pub use calls::{Circle, SharedContacts};
 pub use custody::Custody;
 pub use destination::Destination;
 pub use errand::Errand;
-pub use federation::{Federation, RemoteService};
+pub use event::{BindError, Event, LoginAnswer};
 pub use hold::Hold;
 pub use inbound::Intake;
-pub use iq::Iq;
+pub use iq::{Answer, Iq};
 pub use letter::Letter;
-pub use login::LoginAnswer;
 pub use management::NotResumed;
 pub use module::{
     Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict,
 };
 pub use network::{Network, household};
+pub use parts::Place;
 pub use passage::{Delivery, Notes, Passage, Stanzas, Wanted};
-pub use question::{Question, Reply};
+pub use question::Question;
+pub use remote::{Federation, RemoteService};
+pub use reply::Reply;
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use share::{Bounds, Share};
-pub use shared::{Circle, SharedContacts};
-pub use task::Wakeups;
-pub use timer::Timer;
 pub use tokens::TokenChange;
-pub use world::{Event, Place, World};
+pub use waiting::Timer;
+pub use wakeups::Wakeups;
+pub use world::World;

@@ -3,30 +3,11 @@
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_sasl::server::Decoy;
-use rookery_stream::c2s::{Issued, StoredToken};
 
 use crate::World;
+use crate::event::Event;
+pub use crate::event::LoginAnswer;
 use crate::module::LoginSeen;
-use crate::world::Event;
-
-/// The answer to a question of a connection that logs in.
-#[derive(Debug)]
-pub enum LoginAnswer {
-    /// The credentials of the account, if there is one.
-    Credentials(Option<Box<Credentials>>),
-    /// The credentials of an account that is disabled: whoever proves them is told so, and nobody else.
-    Disabled(Box<Credentials>),
-    /// Whether the password is the account's.
-    Verified(bool),
-    /// The tokens of a client.
-    Tokens(Vec<StoredToken>),
-    /// The token that a client gets, if it gets one.
-    Token(Option<Issued>),
-    /// The password is that of an account that is disabled.
-    VerifiedDisabled,
-    /// The store did not answer well; the log has it.
-    Failed,
-}
 
 impl World {
     /// A login has succeeded or failed.

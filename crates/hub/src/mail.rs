@@ -1,7 +1,7 @@
 //! Mail between shards: data, with a wire form.
 //!
 //! Shards of one process hand each other [`Parcel`]s by pointer, so that packets stay shared. The wire form is for shards
-//! elsewhere, and for tests that let all mail pass through it ([`World::encode_mail`]), so that nothing gets into mail
+//! elsewhere, and for tests that let all mail pass through it ([`World::encode_mail`](crate::World::encode_mail)), so that nothing gets into mail
 //! that only one process understands.
 //!
 //! # Invariants
@@ -19,11 +19,9 @@ use rookery_jid::Jid;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_bytes::Bytes;
 
+use crate::calls::{CarriedLetter, CarriedQuestion};
 use crate::custody::Custody;
-use crate::module::Registry;
-use crate::passage::Notes;
-use crate::question::{self, Asker};
-use crate::{World, letter};
+use crate::reply::Asker;
 
 /// Carries what one shard tells another.
 ///
@@ -47,11 +45,11 @@ pub(crate) enum Mail {
     /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
     Probe { from: Jid, to: Addresses },
     /// A letter of a module to itself on the receiving shard.
-    Letter(#[serde(serialize_with = "written")] Box<dyn letter::Carried>),
+    Letter(#[serde(serialize_with = "written")] Box<dyn CarriedLetter>),
     /// A question to the receiving shard, and where its answer belongs.
     Question {
         #[serde(serialize_with = "asked")]
-        question: Box<dyn question::Carried>,
+        question: Box<dyn CarriedQuestion>,
         asker: Asker,
     },
     /// The answer to a question of the receiving shard, encoded.
@@ -64,7 +62,7 @@ pub(crate) enum Mail {
 
 /// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry tells them.
 #[derive(Deserialize)]
-enum Read<'a> {
+pub(crate) enum Read<'a> {
     Route {
         to: Jid,
         packet: Packet,
@@ -102,17 +100,17 @@ enum Read<'a> {
 
 /// A value of some kind: its name, and its bytes.
 #[derive(Serialize, Deserialize)]
-struct Named<'a>(&'a str, #[serde(borrow)] &'a Bytes);
+pub(crate) struct Named<'a>(pub(crate) &'a str, #[serde(borrow)] pub(crate) &'a Bytes);
 
 fn shared<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok, S::Error> {
     names.serialize(serializer)
 }
 
-fn written<S: Serializer>(letter: &impl AsRef<dyn letter::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
+fn written<S: Serializer>(letter: &impl AsRef<dyn CarriedLetter>, serializer: S) -> Result<S::Ok, S::Error> {
     named(letter.as_ref().name(), letter.as_ref().encode(), serializer)
 }
 
-fn asked<S: Serializer>(question: &impl AsRef<dyn question::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
+fn asked<S: Serializer>(question: &impl AsRef<dyn CarriedQuestion>, serializer: S) -> Result<S::Ok, S::Error> {
     named(question.as_ref().name(), question.as_ref().encode(), serializer)
 }
 
@@ -124,8 +122,8 @@ fn named<S: Serializer>(name: &str, bytes: Result<Vec<u8>, Malformed>, serialize
 /// Mail, and in whose custody it was posted.
 #[derive(Debug)]
 pub struct Parcel {
-    mail: Mail,
-    custody: Option<Custody>,
+    pub(crate) mail: Mail,
+    pub(crate) custody: Option<Custody>,
 }
 
 /// Says why mail has no wire form, or why bytes are no mail.
@@ -169,105 +167,10 @@ impl Parcel {
         let bytes = postcard::to_extend(&self.mail, vec![VERSION])?;
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
     }
-
-    /// Reads a wire form, in nobody's custody.
-    ///
-    /// # Errors
-    /// The bytes are too many, of another version, or no mail that the modules of this registry know.
-    pub fn decode(bytes: &[u8], registry: &Registry) -> Result<Self, MailError> {
-        if bytes.len() > MAX_BYTES {
-            return Err(MailError::TooLarge(bytes.len()));
-        }
-        let Some((&VERSION, body)) = bytes.split_first() else {
-            return Err(MailError::Version(bytes.first().copied()));
-        };
-        let (read, rest) = postcard::take_from_bytes::<Read<'_>>(body)?;
-        if !rest.is_empty() {
-            return Err(MailError::Malformed(format!("{} bytes behind its end", rest.len())));
-        }
-        let mail = match read {
-            Read::Route { to, packet } => Mail::Route { to, packet },
-            Read::Copies { to, packet } => Mail::Copies { to: Arc::new(to), packet },
-            Read::Bundle { to, packets } => Mail::Bundle { to, packets },
-            Read::Service { to, packet } => Mail::Service { to, packet },
-            Read::Distant(distant) => Mail::Distant(distant),
-            Read::Probe { from, to } => Mail::Probe { from, to },
-            Read::Letter(Named(name, bytes)) => {
-                let decode = registry.letter_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
-                Mail::Letter(decode(bytes)?)
-            }
-            Read::Question { question: Named(name, bytes), asker } => {
-                let decode = registry.question_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
-                Mail::Question { question: decode(bytes)?, asker }
-            }
-            Read::Reply { asker, answer } => Mail::Reply { asker, answer },
-        };
-        Ok(Self { mail, custody: None })
-    }
-
-    /// Returns the same parcel after a way through its wire form.
-    fn through_wire(self, registry: &Registry) -> Result<Self, MailError> {
-        Ok(Self { custody: self.custody.clone(), ..Self::decode(&self.encode()?, registry)? })
-    }
-}
-
-impl World {
-    /// Lets all mail that comes in from now on pass through its wire form first, as if its sender were elsewhere: for
-    /// tests.
-    pub fn encode_mail(&mut self) {
-        self.out.encodes_mail = true;
-    }
-
-    /// Returns the mail that waits for another shard.
-    pub fn take_mail(&mut self, shard: usize) -> Vec<Parcel> {
-        self.out.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Reads mail from another shard.
-    ///
-    /// # Panics
-    /// After [`World::encode_mail`], where something was posted that has no wire form.
-    pub fn mail(&mut self, parcel: Parcel) {
-        let parcel = if self.out.encodes_mail {
-            let posted = format!("{parcel:?}");
-            parcel.through_wire(&self.catalogue.registry).unwrap_or_else(|error| panic!("{error}: {posted}"))
-        } else {
-            parcel
-        };
-        self.in_custody(parcel.custody, |world| world.open(parcel.mail));
-    }
-
-    fn open(&mut self, mail: Mail) {
-        match mail {
-            Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
-            Mail::Route { to, packet } => {
-                let hash = self.hash(to.bare_str());
-                self.deliver(hash, &packet, to.as_ref(), Notes::default());
-            }
-            Mail::Copies { to, packet } => self.give(&packet, &to),
-            Mail::Bundle { to, packets } => self.bundle(packets, &to),
-            Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
-            Mail::Distant(distant) => self.multicast_away(*distant),
-            Mail::Probe { from, to } => self.answer_probes(&from, &to),
-            Mail::Letter(letter) => letter.open(self),
-            Mail::Question { question, asker } => question.ask(self, asker),
-            Mail::Reply { asker, answer } => self.gather(asker, answer),
-        }
-    }
-
-    pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
-        let custody = self.custody();
-        if let Some(batch) = self.out.mail.get_mut(shard) {
-            batch.push(Parcel { mail, custody });
-        }
-    }
 }
 
 /// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or question, raises it.
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 /// The largest wire form, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
-
-#[cfg(test)]
-mod tests;

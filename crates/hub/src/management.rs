@@ -20,8 +20,6 @@
 //! * A session is resumed by its own account only: the id is looked for among the sessions of whoever has logged in.
 //! * What leaves a session is counted, kept and bounded by its outbox ([`rookery_fanout::outbox::managed`]).
 
-use std::collections::VecDeque;
-
 use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{Enable, Features, failed};
@@ -29,10 +27,11 @@ use rookery_stream::error::{Condition, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
 use crate::World;
-use crate::custody::{Balance, Ledger};
+use crate::custody::Ledger;
+use crate::event::Event;
+use crate::managed::Managed;
 use crate::session::SessionRef;
 use crate::settings::Options;
-use crate::world::Event;
 
 /// The module whose switch and options decide about stream management.
 pub const MODULE: &str = "stream_management";
@@ -47,19 +46,6 @@ pub const CLIENT_STATE: &str = "client_state";
 /// The module whose switch decides about message carbons.
 pub const CARBONS: &str = "carbons";
 
-/// What a session with stream management has in addition.
-#[derive(Debug)]
-pub(crate) struct Managed {
-    /// What the client has sent, and how much of it is acknowledged.
-    pub(crate) ledger: Ledger,
-    /// By which the client can come back; `None` if it can't.
-    id: Option<Box<str>>,
-    /// For how long, in seconds.
-    seconds: u32,
-    /// How often the connection has been lost or resumed: a timer of before means nothing.
-    turn: u32,
-}
-
 /// Why a session is not resumed (§5, §6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotResumed {
@@ -68,10 +54,6 @@ pub struct NotResumed {
     /// How many stanzas of the client the session had handled, where it is known to have ended.
     pub handled: Option<u32>,
 }
-
-/// Sessions that could have been resumed a while ago: what they had handled, so that their clients know what to send again.
-#[derive(Debug, Default)]
-pub(crate) struct Ended(VecDeque<(Box<str>, Jid, Balance)>);
 
 impl World {
     /// Takes an element of a bound stream that is no stanza. One that is known here doesn't wait behind stanzas: it is about the stream.
@@ -345,20 +327,6 @@ impl World {
     }
 }
 
-impl Ended {
-    fn push(&mut self, id: Box<str>, owner: Jid, balance: Balance) {
-        if self.0.len() >= MOST_ENDED {
-            self.0.pop_front();
-        }
-        self.0.push_back((id, owner, balance));
-    }
-
-    fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
-        let found = self.0.iter().rev().find(|(ended, of, _)| &**ended == id && of == owner);
-        found.map(|(.., balance)| balance.sure())
-    }
-}
-
 /// An attribute of an element that is no stanza.
 fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
     debug_assert_eq!(element.kind(), Kind::Other);
@@ -371,5 +339,3 @@ const QUIET_MS: u64 = 2_000;
 const PATIENCE_MS: u64 = 2_000;
 /// How long a client may take to answer.
 const ANSWER_MS: u64 = 120_000;
-/// Sessions that have ended and are remembered, per shard.
-const MOST_ENDED: usize = 4096;

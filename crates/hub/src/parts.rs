@@ -1,35 +1,41 @@
 //! The parts of a world: what belongs together, so that a function shows by its borrows what it touches.
 //!
 //! Everything here is plain data of one shard. The rules that hold between the parts are in the files that keep them:
-//! [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what waits, [`crate::mail`] for what goes out.
+//! [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what waits, [`crate::post`] for what goes out.
 
 use rookery_base::{Keyed, Map};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rookery_fanout::{Packet, Places};
+use rookery_fanout::{Link, Packet, Places};
 use rookery_jid::Jid;
 use slab::Slab;
 
-use crate::ask::Asked;
-use crate::custody::Custody;
+use crate::at_hand::{Absent, AtHand};
 use crate::delay::Taken;
-use crate::documents::Absent;
-use crate::federation::Federation;
+use crate::event::Event;
+use crate::held::Held;
 use crate::mail::Parcel;
-use crate::management::Ended;
+use crate::managed::Ended;
 use crate::module::Registry;
-use crate::names::Names;
-use crate::question::Gatherings;
+use crate::names::{NameId, Names};
 use crate::rate::Paid;
-use crate::served::Served;
-use crate::service::Service;
-use crate::session::{Session, User};
+use crate::remote::Federation;
+use crate::served::{Served, Service};
+use crate::session::{Contact, Session};
 use crate::settings::Settings;
 use crate::state::States;
-use crate::task::{Task, Wakeups};
-use crate::timer::Timers;
-use crate::world::{Event, Place};
+
+/// Where a world stands among its shards.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// This shard, from zero.
+    pub shard: usize,
+    /// How many shards there are, at least one.
+    pub shards: usize,
+    /// The keys of the address hash, the same for all shards; chosen at random so that nobody can aim at one shard.
+    pub keys: [u64; 4],
+}
 
 /// Knows what time it is.
 #[derive(Default)]
@@ -89,27 +95,25 @@ pub(crate) struct People {
     pub(crate) paid: Paid,
 }
 
-/// Holds what goes on later.
-pub(crate) struct Waiting {
-    pub(crate) tasks: Slab<Task>,
-    pub(crate) timers: Timers,
-    pub(crate) gatherings: Gatherings,
-    pub(crate) asked: Asked,
-    pub(crate) wakeups: Arc<Wakeups>,
-    /// In whose custody the world works at this moment.
-    pub(crate) custody: Option<Custody>,
+/// An account with at least one session.
+#[derive(Debug)]
+pub struct User {
+    pub(crate) name: NameId,
+    /// Its sessions, oldest first.
+    pub(crate) links: Vec<Link>,
+    /// Contacts with a subscription, sorted: see [`Contact`].
+    pub(crate) contacts: Box<[Contact]>,
+    /// Stanzas that wait until those from the store have been delivered.
+    pub(crate) held: Option<Box<Held>>,
+    /// What modules need of the account, if there is anything.
+    pub(crate) at_hand: Option<Box<AtHand>>,
 }
 
-impl Waiting {
-    pub(crate) fn new(wakeups: Arc<Wakeups>) -> Self {
-        Self {
-            tasks: Slab::new(),
-            timers: Timers::default(),
-            gatherings: Gatherings::default(),
-            asked: Asked::default(),
-            wakeups,
-            custody: None,
-        }
+impl User {
+    /// The subscription with a contact, if there is one.
+    pub(crate) fn contact(&self, name: NameId) -> Option<Contact> {
+        let at = self.contacts.partition_point(|contact| contact.name() < name);
+        self.contacts.get(at).copied().filter(|contact| contact.name() == name)
     }
 }
 
@@ -140,5 +144,15 @@ impl Out {
             next_store_error_ms: 0,
             untold_errors: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_user_is_small() {
+        assert!(size_of::<User>() <= 64, "{}", size_of::<User>());
     }
 }

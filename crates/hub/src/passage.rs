@@ -10,15 +10,13 @@
 //! * A stanza passes the filters of a delivery once. One that comes back, since the session that it was given to ended before it was sent,
 //!   has passed already.
 
-use std::borrow::Cow;
 use std::ops::BitOr;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::JidRef;
 use rookery_xml::{Kind, Namespaces};
 
-use crate::World;
-use crate::module::{Call, Hook, Phase, Registry};
+use crate::module::{Call, Hook};
 use crate::settings::{Domain, Options};
 
 /// What a filter makes of a stanza.
@@ -56,9 +54,6 @@ pub struct Notes {
     /// It has passed the filters of a delivery.
     pub(crate) has_passed: bool,
 }
-
-/// Sees a stanza that passes.
-pub(crate) type Filter = fn(&mut World, Passage<'_>) -> Delivery;
 
 /// A set of stanzas, by kind and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,17 +98,17 @@ impl Stanzas {
 /// What a filter wants to see. What it doesn't want costs it nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    stanzas: Stanzas,
+    pub(crate) stanzas: Stanzas,
     /// Only those that may name one of these.
-    namespaces: Option<Namespaces>,
+    pub(crate) namespaces: Option<Namespaces>,
     /// Only those of accounts that have this document at hand.
-    document: Option<&'static str>,
+    pub(crate) document: Option<&'static str>,
     /// Only those of accounts with a session that wants copies.
-    carbons: bool,
+    pub(crate) carbons: bool,
     /// Only those whose senders are not known to be of this server.
-    elsewhere: bool,
+    pub(crate) elsewhere: bool,
     /// Only where the module's options say so.
-    applies: fn(&Options) -> bool,
+    pub(crate) applies: fn(&Options) -> bool,
 }
 
 impl From<Stanzas> for Wanted {
@@ -135,7 +130,7 @@ impl Wanted {
         Self { document: Some(document), ..self }
     }
 
-    /// Of these only those of accounts that have a session which wants copies, see [`World::set_carbons`].
+    /// Of these only those of accounts that have a session which wants copies, see [`World::set_carbons`](crate::World::set_carbons).
     #[must_use]
     pub fn with_carbons(self) -> Self {
         Self { carbons: true, ..self }
@@ -163,30 +158,43 @@ pub(crate) struct Traits {
 
 /// A filter with what it wants to see.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct Wish<F> {
     pub(crate) wanted: Wanted,
-    pub(crate) call: Filter,
+    pub(crate) call: F,
 }
 
 /// The filters of one passage, and sets of them: a bit each, by their places.
-#[derive(Default)]
-pub(crate) struct Passages {
-    hooks: Hook<Wish>,
+pub(crate) struct Passages<F> {
+    pub(crate) hooks: Hook<Wish<F>>,
     /// By kind and type.
     by_slot: [u64; SLOTS],
     /// Which ask for documents, copies, namespaces, other senders.
-    with_document: u64,
+    pub(crate) with_document: u64,
     with_carbons: u64,
     naming: u64,
     from_elsewhere: u64,
     /// Any of these they ask for.
-    namespaces: Namespaces,
+    pub(crate) namespaces: Namespaces,
 }
 
-impl Passages {
+impl<F> Default for Passages<F> {
+    fn default() -> Self {
+        Self {
+            hooks: Hook::default(),
+            by_slot: [0; SLOTS],
+            with_document: 0,
+            with_carbons: 0,
+            naming: 0,
+            from_elsewhere: 0,
+            namespaces: Namespaces::default(),
+        }
+    }
+}
+
+impl<F: Copy> Passages<F> {
     /// # Panics
     /// There are more than 64, at the start of the server.
-    pub(crate) fn add(&mut self, wish: Call<Wish>) {
+    pub(crate) fn add(&mut self, wish: Call<Wish<F>>) {
         self.hooks.add(wish);
         assert!(self.hooks.len() <= u64::BITS as usize, "a passage has room for 64 filters");
         let hooks = &self.hooks;
@@ -206,7 +214,7 @@ impl Passages {
     /// The filters that are on in a domain.
     pub(crate) fn on(&self, domain: &Domain) -> u64 {
         let is_on =
-            |hook: Call<Wish>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
+            |hook: Call<Wish<F>>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
         self.hooks.all().enumerate().fold(0, |set, (at, hook)| set | u64::from(is_on(hook)) << at)
     }
 
@@ -227,85 +235,8 @@ impl Passages {
     }
 
     /// Returns the filters, of those that are `on`, that want stanzas like this one, as a set.
-    fn wanting(&self, on: u64, packet: &Packet) -> u64 {
+    pub(crate) fn wanting(&self, on: u64, packet: &Packet) -> u64 {
         on & self.by_slot[slot(packet.kind(), packet.type_())]
-    }
-}
-
-/// One of the passages of a registry.
-pub(crate) type Which = fn(&Registry) -> &Passages;
-
-/// Stanzas that sessions send.
-pub(crate) const ROUTE: Which = |registry| &registry.passing.before_route;
-/// Stanzas that come for accounts.
-pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
-/// Stanzas that come for services.
-pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
-
-impl World {
-    /// Tells whether the guards that are `on` and go by a document of the account let a stanza pass. One that doesn't has
-    /// replied to it.
-    pub(crate) fn pass_guards(
-        &mut self,
-        which: Which,
-        on: u64,
-        packet: &Packet,
-        to: JidRef<'_>,
-        account: JidRef<'_>,
-    ) -> bool {
-        let passages = which(self.registry());
-        let mut wanting = passages.wanting(on, packet) & passages.with_document;
-        while wanting != 0 {
-            let at = wanting.trailing_zeros() as usize;
-            wanting &= wanting - 1;
-            let Some(Call { phase: Phase::Guard, call: Wish { wanted, call }, .. }) =
-                which(self.registry()).hooks.get(at)
-            else {
-                continue;
-            };
-            let passage = Passage { packet, to, notes: &mut Notes::default() };
-            if wanted.is_met(self, packet, account) && matches!(call(self, passage), Delivery::Taken) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Returns the stanza of an account as the filters that are `on` leave it; `None` if one has taken it.
-    pub(crate) fn pass<'p>(
-        &mut self,
-        which: Which,
-        on: u64,
-        packet: &'p Packet,
-        to: JidRef<'_>,
-        account: JidRef<'_>,
-        notes: &mut Notes,
-    ) -> Option<Cow<'p, Packet>> {
-        let mut wanting = which(self.registry()).wanting(on, packet);
-        let mut passing = Cow::Borrowed(packet);
-        while wanting != 0 {
-            let at = wanting.trailing_zeros() as usize;
-            wanting &= wanting - 1;
-            let Some(Call { call: Wish { wanted, call }, .. }) = which(self.registry()).hooks.get(at) else { break };
-            if !wanted.is_met(self, &passing, account) {
-                continue;
-            }
-            match call(self, Passage { packet: &passing, to, notes }) {
-                Delivery::Pass => {}
-                Delivery::Taken => return None,
-                Delivery::As(packet) => passing = Cow::Owned(packet),
-            }
-        }
-        Some(passing)
-    }
-}
-
-impl Wanted {
-    fn is_met(&self, world: &World, packet: &Packet, account: JidRef<'_>) -> bool {
-        !(self.elsewhere && packet.is_local())
-            && self.namespaces.is_none_or(|namespaces| packet.namespaces().may_have(namespaces))
-            && (!self.carbons || world.has_carbons(account))
-            && self.document.is_none_or(|document| world.has_document(account, document))
     }
 }
 

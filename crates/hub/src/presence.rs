@@ -10,7 +10,8 @@ use rookery_xml::{Element, Stanza, Writer, ns};
 
 use crate::World;
 use crate::mail::Mail;
-use crate::session::{Contact, User};
+use crate::parts::User;
+use crate::session::Contact;
 use crate::subscribe::short_text;
 
 impl World {

@@ -11,21 +11,23 @@
 //! * Nothing waits for ever: an answer that has not come in time counts as missing, and the continuation runs without it.
 //!   So a list may lack what one shard knows, and says so.
 
-use rookery_base::Map;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
 use rookery_fanout::Link;
 use rookery_jid::JidRef;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::custody::Custody;
+use crate::World;
+use crate::calls::CarriedQuestion;
+use crate::event::Event;
 use crate::mail::Mail;
-use crate::world::Event;
-use crate::{Timer, World};
+use crate::reply::Asker;
+pub use crate::reply::Reply;
+use crate::waiting::{Gathered, Gathering};
 
 /// A kind of question, which is answered on the shard that it is put to.
 ///
@@ -45,14 +47,7 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     fn ask(self, world: &mut World, reply: Reply<Self::Answer>);
 }
 
-/// A question of any kind.
-pub(crate) trait Carried: fmt::Debug + Send {
-    fn name(&self) -> &'static str;
-    fn ask(self: Box<Self>, world: &mut World, asker: Asker);
-    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
-}
-
-impl<Q: Question> Carried for Q {
+impl<Q: Question> CarriedQuestion for Q {
     fn name(&self) -> &'static str {
         Q::NAME
     }
@@ -67,29 +62,8 @@ impl<Q: Question> Carried for Q {
     }
 }
 
-/// Reads a question of one kind.
-pub(crate) type Decode = fn(&[u8]) -> Result<Box<dyn Carried>, postcard::Error>;
-
-pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn Carried>, postcard::Error> {
+pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn CarriedQuestion>, postcard::Error> {
     Ok(Box::new(postcard::from_bytes::<Q>(bytes)?))
-}
-
-/// The place that an answer belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asker {
-    shard: u32,
-    /// Which gathering of that shard, and which place in it.
-    gathering: u64,
-    at: u32,
-}
-
-/// The right to answer a question, once.
-#[derive(Debug)]
-#[must_use = "the shard that asked waits for it"]
-pub struct Reply<T> {
-    asker: Asker,
-    custody: Option<Custody>,
-    answer: PhantomData<fn(T)>,
 }
 
 impl<T: Serialize> Reply<T> {
@@ -105,22 +79,6 @@ impl<T: Serialize> Reply<T> {
             }
         });
     }
-}
-
-type Then = Box<dyn FnOnce(&mut World, Vec<Option<Vec<u8>>>)>;
-
-/// Answers that are still to come.
-struct Gathering {
-    answers: Vec<Option<Vec<u8>>>,
-    timer: Timer,
-    then: Then,
-}
-
-/// All of them, by a number that is never given again: an answer that is late finds nothing.
-#[derive(Default)]
-pub(crate) struct Gatherings {
-    waiting: Map<u64, Gathering>,
-    last: u64,
 }
 
 impl World {
@@ -173,7 +131,7 @@ impl World {
 
     fn put(&mut self, shard: usize, gathering: u64, at: usize, question: impl Question) {
         let asker = self.asker(gathering, at);
-        let question: Box<dyn Carried> = Box::new(question);
+        let question: Box<dyn CarriedQuestion> = Box::new(question);
         if shard == self.shard() {
             question.ask(self, asker);
         } else {
@@ -201,7 +159,7 @@ impl World {
                 (gathering.then)(world, gathering.answers);
             }
         });
-        let then: Then = Box::new(move |world, answers| {
+        let then: Gathered = Box::new(move |world, answers| {
             let answers = answers.into_iter().map(|answer| {
                 let read = postcard::from_bytes(&answer?);
                 read.inspect_err(|error| warn!(what, %error, "a shard's answer can't be read")).ok()

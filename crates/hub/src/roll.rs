@@ -6,23 +6,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rookery_fanout::audience::home;
-use rookery_fanout::{Addresses, Link, Packet, To};
+use rookery_fanout::Addresses;
 use rookery_jid::{Jid, JidRef};
-
-use crate::World;
-use crate::mail::Mail;
 
 /// Full JIDs, by next hop.
 #[derive(Debug, Default)]
 pub struct Roll {
     /// Accounts of this server, by home shard.
-    shards: Vec<Vec<Arc<Addresses>>>,
+    pub(crate) shards: Vec<Vec<Arc<Addresses>>>,
     /// Those of other servers, by domain.
-    away: BTreeMap<String, Vec<Jid>>,
+    pub(crate) away: BTreeMap<String, Vec<Jid>>,
     /// Services and domains of this server.
-    others: Vec<Jid>,
-    len: usize,
+    pub(crate) others: Vec<Jid>,
+    pub(crate) len: usize,
 }
 
 impl Roll {
@@ -42,103 +38,8 @@ impl Roll {
     }
 }
 
-impl World {
-    /// Adds an address, which must not be there already.
-    pub fn enroll(&self, roll: &mut Roll, jid: JidRef<'_>) {
-        roll.len += 1;
-        if !self.is_here(jid.domain()) {
-            match roll.away.get_mut(jid.domain()) {
-                Some(others) => others.push(jid.to_jid()),
-                None => drop(roll.away.insert(jid.domain().to_owned(), vec![jid.to_jid()])),
-            }
-        } else if !self.is_account(jid) {
-            roll.others.push(jid.to_jid());
-        } else {
-            let hash = self.hash(jid.bare_str());
-            roll.shards.resize_with(self.shards(), Vec::new);
-            if let Some(chunks) = roll.shards.get_mut(home(hash, self.shards())) {
-                push(chunks, hash, jid.as_str());
-            }
-        }
-    }
-
-    /// Removes an address that was added.
-    pub fn strike(&self, roll: &mut Roll, jid: JidRef<'_>) {
-        let hash = self.hash(jid.bare_str());
-        let is_struck = match roll.away.get_mut(jid.domain()) {
-            Some(others) => {
-                let found = remove(others, jid);
-                if others.is_empty() {
-                    roll.away.remove(jid.domain());
-                }
-                found
-            }
-            None => remove(&mut roll.others, jid) || roll.shards.iter_mut().any(|chunks| cut(chunks, hash, jid)),
-        };
-        roll.len -= usize::from(is_struck);
-    }
-
-    /// Sends one packet to everybody on a roll but a few. Nobody sees who else gets it.
-    pub fn fan_out_roll(&mut self, packet: &Packet, roll: &Roll, except: &[Jid]) {
-        let except: Vec<_> = except.iter().map(|jid| (self.hash(jid.bare_str()), jid.as_str())).collect();
-        for (shard, chunks) in roll.shards.iter().enumerate() {
-            for chunk in chunks {
-                let to = without(chunk, &except);
-                if shard == self.shard() {
-                    self.give(packet, &to);
-                } else {
-                    self.post(shard, Mail::Copies { to, packet: packet.clone() });
-                }
-            }
-        }
-        let wanted = |jid: &&Jid| !except.iter().any(|(_, other)| *other == jid.as_str());
-        for jid in roll.others.iter().filter(wanted) {
-            self.route(packet, jid.as_ref());
-        }
-        for (domain, jids) in &roll.away {
-            let to: Vec<_> = jids.iter().filter(wanted).cloned().collect();
-            if !to.is_empty() {
-                self.fan_out_away(packet, domain.clone(), to);
-            }
-        }
-    }
-
-    /// Sends many packets to one address, in their order, with one letter. They may be more than an outbox takes: a session gets them as fast as it
-    /// reads, and what else comes for it waits behind them.
-    pub fn bundle(&mut self, packets: Vec<Packet>, to: &Jid) {
-        let shard = self.home_of(to.as_ref());
-        if self.is_account(to.as_ref()) && shard != self.shard() {
-            return self.post(shard, Mail::Bundle { to: to.clone(), packets });
-        }
-        let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
-        let link = to.resource().and_then(|resource| self.find_resource(user, resource));
-        match link {
-            Some(link) if self.is_account(to.as_ref()) => self.give_bundle(link, packets),
-            _ => packets.iter().for_each(|packet| self.route(packet, to.as_ref())),
-        }
-    }
-
-    /// Gives a session of this shard many packets, as [`World::bundle`] does.
-    pub fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
-        let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
-        for packet in packets {
-            let packet = self.let_through(packet, to.as_ref());
-            // Filters may have ended the session.
-            if self.session(session).is_none() {
-                return;
-            }
-            if let Some(packet) = packet {
-                self.push_paced(link, &packet, To::Full);
-            }
-        }
-    }
-
-    fn is_account(&self, jid: JidRef<'_>) -> bool {
-        jid.local().is_some() && self.is_domain(jid.domain())
-    }
-}
-
-fn push(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: &str) {
+/// Adds a name to the last chunk of its shard.
+pub(crate) fn push(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: &str) {
     match chunks.last_mut().filter(|last| last.len() < CHUNK) {
         // A letter that is still on its way keeps its own copy.
         Some(last) => Arc::make_mut(last).push(hash, jid),
@@ -150,13 +51,14 @@ fn push(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: &str) {
     }
 }
 
-fn remove(jids: &mut Vec<Jid>, jid: JidRef<'_>) -> bool {
+/// Removes an address from a list, if it is there.
+pub(crate) fn remove(jids: &mut Vec<Jid>, jid: JidRef<'_>) -> bool {
     let at = jids.iter().position(|other| other.as_ref() == jid);
     at.map(|at| jids.swap_remove(at)).is_some()
 }
 
 /// Takes a name out of its chunk. Chunks that have become small are filled from the last one, so that their number stays in proportion.
-fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
+pub(crate) fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
     let has = |names: &Addresses| names.iter().any(|(other, name)| other == hash && name == jid.as_str());
     let Some(at) = chunks.iter().position(|names| has(names)) else { return false };
     let cut = chunks.get(at).map(|names| without(names, &[(hash, jid.as_str())]));
@@ -171,8 +73,8 @@ fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
     true
 }
 
-/// The names but a few; the chunk itself if none of those is in it.
-fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Addresses> {
+/// Returns the names but a few; the chunk itself if none of those is in it.
+pub(crate) fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Addresses> {
     let is_out = |hash: u64, name: &str| except.iter().any(|(other, jid)| *other == hash && *jid == name);
     if except.is_empty() || !names.iter().any(|(hash, name)| is_out(hash, name)) {
         return names.clone();

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::World;
+use crate::event::Event;
 use crate::iq::Iq;
 use crate::letter::Letter;
 use crate::question::{Question, Reply};
 use crate::session::SessionRef;
 use crate::settings::RosterLimits;
-use crate::world::Event;
 
 impl World {
     /// A roster get or set of an account's own session.

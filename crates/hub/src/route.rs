@@ -13,9 +13,10 @@ use rookery_xml::{Kind, Namespaces, Writer, ns};
 
 use crate::World;
 use crate::destination::Destination;
+use crate::filter::DELIVERY;
 use crate::mail::Mail;
 use crate::module::Verdict;
-use crate::passage::{DELIVERY, Notes, Passage};
+use crate::passage::{Notes, Passage};
 
 impl World {
     /// Sends a stanza on its way to an address.

@@ -1,19 +1,16 @@
 //! The domains that this server is, by name, and what holds of each for as long as the settings do.
 
-use crate::World;
-use crate::module::Registry;
-use crate::settings::{Domain, Options, Settings};
 use rookery_base::Map;
 
 /// The domains of the settings in force.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     /// Places in the settings.
-    by_name: Map<String, usize>,
+    pub(crate) by_name: Map<String, usize>,
     /// By place.
-    filters: Vec<Filters>,
+    pub(crate) filters: Vec<Filters>,
     /// Those that are on in any domain.
-    anywhere: Filters,
+    pub(crate) anywhere: Filters,
 }
 
 /// Which filters are on, passage by passage.
@@ -24,73 +21,11 @@ pub(crate) struct Filters {
     pub(crate) service: u64,
 }
 
-impl Served {
-    pub(crate) fn new(settings: &Settings, registry: &Registry) -> Self {
-        let places = settings.domains.iter().enumerate();
-        let filters: Vec<_> = settings.domains.iter().map(|domain| Filters::of(domain, registry)).collect();
-        Self {
-            by_name: places.map(|(at, domain)| (domain.name.clone(), at)).collect(),
-            anywhere: filters.iter().copied().fold(Filters::default(), Filters::or),
-            filters,
-        }
-    }
-}
-
-impl Filters {
-    fn of(domain: &Domain, registry: &Registry) -> Self {
-        Self {
-            route: registry.passing.before_route.on(domain),
-            delivery: registry.passing.before_delivery.on(domain),
-            service: registry.passing.before_service.on(domain),
-        }
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self {
-            route: self.route | other.route,
-            delivery: self.delivery | other.delivery,
-            service: self.service | other.service,
-        }
-    }
-}
-
-impl World {
-    /// Whether accounts of a domain are here: it is one of this server's, and no service.
-    pub(crate) fn is_domain(&self, name: &str) -> bool {
-        self.place_of(name).is_some()
-    }
-
-    /// One of the local domains by its name.
-    pub fn domain(&self, name: &str) -> Option<&Domain> {
-        self.catalogue.settings.domains.get(self.place_of(name)?)
-    }
-
-    /// Returns the options of a module in a local domain that has it.
-    pub fn options(&self, domain: &str, module: &str) -> Option<&Options> {
-        self.domain(domain)?.module(module)
-    }
-
-    /// The filters that are on in a domain.
-    pub(crate) fn filters(&self, domain: &str) -> Filters {
-        self.place_of(domain).map(|at| self.filters_at(at)).unwrap_or_default()
-    }
-
-    /// The filters that are on in any domain.
-    pub(crate) fn filters_anywhere(&self) -> Filters {
-        self.catalogue.served.anywhere
-    }
-
-    /// The same for a place in the settings.
-    pub(crate) fn filters_at(&self, domain: usize) -> Filters {
-        self.catalogue.served.filters.get(domain).copied().unwrap_or_default()
-    }
-
-    /// The place of a domain in the settings.
-    pub(crate) fn place_of(&self, name: &str) -> Option<usize> {
-        // Most servers have one domain: that is known without a hash.
-        match self.catalogue.settings.domains.as_slice() {
-            [only] => (only.name == name).then_some(0),
-            _ => self.catalogue.served.by_name.get(name).copied(),
-        }
-    }
+/// What serves a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// Index of the domain in the settings.
+    pub domain: usize,
+    /// Which of the services in the module table.
+    pub hook: usize,
 }

@@ -9,19 +9,12 @@ use rookery_jid::{Jid, JidRef};
 use tracing::warn;
 
 use crate::World;
+use crate::filter::SERVICE;
 use crate::mail::Mail;
 use crate::module::Registry;
-use crate::passage::{Notes, SERVICE, Traits};
+use crate::passage::{Notes, Traits};
+use crate::served::Service;
 use crate::settings::{Domain, Settings};
-
-/// What serves a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Service {
-    /// Index of the domain in the settings.
-    pub domain: usize,
-    /// Which of the services in the module table.
-    pub hook: usize,
-}
 
 /// A service of a domain, as service discovery lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,26 +25,28 @@ pub struct Listed {
     pub name: String,
 }
 
-/// The hosts of all services. One that is a domain, or is taken already, is left out.
-pub(crate) fn hosts(settings: &Settings, registry: &Registry) -> Map<String, Service> {
-    let mut hosts = Map::default();
-    for (domain, found) in settings.domains.iter().enumerate() {
-        for (hook, module) in registry.services() {
-            let Some(host) = host_of(found, module) else { continue };
-            if settings.domains.iter().any(|domain| domain.name == host) || hosts.contains_key(&host) {
-                warn!(%host, module, domain = found.name, "the host of the service is taken already; set another in [modules.{module}]");
-                continue;
-            }
-            hosts.insert(host, Service { domain, hook });
-        }
-    }
-    hosts
-}
-
 /// The host of a module's service for a domain: its option `host`, in which `@` stands for the domain.
 fn host_of(domain: &Domain, module: &str) -> Option<String> {
     let host = domain.module(module)?.text("host").replace('@', &domain.name);
     (!host.is_empty()).then_some(host)
+}
+
+impl Registry {
+    /// Returns the hosts of all services. One that is a domain, or is taken already, is left out.
+    pub(crate) fn hosts(&self, settings: &Settings) -> Map<String, Service> {
+        let mut hosts = Map::default();
+        for (domain, found) in settings.domains.iter().enumerate() {
+            for (hook, module) in self.services() {
+                let Some(host) = host_of(found, module) else { continue };
+                if settings.domains.iter().any(|domain| domain.name == host) || hosts.contains_key(&host) {
+                    warn!(%host, module, domain = found.name, "the host of the service is taken already; set another in [modules.{module}]");
+                    continue;
+                }
+                hosts.insert(host, Service { domain, hook });
+            }
+        }
+        hosts
+    }
 }
 
 impl World {

@@ -1,4 +1,4 @@
-//! Sessions and users: plain data, small while idle.
+//! Sessions and contacts: plain data, small while idle.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -52,7 +52,7 @@ pub(crate) struct Rare {
     /// Stanzas that wait behind one that is not finished.
     pub lane: Lane,
     /// Stream management, where it is on.
-    pub managed: Option<Box<crate::management::Managed>>,
+    pub managed: Option<Box<crate::managed::Managed>>,
 }
 
 impl Rare {
@@ -93,20 +93,6 @@ impl Session {
     }
 }
 
-/// An account with at least one session.
-#[derive(Debug)]
-pub struct User {
-    pub(crate) name: NameId,
-    /// Its sessions, oldest first.
-    pub(crate) links: Vec<Link>,
-    /// Contacts with a subscription, sorted: see [`Contact`].
-    pub(crate) contacts: Box<[Contact]>,
-    /// Stanzas that wait until those from the store have been delivered.
-    pub(crate) held: Option<Box<crate::hold::Held>>,
-    /// What modules need of the account, if there is anything.
-    pub(crate) at_hand: Option<Box<crate::documents::AtHand>>,
-}
-
 /// A contact in four bytes: the number of the bare JID and the two directions of the subscription.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Contact(u32);
@@ -130,14 +116,6 @@ impl Contact {
     }
 }
 
-impl User {
-    /// The subscription with a contact, if there is one.
-    pub(crate) fn contact(&self, name: NameId) -> Option<Contact> {
-        let at = self.contacts.partition_point(|contact| contact.name() < name);
-        self.contacts.get(at).copied().filter(|contact| contact.name() == name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,9 +123,8 @@ mod tests {
     #[test]
     fn idle_data_is_small() {
         assert!(size_of::<Session>() <= 48, "{}", size_of::<Session>());
-        assert!(size_of::<User>() <= 64, "{}", size_of::<User>());
         assert_eq!(size_of::<Contact>(), 4);
-        let managed = size_of::<Rare>() + size_of::<crate::management::Managed>();
+        let managed = size_of::<Rare>() + size_of::<crate::managed::Managed>();
         assert!(managed <= 160, "{managed}");
     }
 }

@@ -12,7 +12,6 @@
 
 use rookery_base::Map;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::{Addresses, Link, Packet};
@@ -21,36 +20,8 @@ use rookery_store::{RosterItem, Subscription};
 use serde::{Deserialize, Serialize};
 
 use crate::World;
+pub use crate::calls::{Circle, SharedContacts};
 use crate::letter::Letter;
-use crate::roll::Roll;
-
-/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets the bare JID of an account first.
-#[derive(Debug, Clone, Copy)]
-pub struct SharedContacts {
-    /// Returns what the account and a contact show each other, seen from the account.
-    pub relation: fn(&World, JidRef<'_>, JidRef<'_>) -> Subscription,
-    /// Returns the circle of those who see the presence of the account; `None` if nobody does.
-    pub watchers: fn(&mut World, JidRef<'_>) -> Option<Circle>,
-    /// Returns the circle of those whose presence the account sees; `None` if that is nobody.
-    pub watched: fn(&mut World, JidRef<'_>) -> Option<Circle>,
-    /// Tells whether the account sees anybody's presence.
-    pub has_watched: fn(&World, JidRef<'_>) -> bool,
-    /// Returns the members of the circle of watchers one by one, of everybody those who are here, on whatever shard.
-    pub each_watcher: fn(&World, JidRef<'_>) -> Vec<Jid>,
-    /// Returns the roster items of the account, each contact once.
-    pub items: fn(&World, JidRef<'_>) -> Vec<RosterItem>,
-    /// Returns the roster item of one contact.
-    pub item: fn(&World, JidRef<'_>, JidRef<'_>) -> Option<RosterItem>,
-}
-
-/// Members of groups.
-#[derive(Debug, Clone)]
-pub struct Circle {
-    /// Accounts by name. The one that is asked for may be among them.
-    pub members: Rc<Roll>,
-    /// Besides, every account of this domain that is here.
-    pub everybody_of: Option<String>,
-}
 
 /// What all accounts of a domain that are here get.
 #[derive(Debug, Clone, Serialize, Deserialize)]

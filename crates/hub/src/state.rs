@@ -16,8 +16,6 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::World;
-
 /// The values that modules have declared, by type.
 #[derive(Default)]
 pub(crate) struct States(HashMap<TypeId, Box<dyn Any>, BuildHasherDefault<OfType>>);
@@ -32,38 +30,15 @@ impl States {
         assert!(before.is_none(), "{} is declared twice", type_name::<T>());
     }
 
-    fn get<T: 'static>(&self) -> Option<&T> {
+    /// Returns the value of this type.
+    pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
         self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
+    /// Returns the value of this type for a change.
+    pub(crate) fn get_mut<T: 'static>(&mut self) -> Option<&mut T> {
         self.0.get_mut(&TypeId::of::<T>())?.downcast_mut()
     }
-}
-
-impl World {
-    /// Returns the value of this type that a module has declared, see [`Hooks::state`](crate::Hooks::state).
-    ///
-    /// # Panics
-    /// No module declares the type: a mistake in the module that asks, whatever peers send.
-    #[track_caller]
-    pub fn state<T: 'static>(&self) -> &T {
-        self.catalogue.states.get().unwrap_or_else(|| undeclared::<T>())
-    }
-
-    /// Returns the value of this type for a change.
-    ///
-    /// # Panics
-    /// As [`World::state`].
-    #[track_caller]
-    pub fn state_mut<T: 'static>(&mut self) -> &mut T {
-        self.catalogue.states.get_mut().unwrap_or_else(|| undeclared::<T>())
-    }
-}
-
-#[track_caller]
-fn undeclared<T>() -> ! {
-    panic!("no module declares the state {}", type_name::<T>())
 }
 
 /// Hashes a [`TypeId`], which is a hash already.

@@ -11,76 +11,14 @@
 //! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`ARCHITECTURE.md`, rule 5).
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use rookery_observe::Since;
 
 use crate::World;
-use crate::custody::Custody;
 use crate::session::SessionRef;
-
-/// What the store's thread tells the shard: which tasks to look at. Shared, the only such thing in a world.
-pub struct Wakeups {
-    woken: Mutex<Vec<usize>>,
-    notify: Box<dyn Fn() + Send + Sync>,
-}
-
-impl Wakeups {
-    /// `notify` is called from any thread when there is something to do and was nothing before.
-    pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { woken: Mutex::default(), notify: Box::new(notify) })
-    }
-
-    fn push(&self, task: usize) {
-        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-        woken.push(task);
-        if woken.len() == 1 {
-            drop(woken);
-            (self.notify)();
-        }
-    }
-
-    fn take(&self) -> Vec<usize> {
-        std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl std::fmt::Debug for Wakeups {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Wakeups")
-    }
-}
-
-struct TaskWaker {
-    task: usize,
-    wakeups: Arc<Wakeups>,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.wakeups.push(self.task);
-    }
-}
-
-/// A future and its continuation.
-pub(crate) struct Task {
-    job: Box<dyn Job>,
-    waker: Waker,
-    session: Option<SessionRef>,
-    custody: Option<Custody>,
-}
-
-impl std::fmt::Debug for Task {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Task").field("session", &self.session).finish_non_exhaustive()
-    }
-}
-
-trait Job {
-    fn poll(&mut self, context: &mut Context<'_>) -> bool;
-    fn finish(self: Box<Self>, world: &mut World);
-}
+use crate::waiting::{Job, Task};
+use crate::wakeups::waker;
 
 struct Waiting<P: Future, F> {
     pending: P,
@@ -138,7 +76,7 @@ impl World {
     ) {
         let entry = self.waiting.tasks.vacant_entry();
         let task = entry.key();
-        let waker = Waker::from(Arc::new(TaskWaker { task, wakeups: self.waiting.wakeups.clone() }));
+        let waker = waker(task, self.waiting.wakeups.clone());
         let mut job = Waiting { pending, outcome: None, then, since: Since::now() };
         if job.poll(&mut Context::from_waker(&waker)) {
             self.waiting.wakeups.push(task);

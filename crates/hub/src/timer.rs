@@ -3,25 +3,10 @@
 //! Time is the driver's clock that never goes back, so that a corrected time of day neither delays nor repeats anything. A call runs in the first tick
 //! at or after its time, never before the handler that asked for it has ended.
 
-use rookery_base::Map;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use crate::World;
-
-type Call = Box<dyn FnOnce(&mut World)>;
-
-/// A call that is still to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Timer(u64);
-
-/// The calls that are still to come.
-#[derive(Default)]
-pub(crate) struct Timers {
-    due: BinaryHeap<Reverse<(u64, u64)>>,
-    calls: Map<u64, Call>,
-    last: u64,
-}
+use crate::waiting::Timer;
 
 impl World {
     /// Runs `call` in that many milliseconds, unless the timer is cancelled.

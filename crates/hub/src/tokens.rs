@@ -16,8 +16,7 @@ use rookery_store::Document;
 use rookery_stream::c2s::{Issued, Slot, StoredToken};
 use tracing::warn;
 
-use crate::login::LoginAnswer;
-use crate::world::Event;
+use crate::event::{Event, LoginAnswer};
 use crate::{DocumentName, DocumentSpec, World};
 
 /// The module whose switch and options decide about tokens.

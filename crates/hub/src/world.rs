@@ -8,8 +8,8 @@
 //! * A user's sessions, roster cache and held stanzas are touched by the user's home shard only.
 //! * Nothing is sent but through the outboxes.
 
+use std::any::type_name;
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rookery_fanout::audience::home;
@@ -19,14 +19,16 @@ use rookery_observe::Counters;
 use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 
+use crate::custody::Custody;
+pub use crate::event::Event;
 use crate::module::Registry;
-use crate::parts::{Catalogue, Clock, Here, Out, People, Waiting};
-use crate::question::Reply;
+pub use crate::parts::Place;
+use crate::parts::{Catalogue, Clock, Here, Out, People};
 use crate::served::Served;
-use crate::service;
 use crate::session::{Session, SessionRef};
 use crate::settings::Settings;
-use crate::task::Wakeups;
+use crate::waiting::Waiting;
+use crate::wakeups::Wakeups;
 
 /// Everything that one shard owns.
 pub struct World {
@@ -53,42 +55,6 @@ impl std::fmt::Debug for World {
             .field("users", &self.people.users.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Where a world stands among its shards.
-#[derive(Debug, Clone)]
-pub struct Place {
-    /// This shard, from zero.
-    pub shard: usize,
-    /// How many shards there are, at least one.
-    pub shards: usize,
-    /// The keys of the address hash, the same for all shards; chosen at random so that nobody can aim at one shard.
-    pub keys: [u64; 4],
-}
-
-/// What the driver has to do.
-#[derive(Debug)]
-pub enum Event {
-    /// The answer to [`World::bind`]: the full JID, or why not.
-    Bound(Link, Result<Jid, crate::bind::BindError>),
-    /// End the stream of this session with an error, then call [`World::closed`].
-    Close(Link, StreamError, &'static str),
-    /// Read nothing from this session until [`Event::Resume`].
-    Pause(Link),
-    /// Read from this session again.
-    Resume(Link),
-    /// The connection of this session is dead though nobody has said so: let go of it.
-    Lost(Link),
-    /// The session is gone for good; its link may be used again.
-    Released(Link),
-    /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
-    GuestReply(u64, rookery_xml::Built),
-    /// Tell from where the client of this session connects, see [`World::with_peer`].
-    Peer(Link, Reply<Option<SocketAddr>>),
-    /// The answer to [`World::look_up`] or [`World::verify`].
-    Login(u64, crate::LoginAnswer),
-    /// End the connections that are logging in to this account, see [`World::end_logins`].
-    NoLogin(Jid),
 }
 
 impl World {
@@ -121,7 +87,7 @@ impl World {
     /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120 §4.9.3.5).
     pub fn apply(&mut self, settings: Arc<Settings>) {
         self.catalogue.served = Served::new(&settings, &self.catalogue.registry);
-        self.catalogue.services = service::hosts(&settings, &self.catalogue.registry);
+        self.catalogue.services = self.catalogue.registry.hosts(&settings);
         self.outboxes.set_limits(settings.outbox);
         self.counters.stages.measure(settings.profile);
         self.catalogue.settings = settings;
@@ -254,6 +220,37 @@ impl World {
         text
     }
 
+    /// Returns the value of this type that a module has declared, see [`Hooks::state`](crate::Hooks::state).
+    ///
+    /// # Panics
+    /// No module declares the type: a mistake in the module that asks, whatever peers send.
+    #[track_caller]
+    pub fn state<T: 'static>(&self) -> &T {
+        self.catalogue.states.get().unwrap_or_else(|| undeclared::<T>())
+    }
+
+    /// Returns the value of this type for a change.
+    ///
+    /// # Panics
+    /// As [`World::state`].
+    #[track_caller]
+    pub fn state_mut<T: 'static>(&mut self) -> &mut T {
+        self.catalogue.states.get_mut().unwrap_or_else(|| undeclared::<T>())
+    }
+
+    /// A share in the custody of what is being worked on, for what is put off without [`World::wait`]; `None` if nobody waits for that.
+    pub fn custody(&self) -> Option<Custody> {
+        self.waiting.custody.clone()
+    }
+
+    /// Works in the custody of something that was put off; with `None` in nobody's, for what is not to delay an acknowledgement.
+    pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.waiting.custody, custody);
+        let done = work(self);
+        self.waiting.custody = outer;
+        done
+    }
+
     pub(crate) fn hash(&self, bare: &str) -> u64 {
         self.here.hashing.hash_one(bare)
     }
@@ -293,3 +290,8 @@ impl World {
 }
 
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+#[track_caller]
+fn undeclared<T>() -> ! {
+    panic!("no module declares the state {}", type_name::<T>())
+}

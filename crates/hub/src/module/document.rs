@@ -1,7 +1,5 @@
 //! The documents that modules keep for accounts: their names, and what becomes of them when an account moves to another server.
 
-use crate::documents::stored_name;
-
 /// A kind of document that a module keeps for accounts: one that is at hand by its type
 /// ([`Hooks::document`](crate::Hooks::document)), another by [`Module::documents`](crate::Module::documents).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,3 +63,11 @@ impl DocumentName {
         }
     }
 }
+
+/// The name in the store of a document that is kept at hand.
+pub(crate) fn stored_name(name: &str) -> String {
+    format!("{PREFIX}{name}")
+}
+
+/// What the names of documents that are kept at hand begin with in the store.
+pub(crate) const PREFIX: &str = "at-hand/";

@@ -3,10 +3,7 @@
 //! A call is a plain function: what it needs to know it finds in the world ([`crate::state`]). So it can be copied out of
 //! the registry, and the world, which owns that, is free while it runs.
 
-use std::ops::ControlFlow;
-
-use super::{Phase, Registry};
-use crate::World;
+use super::terms::Phase;
 use crate::settings::Domain;
 
 /// The calls that modules want on one occasion, in the order of their phases, within a phase in that of the table.
@@ -52,36 +49,3 @@ impl<F: Copy> Hook<F> {
         self.0.iter().filter(|call| domain.module(call.module).is_some()).map(|call| call.call)
     }
 }
-
-impl World {
-    /// Makes the calls of a hook whose modules are on in a domain, until one of them breaks off.
-    ///
-    /// The domain is looked up for each call again: a call may change what is on.
-    pub(crate) fn call_each<F: Copy + 'static>(
-        &mut self,
-        hook: fn(&Registry) -> &Hook<F>,
-        domain: &str,
-        mut make: impl FnMut(&mut World, F) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let mut at = 0;
-        while let Some(Call { module, call, .. }) = hook(self.registry()).get(at) {
-            if self.domain(domain).is_some_and(|domain| domain.module(module).is_some()) {
-                make(self, call)?;
-            }
-            at += 1;
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Makes the calls of a hook whatever domains have their modules.
-    pub(crate) fn call_all(&mut self, hook: fn(&Registry) -> &Hook<Everywhere>) {
-        let mut at = 0;
-        while let Some(Call { call, .. }) = hook(self.registry()).get(at) {
-            call(self);
-            at += 1;
-        }
-    }
-}
-
-/// Runs on a shard, for no domain in particular.
-pub(crate) type Everywhere = fn(&mut World);

@@ -4,34 +4,22 @@ use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_xml::Built;
 
-use super::hook::{Call, Everywhere};
+use super::document::{DocumentName, DocumentSpec};
+use super::hook::Call;
+use super::tables::Hooks;
+use super::terms::{Guest, LoginSeen, Phase, Target, Verdict};
 use super::typed::{self, Document};
-use super::{
-    BeforeLogin, Border, DocumentName, DocumentSpec, Features, FindRemote, Guest, IqHandler, LoginSeen, OfAccount,
-    OfContact, OfLogin, OfSession, Phase, PresenceForm, Registry, Serve, Target, ToDomain, Unattended, Undelivered,
-    Verdict,
-};
 use crate::World;
-use crate::federation::RemoteService;
+use crate::calls::{
+    BeforeLogin, Border, Everywhere, Features, FindRemote, IqHandler, OfAccount, OfContact, OfLogin, OfSession,
+    PresenceForm, Serve, SharedContacts, ToDomain, Unattended, Undelivered,
+};
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
 use crate::passage::{Delivery, Passage, Wanted, Wish};
 use crate::question::{self, Question};
+use crate::remote::RemoteService;
 use crate::settings::Domain;
-use crate::shared::SharedContacts;
-
-/// Takes what a module declares, see [`Module::install`](crate::Module::install). A call is a plain function: it finds
-/// what it needs to know in the world, see [`Hooks::state`].
-pub struct Hooks<'a> {
-    pub(super) module: &'static str,
-    pub(super) registry: &'a mut Registry,
-}
-
-impl std::fmt::Debug for Hooks<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").field("module", &self.module).finish_non_exhaustive()
-    }
-}
 
 /// Keeping.
 impl Hooks<'_> {
@@ -261,13 +249,13 @@ impl Hooks<'_> {
     }
 
     /// Adds to the stream features before login (RFC 6120 §4.3.2).
-    pub fn stream_features(&mut self, call: fn(&Registry, &Domain) -> Vec<Built>) {
+    pub fn stream_features(&mut self, call: fn(&super::tables::Registry, &Domain) -> Vec<Built>) {
         let call = self.call(Phase::Act, call as Features);
         self.registry.shown.before_login.add(call);
     }
 
     /// Adds to the stream features after login.
-    pub fn login_features(&mut self, call: fn(&Registry, &Domain) -> Vec<Built>) {
+    pub fn login_features(&mut self, call: fn(&super::tables::Registry, &Domain) -> Vec<Built>) {
         let call = self.call(Phase::Act, call as Features);
         self.registry.shown.after_login.add(call);
     }

@@ -9,14 +9,18 @@ use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_xml::Built;
 
+use super::document::DocumentSpec;
 use super::hook::{Call, Hook};
-use super::typed::AnyDocument;
-use super::{BeforeLogin, DocumentSpec, Hooks, IqHandler, LoginSeen, Module, OfSession, Registry, Target, Verdict};
-use crate::federation::RemoteService;
+use super::tables::{Hooks, Module, Registry};
+use super::terms::{LoginSeen, Target, Verdict};
+use crate::calls::{
+    AnyDocument, BeforeLogin, DecodeLetter, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts,
+    Undelivered,
+};
 use crate::passage::Passage;
+use crate::remote::RemoteService;
 use crate::settings::Domain;
-use crate::shared::{self, SharedContacts};
-use crate::{World, ask, letter, question, roster};
+use crate::{World, ask, roster, shared};
 
 impl Registry {
     /// Makes the tables of these modules.
@@ -132,11 +136,11 @@ impl Registry {
         domain?.module(call.module).map(|_| call.call)
     }
 
-    pub(crate) fn letter_kind(&self, name: &str) -> Option<letter::Decode> {
+    pub(crate) fn letter_kind(&self, name: &str) -> Option<DecodeLetter> {
         self.kinds.letters.get(name).copied()
     }
 
-    pub(crate) fn question_kind(&self, name: &str) -> Option<question::Decode> {
+    pub(crate) fn question_kind(&self, name: &str) -> Option<DecodeQuestion> {
         self.kinds.questions.get(name).copied()
     }
 }
@@ -159,7 +163,7 @@ impl World {
 
     pub(crate) fn call_undelivered(&mut self, passage: Passage<'_>) -> Verdict {
         let Passage { packet, to, notes } = passage;
-        let call = |world: &mut World, call: super::Undelivered| call(world, Passage { packet, to, notes });
+        let call = |world: &mut World, call: Undelivered| call(world, Passage { packet, to, notes });
         self.verdict(|registry| &registry.passing.undelivered, to.domain(), call)
     }
 
@@ -238,6 +242,36 @@ impl World {
     pub(crate) fn call_login(&self, seen: &LoginSeen<'_>) {
         if let Some(domain) = self.domain(seen.domain) {
             self.registry().sessions.logins.on(domain).for_each(|call| call(self, seen));
+        }
+    }
+}
+
+impl World {
+    /// Makes the calls of a hook whose modules are on in a domain, until one of them breaks off.
+    ///
+    /// The domain is looked up for each call again: a call may change what is on.
+    pub(crate) fn call_each<F: Copy + 'static>(
+        &mut self,
+        hook: fn(&Registry) -> &Hook<F>,
+        domain: &str,
+        mut make: impl FnMut(&mut World, F) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut at = 0;
+        while let Some(Call { module, call, .. }) = hook(self.registry()).get(at) {
+            if self.domain(domain).is_some_and(|domain| domain.module(module).is_some()) {
+                make(self, call)?;
+            }
+            at += 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Makes the calls of a hook whatever domains have their modules.
+    pub(crate) fn call_all(&mut self, hook: fn(&Registry) -> &Hook<Everywhere>) {
+        let mut at = 0;
+        while let Some(Call { call, .. }) = hook(self.registry()).get(at) {
+            call(self);
+            at += 1;
         }
     }
 }

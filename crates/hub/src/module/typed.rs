@@ -1,13 +1,13 @@
 //! Documents of accounts, as the modules that own them read them; see [`crate::documents`] for where they are kept.
 
-use std::any::Any;
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 
-use super::Exported;
+use super::document::Exported;
 use crate::World;
+use crate::calls::AnyDocument;
 
 /// A document of an account that a module needs with every stanza, and that is kept in memory, by its type.
 ///
@@ -44,13 +44,6 @@ pub trait Document: Sized + 'static {
     const MAY_CONCEAL: bool = false;
 }
 
-/// A document of any type.
-pub(crate) trait AnyDocument: Any {
-    fn needs_roster(&self) -> bool;
-    fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool;
-    fn conceals(&self, world: &World, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool;
-}
-
 impl<D: Document> AnyDocument for D {
     fn needs_roster(&self) -> bool {
         D::needs_roster(self)
@@ -64,9 +57,6 @@ impl<D: Document> AnyDocument for D {
         D::conceals(self, world, link, owner, contact)
     }
 }
-
-/// Reads documents of one type.
-pub(crate) type Read = fn(&[u8]) -> Option<Rc<dyn AnyDocument>>;
 
 pub(crate) fn read<D: Document>(bytes: &[u8]) -> Option<Rc<dyn AnyDocument>> {
     Some(Rc::new(D::read(bytes)?))

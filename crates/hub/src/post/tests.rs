@@ -1,6 +1,10 @@
 use proptest::prelude::*;
+use rookery_fanout::{Addresses, Packet};
+use rookery_jid::Jid;
+use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::reply::Asker;
 use crate::{Hooks, Letter, Module, Question, Reply};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

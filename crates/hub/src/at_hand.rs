@@ -1,0 +1,171 @@
+//! The documents of accounts that are at hand, and the accounts without session that have some.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use rookery_base::Map;
+use rookery_fanout::Packet;
+use rookery_jid::Jid;
+use rookery_store::RosterItem;
+
+use crate::calls::AnyDocument;
+use crate::custody::Custody;
+use crate::passage::Notes;
+use crate::share::{Bounds, Share};
+
+/// The items of a roster by contact.
+pub(crate) type Known = Map<Jid, RosterItem>;
+
+/// The documents of one account.
+#[derive(Default)]
+pub(crate) struct AtHand {
+    pub(crate) documents: Vec<Kept>,
+    /// Only where a document asks for it.
+    pub(crate) roster: Option<Box<Known>>,
+    /// Whether modules decide for each session what it gets of what is for the account.
+    pub(crate) is_screened: bool,
+    /// The store has not told yet what there is.
+    pub(crate) is_loading: bool,
+}
+
+/// A document: what counts, and what the store is known to have.
+pub(crate) struct Kept {
+    pub(crate) name: &'static str,
+    pub(crate) now: Option<Rc<dyn AnyDocument>>,
+    pub(crate) stored: Option<Rc<dyn AnyDocument>>,
+    /// The bytes that it takes in the store: a measure of those it takes in memory.
+    pub(crate) bytes: usize,
+}
+
+/// Accounts without session that somebody writes to.
+pub(crate) struct Absent {
+    pub(crate) accounts: Map<Box<str>, State>,
+    /// Those that are loaded, with the time when they were, oldest first.
+    pub(crate) loaded: VecDeque<(Box<str>, u64)>,
+    /// Stanzas that wait for any of them.
+    pub(crate) waiting: Share,
+    /// The bytes that the documents of loaded accounts take in the store.
+    pub(crate) bytes: usize,
+}
+
+impl Default for Absent {
+    fn default() -> Self {
+        Self { accounts: Map::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), bytes: 0 }
+    }
+}
+
+pub(crate) enum State {
+    Loading(VecDeque<(Packet, Jid, Notes, Option<Custody>)>),
+    Loaded(Loaded),
+}
+
+/// The documents of an account without session, loaded.
+pub(crate) struct Loaded {
+    pub(crate) since: u64,
+    pub(crate) at_hand: AtHand,
+    /// The bytes that it adds to [`Absent::bytes`].
+    pub(crate) bytes: usize,
+}
+
+impl Absent {
+    pub(crate) fn keep(&mut self, account: &str, since: u64, at_hand: AtHand) {
+        self.forget(account);
+        let bytes = at_hand.bytes();
+        self.bytes += bytes;
+        self.accounts.insert(account.into(), State::Loaded(Loaded { since, at_hand, bytes }));
+        self.loaded.push_back((account.into(), since));
+    }
+
+    /// Forgets an account unless its documents are being loaded.
+    pub(crate) fn forget(&mut self, account: &str) {
+        if let Some(State::Loaded(loaded)) = self.accounts.get(account) {
+            self.bytes -= loaded.bytes;
+            self.accounts.remove(account);
+        }
+    }
+
+    /// Forgets those that were loaded too long ago, and the oldest of too many or too large ones.
+    pub(crate) fn forget_old(&mut self, now: u64) {
+        while let Some((account, at)) = self.loaded.front() {
+            let (account, at) = (account.clone(), *at);
+            let fits = self.loaded.len() <= MAX_ABSENT && self.bytes <= MAX_ABSENT_BYTES;
+            if fits && now.saturating_sub(at) < MAX_AGE_MS {
+                return;
+            }
+            self.loaded.pop_front();
+            if matches!(self.accounts.get(&account), Some(State::Loaded(loaded)) if loaded.since == at) {
+                self.forget(&account);
+            }
+        }
+    }
+}
+
+impl AtHand {
+    pub(crate) fn get(&self, name: &str) -> Option<&Rc<dyn AnyDocument>> {
+        self.documents.iter().find(|kept| kept.name == name)?.now.as_ref()
+    }
+
+    /// Tells whether any document needs the roster.
+    pub(crate) fn needs_roster(&self) -> bool {
+        self.now().any(|document| document.needs_roster())
+    }
+
+    pub(crate) fn now(&self) -> impl Iterator<Item = &Rc<dyn AnyDocument>> {
+        self.documents.iter().filter_map(|kept| kept.now.as_ref())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.documents.iter().all(|kept| kept.now.is_none())
+    }
+
+    /// Sets what counts from now on.
+    pub(crate) fn set(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, bytes: usize) {
+        self.change(name, |kept| (kept.now, kept.bytes) = (value, bytes));
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.documents.iter().map(|kept| kept.bytes).sum()
+    }
+
+    /// The store has taken a value, or refused it: then what it has counts again, unless a later change counts already.
+    pub(crate) fn settle(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, is_stored: bool) {
+        self.change(name, |kept| {
+            if is_stored {
+                kept.stored = value;
+            } else if is_same(&kept.now, &value) {
+                kept.now = kept.stored.clone();
+            }
+        });
+        self.documents.retain(|kept| kept.now.is_some() || kept.stored.is_some());
+    }
+
+    pub(crate) fn change(&mut self, name: &'static str, change: impl FnOnce(&mut Kept)) {
+        let known = self.documents.iter().position(|kept| kept.name == name);
+        let known = known.map(|at| self.documents.swap_remove(at));
+        let mut kept = known.unwrap_or(Kept { name, now: None, stored: None, bytes: 0 });
+        change(&mut kept);
+        self.documents.push(kept);
+    }
+}
+
+fn is_same(one: &Option<Rc<dyn AnyDocument>>, other: &Option<Rc<dyn AnyDocument>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
+impl std::fmt::Debug for AtHand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.documents.iter().map(|kept| kept.name)).finish()
+    }
+}
+
+/// Accounts without session whose documents a shard keeps at hand.
+pub(crate) const MAX_ABSENT: usize = 10_000;
+/// How long it keeps those, milliseconds.
+pub(crate) const MAX_AGE_MS: u64 = 60_000;
+/// The bytes that their documents may take in the store.
+pub(crate) const MAX_ABSENT_BYTES: usize = 64 << 20;
+/// The stanzas for accounts without session that may wait for the store, in one shard.
+pub(crate) const WAITING: Bounds = Bounds { number: 16_384, bytes: 64 << 20 };

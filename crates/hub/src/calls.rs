@@ -1,0 +1,110 @@
+//! The kinds of functions that a world calls: those of modules, and those of values whose type it doesn't know.
+
+use std::any::Any;
+use std::fmt;
+use std::rc::Rc;
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{RosterItem, Subscription};
+use rookery_xml::Built;
+
+use crate::World;
+use crate::iq::Iq;
+use crate::module::{Guest, LoginSeen, Registry, Verdict};
+use crate::passage::{Delivery, Passage};
+use crate::remote::RemoteService;
+use crate::reply::Asker;
+use crate::roll::Roll;
+use crate::settings::Domain;
+
+/// Handles an IQ of type get or set.
+pub(crate) type IqHandler = fn(&mut World, Iq);
+/// Handles an IQ that came before login.
+pub(crate) type BeforeLogin = fn(&mut World, Guest, Iq);
+/// Sees a stanza for a domain itself.
+pub(crate) type ToDomain = fn(&mut World, &Packet, JidRef<'_>) -> Verdict;
+/// Sees a message that nobody took.
+pub(crate) type Undelivered = fn(&mut World, Passage<'_>) -> Verdict;
+/// Gets every stanza for a service of a domain.
+pub(crate) type Serve = fn(&mut World, &Packet, JidRef<'_>, &Domain);
+/// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the remote one.
+pub(crate) type FindRemote = fn(&mut World, &str, &str) -> Option<RemoteService>;
+/// Decides whether an address of another server and one of our domains may communicate.
+pub(crate) type Border = fn(&World, JidRef<'_>, &str) -> bool;
+/// Gives presence of a session another form, or leaves it.
+pub(crate) type PresenceForm = fn(&mut World, &Packet) -> Option<Packet>;
+/// Hears of an account and a contact.
+pub(crate) type OfContact = fn(&mut World, JidRef<'_>, JidRef<'_>);
+/// Hears of an account.
+pub(crate) type OfAccount = fn(&mut World, JidRef<'_>);
+/// Hears of a session.
+pub(crate) type OfSession = fn(&mut World, Link);
+/// Hears of a stanza that a session gets while nobody looks.
+pub(crate) type Unattended = fn(&mut World, &Packet, Link);
+/// Adds to the stream features of a domain; the registry tells what else is there.
+pub(crate) type Features = fn(&Registry, &Domain) -> Vec<Built>;
+/// Hears of a login.
+pub(crate) type OfLogin = fn(&World, &LoginSeen<'_>);
+/// Sees a stanza that passes.
+pub(crate) type Filter = fn(&mut World, Passage<'_>) -> Delivery;
+/// Runs on a shard, for no domain in particular.
+pub(crate) type Everywhere = fn(&mut World);
+
+/// A letter of any kind.
+pub(crate) trait CarriedLetter: fmt::Debug + Send {
+    fn name(&self) -> &'static str;
+    fn open(self: Box<Self>, world: &mut World);
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
+}
+
+/// Reads a letter of one kind.
+pub(crate) type DecodeLetter = fn(&[u8]) -> Result<Box<dyn CarriedLetter>, postcard::Error>;
+
+/// A question of any kind.
+pub(crate) trait CarriedQuestion: fmt::Debug + Send {
+    fn name(&self) -> &'static str;
+    fn ask(self: Box<Self>, world: &mut World, asker: Asker);
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
+}
+
+/// Reads a question of one kind.
+pub(crate) type DecodeQuestion = fn(&[u8]) -> Result<Box<dyn CarriedQuestion>, postcard::Error>;
+
+/// A document of any type.
+pub(crate) trait AnyDocument: Any {
+    fn needs_roster(&self) -> bool;
+    fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool;
+    fn conceals(&self, world: &World, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool;
+}
+
+/// Reads documents of one type.
+pub(crate) type ReadDocument = fn(&[u8]) -> Option<Rc<dyn AnyDocument>>;
+
+/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets the bare JID of an account first.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedContacts {
+    /// Returns what the account and a contact show each other, seen from the account.
+    pub relation: fn(&World, JidRef<'_>, JidRef<'_>) -> Subscription,
+    /// Returns the circle of those who see the presence of the account; `None` if nobody does.
+    pub watchers: fn(&mut World, JidRef<'_>) -> Option<Circle>,
+    /// Returns the circle of those whose presence the account sees; `None` if that is nobody.
+    pub watched: fn(&mut World, JidRef<'_>) -> Option<Circle>,
+    /// Tells whether the account sees anybody's presence.
+    pub has_watched: fn(&World, JidRef<'_>) -> bool,
+    /// Returns the members of the circle of watchers one by one, of everybody those who are here, on whatever shard.
+    pub each_watcher: fn(&World, JidRef<'_>) -> Vec<Jid>,
+    /// Returns the roster items of the account, each contact once.
+    pub items: fn(&World, JidRef<'_>) -> Vec<RosterItem>,
+    /// Returns the roster item of one contact.
+    pub item: fn(&World, JidRef<'_>, JidRef<'_>) -> Option<RosterItem>,
+}
+
+/// Members of groups.
+#[derive(Debug, Clone)]
+pub struct Circle {
+    /// Accounts by name. The one that is asked for may be among them.
+    pub members: Rc<Roll>,
+    /// Besides, every account of this domain that is here.
+    pub everybody_of: Option<String>,
+}

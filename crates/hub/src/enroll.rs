@@ -1,0 +1,105 @@
+//! Keeps rolls, and sends packets to all who are on one.
+
+use rookery_fanout::audience::home;
+use rookery_fanout::{Link, Packet, To};
+use rookery_jid::{Jid, JidRef};
+
+use crate::World;
+use crate::mail::Mail;
+use crate::roll::{Roll, cut, push, remove, without};
+
+impl World {
+    /// Adds an address, which must not be there already.
+    pub fn enroll(&self, roll: &mut Roll, jid: JidRef<'_>) {
+        roll.len += 1;
+        if !self.is_here(jid.domain()) {
+            match roll.away.get_mut(jid.domain()) {
+                Some(others) => others.push(jid.to_jid()),
+                None => drop(roll.away.insert(jid.domain().to_owned(), vec![jid.to_jid()])),
+            }
+        } else if !self.is_account(jid) {
+            roll.others.push(jid.to_jid());
+        } else {
+            let hash = self.hash(jid.bare_str());
+            roll.shards.resize_with(self.shards(), Vec::new);
+            if let Some(chunks) = roll.shards.get_mut(home(hash, self.shards())) {
+                push(chunks, hash, jid.as_str());
+            }
+        }
+    }
+
+    /// Removes an address that was added.
+    pub fn strike(&self, roll: &mut Roll, jid: JidRef<'_>) {
+        let hash = self.hash(jid.bare_str());
+        let is_struck = match roll.away.get_mut(jid.domain()) {
+            Some(others) => {
+                let found = remove(others, jid);
+                if others.is_empty() {
+                    roll.away.remove(jid.domain());
+                }
+                found
+            }
+            None => remove(&mut roll.others, jid) || roll.shards.iter_mut().any(|chunks| cut(chunks, hash, jid)),
+        };
+        roll.len -= usize::from(is_struck);
+    }
+
+    /// Sends one packet to everybody on a roll but a few. Nobody sees who else gets it.
+    pub fn fan_out_roll(&mut self, packet: &Packet, roll: &Roll, except: &[Jid]) {
+        let except: Vec<_> = except.iter().map(|jid| (self.hash(jid.bare_str()), jid.as_str())).collect();
+        for (shard, chunks) in roll.shards.iter().enumerate() {
+            for chunk in chunks {
+                let to = without(chunk, &except);
+                if shard == self.shard() {
+                    self.give(packet, &to);
+                } else {
+                    self.post(shard, Mail::Copies { to, packet: packet.clone() });
+                }
+            }
+        }
+        let wanted = |jid: &&Jid| !except.iter().any(|(_, other)| *other == jid.as_str());
+        for jid in roll.others.iter().filter(wanted) {
+            self.route(packet, jid.as_ref());
+        }
+        for (domain, jids) in &roll.away {
+            let to: Vec<_> = jids.iter().filter(wanted).cloned().collect();
+            if !to.is_empty() {
+                self.fan_out_away(packet, domain.clone(), to);
+            }
+        }
+    }
+
+    /// Sends many packets to one address, in their order, with one letter. They may be more than an outbox takes: a session gets them as fast as it
+    /// reads, and what else comes for it waits behind them.
+    pub fn bundle(&mut self, packets: Vec<Packet>, to: &Jid) {
+        let shard = self.home_of(to.as_ref());
+        if self.is_account(to.as_ref()) && shard != self.shard() {
+            return self.post(shard, Mail::Bundle { to: to.clone(), packets });
+        }
+        let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
+        let link = to.resource().and_then(|resource| self.find_resource(user, resource));
+        match link {
+            Some(link) if self.is_account(to.as_ref()) => self.give_bundle(link, packets),
+            _ => packets.iter().for_each(|packet| self.route(packet, to.as_ref())),
+        }
+    }
+
+    /// Gives a session of this shard many packets, as [`World::bundle`] does.
+    pub fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
+        let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
+        for packet in packets {
+            let packet = self.let_through(packet, to.as_ref());
+            // Filters may have ended the session.
+            if self.session(session).is_none() {
+                return;
+            }
+            if let Some(packet) = packet {
+                self.push_paced(link, &packet, To::Full);
+            }
+        }
+    }
+
+    fn is_account(&self, jid: JidRef<'_>) -> bool {
+        jid.local().is_some() && self.is_domain(jid.domain())
+    }
+}

@@ -1,0 +1,83 @@
+//! What a world tells its driver.
+
+use std::net::SocketAddr;
+
+use rookery_fanout::Link;
+use rookery_jid::Jid;
+use rookery_sasl::Credentials;
+use rookery_stream::c2s::{Issued, StoredToken};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+
+use crate::reply::Reply;
+
+/// What the driver has to do.
+#[derive(Debug)]
+pub enum Event {
+    /// The answer to [`World::bind`](crate::World::bind): the full JID, or why not.
+    Bound(Link, Result<Jid, BindError>),
+    /// End the stream of this session with an error, then call [`World::closed`](crate::World::closed).
+    Close(Link, StreamError, &'static str),
+    /// Read nothing from this session until [`Event::Resume`](crate::Event::Resume).
+    Pause(Link),
+    /// Read from this session again.
+    Resume(Link),
+    /// The connection of this session is dead though nobody has said so: let go of it.
+    Lost(Link),
+    /// The session is gone for good; its link may be used again.
+    Released(Link),
+    /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
+    GuestReply(u64, rookery_xml::Built),
+    /// Tell from where the client of this session connects, see [`World::with_peer`](crate::World::with_peer).
+    Peer(Link, Reply<Option<SocketAddr>>),
+    /// The answer to [`World::look_up`](crate::World::look_up) or [`World::verify`](crate::World::verify).
+    Login(u64, LoginAnswer),
+    /// End the connections that are logging in to this account, see [`World::end_logins`](crate::World::end_logins).
+    NoLogin(Jid),
+}
+
+/// Why a resource was not bound (RFC 6120 §7.7.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindError {
+    /// The resource is no valid one (`bad-request`).
+    Malformed,
+    /// Another session has the resource and keeps it (`conflict`).
+    Conflict,
+    /// The account has as many resources as it may (`resource-constraint`).
+    TooMany,
+    /// The account has been removed since it logged in (`not-allowed`).
+    NoAccount,
+    /// The store did not answer well (`internal-server-error`).
+    Store,
+}
+
+impl BindError {
+    /// The stanza error to answer with.
+    pub fn to_stanza_error(&self) -> StanzaError {
+        match self {
+            Self::Malformed => Condition::BadRequest.into(),
+            Self::Conflict => Condition::Conflict.into(),
+            Self::TooMany => Condition::ResourceConstraint.into(),
+            Self::NoAccount => Condition::NotAllowed.into(),
+            Self::Store => Condition::InternalServerError.into(),
+        }
+    }
+}
+
+/// The answer to a question of a connection that logs in.
+#[derive(Debug)]
+pub enum LoginAnswer {
+    /// The credentials of the account, if there is one.
+    Credentials(Option<Box<Credentials>>),
+    /// The credentials of an account that is disabled: whoever proves them is told so, and nobody else.
+    Disabled(Box<Credentials>),
+    /// Whether the password is the account's.
+    Verified(bool),
+    /// The tokens of a client.
+    Tokens(Vec<StoredToken>),
+    /// The token that a client gets, if it gets one.
+    Token(Option<Issued>),
+    /// The password is that of an account that is disabled.
+    VerifiedDisabled,
+    /// The store did not answer well; the log has it.
+    Failed,
+}

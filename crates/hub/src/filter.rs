@@ -1,0 +1,88 @@
+//! Lets stanzas pass the filters of modules.
+
+use std::borrow::Cow;
+
+use rookery_fanout::Packet;
+use rookery_jid::JidRef;
+
+use crate::World;
+use crate::calls::Filter;
+use crate::module::{Call, Phase, Registry};
+use crate::passage::{Delivery, Notes, Passage, Passages, Wanted, Wish};
+
+/// One of the passages of a registry.
+pub(crate) type Which = fn(&Registry) -> &Passages<Filter>;
+
+/// Stanzas that sessions send.
+pub(crate) const ROUTE: Which = |registry| &registry.passing.before_route;
+/// Stanzas that come for accounts.
+pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
+/// Stanzas that come for services.
+pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
+
+impl World {
+    /// Tells whether the guards that are `on` and go by a document of the account let a stanza pass. One that doesn't has
+    /// replied to it.
+    pub(crate) fn pass_guards(
+        &mut self,
+        which: Which,
+        on: u64,
+        packet: &Packet,
+        to: JidRef<'_>,
+        account: JidRef<'_>,
+    ) -> bool {
+        let passages = which(self.registry());
+        let mut wanting = passages.wanting(on, packet) & passages.with_document;
+        while wanting != 0 {
+            let at = wanting.trailing_zeros() as usize;
+            wanting &= wanting - 1;
+            let Some(Call { phase: Phase::Guard, call: Wish { wanted, call }, .. }) =
+                which(self.registry()).hooks.get(at)
+            else {
+                continue;
+            };
+            let passage = Passage { packet, to, notes: &mut Notes::default() };
+            if wanted.is_met(self, packet, account) && matches!(call(self, passage), Delivery::Taken) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns the stanza of an account as the filters that are `on` leave it; `None` if one has taken it.
+    pub(crate) fn pass<'p>(
+        &mut self,
+        which: Which,
+        on: u64,
+        packet: &'p Packet,
+        to: JidRef<'_>,
+        account: JidRef<'_>,
+        notes: &mut Notes,
+    ) -> Option<Cow<'p, Packet>> {
+        let mut wanting = which(self.registry()).wanting(on, packet);
+        let mut passing = Cow::Borrowed(packet);
+        while wanting != 0 {
+            let at = wanting.trailing_zeros() as usize;
+            wanting &= wanting - 1;
+            let Some(Call { call: Wish { wanted, call }, .. }) = which(self.registry()).hooks.get(at) else { break };
+            if !wanted.is_met(self, &passing, account) {
+                continue;
+            }
+            match call(self, Passage { packet: &passing, to, notes }) {
+                Delivery::Pass => {}
+                Delivery::Taken => return None,
+                Delivery::As(packet) => passing = Cow::Owned(packet),
+            }
+        }
+        Some(passing)
+    }
+}
+
+impl Wanted {
+    fn is_met(&self, world: &World, packet: &Packet, account: JidRef<'_>) -> bool {
+        !(self.elsewhere && packet.is_local())
+            && self.namespaces.is_none_or(|namespaces| packet.namespaces().may_have(namespaces))
+            && (!self.carbons || world.has_carbons(account))
+            && self.document.is_none_or(|document| world.has_document(account, document))
+    }
+}

@@ -1,0 +1,42 @@
+//! Stanzas that wait for an account.
+
+use std::collections::VecDeque;
+
+use rookery_fanout::Packet;
+use rookery_jid::{Jid, JidRef};
+
+use crate::custody::Custody;
+use crate::passage::Notes;
+use crate::share::{Bounds, Share};
+
+/// What waits for an account.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) serial: u32,
+    pub(crate) holders: u32,
+    pub(crate) share: Share,
+    pub(crate) queue: VecDeque<Waiting>,
+}
+
+/// A stanza that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) packet: Packet,
+    pub(crate) to: Jid,
+    pub(crate) notes: Notes,
+    pub(crate) custody: Option<Custody>,
+}
+
+impl Held {
+    /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of its sender.
+    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes, custody: Option<Custody>) -> bool {
+        if !self.share.take(packet) {
+            return false;
+        }
+        self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), notes: notes.clone(), custody });
+        true
+    }
+}
+
+/// The stanzas that may wait for one account. A quarter of them is more than the presence of the largest room, which comes at once.
+pub(crate) const HELD: Bounds = Bounds { number: 65_536, bytes: 16 << 20 };

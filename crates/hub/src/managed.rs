@@ -1,0 +1,43 @@
+//! Data of sessions with stream management, and of those that ended (XEP-0198).
+
+use std::collections::VecDeque;
+
+use rookery_jid::Jid;
+
+use crate::custody::{Balance, Ledger};
+
+/// What a session with stream management has in addition.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    /// What the client has sent, and how much of it is acknowledged.
+    pub(crate) ledger: Ledger,
+    /// By which the client can come back; `None` if it can't.
+    pub(crate) id: Option<Box<str>>,
+    /// For how long, in seconds.
+    pub(crate) seconds: u32,
+    /// How often the connection has been lost or resumed: a timer of before means nothing.
+    pub(crate) turn: u32,
+}
+
+/// Sessions that could have been resumed a while ago: what they had handled, so that their clients know what to send again.
+#[derive(Debug, Default)]
+pub(crate) struct Ended(VecDeque<(Box<str>, Jid, Balance)>);
+
+impl Ended {
+    /// Remembers what a session had handled; the oldest is forgotten for it.
+    pub(crate) fn push(&mut self, id: Box<str>, owner: Jid, balance: Balance) {
+        if self.0.len() >= MOST_ENDED {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, owner, balance));
+    }
+
+    /// Returns how many stanzas of a session that has ended are acknowledged.
+    pub(crate) fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
+        let found = self.0.iter().rev().find(|(ended, of, _)| &**ended == id && of == owner);
+        found.map(|(.., balance)| balance.sure())
+    }
+}
+
+/// Sessions that have ended and are remembered, per shard.
+const MOST_ENDED: usize = 4096;

@@ -1,0 +1,159 @@
+//! The tables of modules: who is called on which occasion.
+
+use rookery_base::Map;
+use rookery_observe::Bound;
+
+use super::document::DocumentSpec;
+use super::hook::{Call, Hook};
+use super::terms::Target;
+use crate::calls::{
+    BeforeLogin, Border, DecodeLetter, DecodeQuestion, Everywhere, Features, Filter, FindRemote, IqHandler, OfAccount,
+    OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Serve, SharedContacts, ToDomain, Unattended,
+    Undelivered,
+};
+use crate::label::Labels;
+use crate::passage::Passages;
+use crate::settings::OptionSpec;
+use crate::state::States;
+
+/// One feature of the server that an operator can switch.
+pub trait Module {
+    /// The key below `[modules]`.
+    fn name(&self) -> &'static str;
+
+    /// One line for operators: what users get from it.
+    fn summary(&self) -> &'static str;
+
+    /// The standards that it implements, as `XEP-0199` with the version.
+    fn standards(&self) -> &'static [(&'static str, &'static str)];
+
+    /// What it leaves out of these standards: the standard with a few words for people. A standard that isn't here is there as far as it concerns a server.
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Whether it is on where the configuration says nothing.
+    fn on_by_default(&self) -> bool {
+        true
+    }
+
+    /// The options that an operator can set.
+    fn options(&self) -> &'static [OptionSpec] {
+        &[]
+    }
+
+    /// The bounds of what anybody can make it keep or do. Operators read them in `doc/limits.md`, with the values in force.
+    fn bounds(&self) -> &'static [Bound] {
+        &[]
+    }
+
+    /// The documents that it keeps for accounts, beside those that are at hand ([`Hooks::document`]). One that isn't
+    /// declared may not be written.
+    fn documents(&self) -> &'static [DocumentSpec] {
+        &[]
+    }
+
+    /// Declares what the module handles and shows.
+    fn install(&self, hooks: &mut Hooks<'_>);
+}
+
+/// Takes what a module declares, see [`Module::install`](crate::Module::install). A call is a plain function: it finds
+/// what it needs to know in the world, see [`Hooks::state`].
+pub struct Hooks<'a> {
+    pub(crate) module: &'static str,
+    pub(crate) registry: &'a mut Registry,
+}
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+/// The tables of all modules.
+#[derive(Default)]
+pub struct Registry {
+    pub(crate) modules: Vec<Box<dyn Module>>,
+    pub(crate) labels: Labels,
+    pub(crate) requests: Requests,
+    pub(crate) passing: Passing,
+    pub(crate) accounts: Accounts,
+    pub(crate) sessions: Sessions,
+    pub(crate) rounds: Rounds,
+    pub(crate) shown: Shown,
+    pub(crate) kinds: Kinds,
+    pub(crate) states: States,
+}
+
+/// Lists who is asked, and who serves.
+#[derive(Default)]
+pub(crate) struct Requests {
+    pub(crate) iqs: Map<Target, Map<&'static str, Hook<IqHandler>>>,
+    pub(crate) before_login: Map<&'static str, Call<BeforeLogin>>,
+    pub(crate) services: Hook<Serve>,
+    pub(crate) remote_services: Hook<FindRemote>,
+}
+
+/// Lists the calls that see stanzas on their way.
+#[derive(Default)]
+pub(crate) struct Passing {
+    pub(crate) borders: Hook<Border>,
+    pub(crate) to_domain: Hook<ToDomain>,
+    pub(crate) before_route: Passages<Filter>,
+    pub(crate) before_delivery: Passages<Filter>,
+    pub(crate) before_service: Passages<Filter>,
+    pub(crate) undelivered: Hook<Undelivered>,
+}
+
+/// Lists what is kept for accounts, and the calls that hear of them.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    pub(crate) documents: Map<&'static str, ReadDocument>,
+    /// All documents that modules keep, at hand or not.
+    pub(crate) specs: Vec<DocumentSpec>,
+    /// The document that decides about concealing, and whose it is.
+    pub(crate) conceals: Option<(&'static str, &'static str)>,
+    pub(crate) shared_contacts: Option<Call<SharedContacts>>,
+    pub(crate) removed: Hook<OfAccount>,
+    pub(crate) shown: Hook<OfContact>,
+}
+
+/// Lists the calls that hear of sessions.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    pub(crate) logins: Hook<OfLogin>,
+    pub(crate) reachable: Hook<OfSession>,
+    pub(crate) presence: Hook<OfSession>,
+    pub(crate) own_presence: Hook<PresenceForm>,
+    pub(crate) unattended: Hook<Unattended>,
+    pub(crate) ended: Hook<OfSession>,
+}
+
+/// Lists the calls that come without a cause.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    pub(crate) starting: Hook<Everywhere>,
+    pub(crate) stopping: Hook<Everywhere>,
+    pub(crate) every: Vec<(u64, Everywhere)>,
+}
+
+/// Lists what clients are shown.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) features: Vec<(Target, Call<&'static str>)>,
+    pub(crate) before_login: Hook<Features>,
+    pub(crate) after_login: Hook<Features>,
+}
+
+/// Lists the kinds of letters and questions between shards.
+#[derive(Default)]
+pub(crate) struct Kinds {
+    pub(crate) letters: Map<&'static str, DecodeLetter>,
+    pub(crate) questions: Map<&'static str, DecodeQuestion>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.modules.iter().map(|module| module.name())).finish()
+    }
+}

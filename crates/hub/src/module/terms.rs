@@ -1,0 +1,61 @@
+//! The words of modules: for whom, when, what a filter decides, who logs in.
+
+use rookery_base::Transport;
+use rookery_jid::JidRef;
+
+/// Who an IQ is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A domain of this server.
+    Server,
+    /// An account: its bare JID, or no address at all (RFC 6120 §10.3.3).
+    Account,
+}
+
+/// When a filter sees a stanza, relative to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// May refuse: blocking, access rules.
+    Guard,
+    /// May act on it or take it: the feature itself.
+    Act,
+    /// Looks, and may add what it has noted: archives, copies, counters.
+    Record,
+}
+
+/// What a filter decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on.
+    Pass,
+    /// The module has dealt with the stanza: nobody else sees it.
+    Taken,
+}
+
+/// A login that has come to its end.
+#[derive(Debug, Clone, Copy)]
+pub struct LoginSeen<'a> {
+    /// The full JID of the session, or the account that somebody failed to log in to; `None` if that is not known.
+    pub who: Option<JidRef<'a>>,
+    /// The domain that it was for.
+    pub domain: &'a str,
+    /// Where the client is.
+    pub address: std::net::IpAddr,
+    /// The transport of the stream.
+    pub transport: Transport,
+    /// The mechanism, if one was chosen.
+    pub mechanism: Option<&'static str>,
+    /// The condition that the client was told (RFC 6120 §6.5) if it failed.
+    pub failure: Option<&'static str>,
+}
+
+/// A connection without a session, as in-band registration sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest {
+    /// The driver's number for the connection; handed back with the answer.
+    pub connection: u64,
+    /// Where it comes from.
+    pub address: std::net::IpAddr,
+    /// Whether what it says can't be read on the way.
+    pub secure: bool,
+}

@@ -1,0 +1,25 @@
+//! The right to answer a question of a shard.
+
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Serialize};
+
+use crate::custody::Custody;
+
+/// The place that an answer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asker {
+    pub(crate) shard: u32,
+    /// Which gathering of that shard, and which place in it.
+    pub(crate) gathering: u64,
+    pub(crate) at: u32,
+}
+
+/// The right to answer a question, once.
+#[derive(Debug)]
+#[must_use = "the shard that asked waits for it"]
+pub struct Reply<T> {
+    pub(crate) asker: Asker,
+    pub(crate) custody: Option<Custody>,
+    pub(crate) answer: PhantomData<fn(T)>,
+}

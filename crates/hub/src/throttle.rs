@@ -1,0 +1,53 @@
+//! Reads sessions later that send faster than they may.
+
+use rookery_fanout::Link;
+
+use crate::event::Event;
+use crate::rate::SECOND_US;
+use crate::session::SessionRef;
+use crate::{Intake, World};
+
+impl World {
+    /// Charges a session for a stanza; the milliseconds that it has to wait if that was too much.
+    pub(crate) fn charge(&mut self, link: Link, bytes: usize) -> Option<u64> {
+        let rate = self.catalogue.settings.rate;
+        let now_us = self.clock.now_ms * 1000;
+        let until = self.people.paid.0.get_mut(link)?;
+        *until = (*until).max(now_us).saturating_add(rate.cost_us(bytes));
+        let ahead = *until - now_us;
+        let burst = rate.burst_seconds.saturating_mul(SECOND_US);
+        (ahead > burst).then(|| (ahead - burst).div_ceil(1000))
+    }
+
+    /// Pauses reading from a session that was too fast.
+    pub(crate) fn throttle(&mut self, link: Link, wait_ms: u64) -> Intake {
+        let Some(session) = self.reference(link) else { return Intake::Open };
+        let Some(found) = self.session_mut(session) else { return Intake::Open };
+        let lane = &mut found.rare().lane;
+        if lane.throttled {
+            return Intake::Open;
+        }
+        lane.throttled = true;
+        lane.paused = true;
+        self.counters.throttled += 1;
+        self.after(wait_ms, move |world| world.read_again(session));
+        Intake::Full
+    }
+
+    fn read_again(&mut self, session: SessionRef) {
+        let Some(found) = self.session_mut(session) else { return };
+        let (is_busy, ending) = (found.is_busy(), found.ending);
+        let Some(rare) = &mut found.rare else { return };
+        rare.lane.throttled = false;
+        // If it waits for the store too, that lets it go on.
+        if is_busy || !std::mem::take(&mut rare.lane.paused) {
+            return;
+        }
+        if !rare.is_needed() {
+            found.rare = None;
+        }
+        if !ending {
+            self.out.events.push_back(Event::Resume(session.link));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What goes on later: continuations, timers, questions without an answer.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use rookery_base::Map;
+use rookery_jid::Jid;
+use slab::Slab;
+
+use crate::World;
+use crate::custody::Custody;
+use crate::iq::Answer;
+use crate::session::SessionRef;
+use crate::wakeups::Wakeups;
+
+/// Holds what goes on later.
+pub(crate) struct Waiting {
+    pub(crate) tasks: Slab<Task>,
+    pub(crate) timers: Timers,
+    pub(crate) gatherings: Gatherings,
+    pub(crate) asked: Asked,
+    pub(crate) wakeups: Arc<Wakeups>,
+    /// In whose custody the world works at this moment.
+    pub(crate) custody: Option<Custody>,
+}
+
+impl Waiting {
+    pub(crate) fn new(wakeups: Arc<Wakeups>) -> Self {
+        Self {
+            tasks: Slab::new(),
+            timers: Timers::default(),
+            gatherings: Gatherings::default(),
+            asked: Asked::default(),
+            wakeups,
+            custody: None,
+        }
+    }
+}
+
+/// A future and its continuation.
+pub(crate) struct Task {
+    pub(crate) job: Box<dyn Job>,
+    pub(crate) waker: Waker,
+    pub(crate) session: Option<SessionRef>,
+    pub(crate) custody: Option<Custody>,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// A future and its continuation, of whatever type.
+pub(crate) trait Job {
+    fn poll(&mut self, context: &mut Context<'_>) -> bool;
+    fn finish(self: Box<Self>, world: &mut World);
+}
+
+/// A call that is still to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Timer(pub(crate) u64);
+
+/// The calls that are still to come.
+#[derive(Default)]
+pub(crate) struct Timers {
+    pub(crate) due: BinaryHeap<Reverse<(u64, u64)>>,
+    pub(crate) calls: Map<u64, Box<dyn FnOnce(&mut World)>>,
+    pub(crate) last: u64,
+}
+
+/// A request without an answer: to whom it went, and what goes on with the answer.
+pub(crate) type Inquiry = (Jid, Box<dyn FnOnce(&mut World, Answer)>);
+
+/// Requests without an answer yet.
+#[derive(Default)]
+pub(crate) struct Asked(pub(crate) Map<String, Inquiry>);
+
+/// Goes on with the answers of shards, encoded; `None` stands for one that didn't come.
+pub(crate) type Gathered = Box<dyn FnOnce(&mut World, Vec<Option<Vec<u8>>>)>;
+
+/// Answers that are still to come.
+pub(crate) struct Gathering {
+    pub(crate) answers: Vec<Option<Vec<u8>>>,
+    pub(crate) timer: Timer,
+    pub(crate) then: Gathered,
+}
+
+/// All of them, by a number that is never given again: an answer that is late finds nothing.
+#[derive(Default)]
+pub(crate) struct Gatherings {
+    pub(crate) waiting: Map<u64, Gathering>,
+    pub(crate) last: u64,
+}

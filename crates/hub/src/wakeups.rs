@@ -1,0 +1,54 @@
+//! Tells a shard from other threads which of its tasks to look at.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+/// What the store's thread tells the shard: which tasks to look at. Shared, the only such thing in a world.
+pub struct Wakeups {
+    woken: Mutex<Vec<usize>>,
+    notify: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Wakeups {
+    /// `notify` is called from any thread when there is something to do and was nothing before.
+    pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { woken: Mutex::default(), notify: Box::new(notify) })
+    }
+
+    /// Notes that a task is to be looked at.
+    pub(crate) fn push(&self, task: usize) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        woken.push(task);
+        if woken.len() == 1 {
+            drop(woken);
+            (self.notify)();
+        }
+    }
+
+    /// Returns the tasks that were woken since the last call.
+    pub(crate) fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl std::fmt::Debug for Wakeups {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wakeups")
+    }
+}
+
+struct TaskWaker {
+    task: usize,
+    wakeups: Arc<Wakeups>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wakeups.push(self.task);
+    }
+}
+
+/// Returns the waker of a task.
+pub(crate) fn waker(task: usize, wakeups: Arc<Wakeups>) -> Waker {
+    Waker::from(Arc::new(TaskWaker { task, wakeups }))
+}
