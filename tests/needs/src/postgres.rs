@@ -16,6 +16,7 @@ pub struct Postgres {
     folder: PathBuf,
     /// What ends it waits for the end of its standard input.
     guard: Child,
+    port: u16,
     databases: AtomicUsize,
 }
 
@@ -33,6 +34,37 @@ impl Postgres {
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn start_with(settings: &[&str]) -> Postgres {
+        Postgres::start_at(PORT, settings)
+    }
+
+    /// Starts one that listens on a free port of the loopback interface, too, and takes only connections there that are encrypted and give a password.
+    /// `certificate` and `key` are PEM.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_encrypted(certificate: &str, key: &str) -> Postgres {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let cluster = Postgres::start_at(free.expect("a free port").port(), &["listen_addresses=127.0.0.1"]);
+        cluster.write("data/server.crt", certificate);
+        cluster.write("data/server.key", key);
+        cluster.write("data/pg_hba.conf", "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n");
+        for statement in ["ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"] {
+            cluster.psql("postgres", statement).expect("a setting");
+        }
+        cluster
+    }
+
+    /// Writes a file that only the server reads.
+    fn write(&self, name: &str, text: &str) {
+        let file = self.folder.join(name);
+        std::fs::write(&file, text).expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("a file of one's own");
+        if let Some((user, group)) = user().expect("the list of users") {
+            chown(&file, Some(user), Some(group)).expect("a file of PostgreSQL's user");
+        }
+    }
+
+    fn start_at(port: u16, settings: &[&str]) -> Postgres {
         let programs = programs();
         let folder = folder();
         let data = folder.join("data");
@@ -42,8 +74,8 @@ impl Postgres {
             .output()
             .expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let guard = guard(&programs.join("postgres"), &folder, settings);
-        let cluster = Postgres { folder, guard, databases: AtomicUsize::new(0) };
+        let guard = guard(&programs.join("postgres"), &folder, port, settings);
+        let cluster = Postgres { folder, guard, port, databases: AtomicUsize::new(0) };
         let start = Instant::now();
         while let Err(error) = cluster.psql("postgres", "SELECT 1") {
             assert!(start.elapsed() < PATIENCE, "PostgreSQL doesn't answer: {error}; {}", cluster.log());
@@ -73,7 +105,12 @@ impl Postgres {
 
     /// Returns the address of a database.
     pub fn address(&self, name: &str) -> String {
-        format!("postgres://rookery@{}/{name}", self.folder.display().to_string().replace('/', "%2F"))
+        format!("postgres://rookery@{}:{}/{name}", self.folder.display().to_string().replace('/', "%2F"), self.port)
+    }
+
+    /// Returns the port, of the Unix socket as well.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Runs statements in the database with this name or address and returns their rows, a line each.
@@ -83,21 +120,8 @@ impl Postgres {
     pub fn psql(&self, database: &str, statements: &str) -> Result<String, String> {
         let name = database.rsplit('/').next().unwrap_or(database);
         let ran = Command::new(programs().join("psql"))
-            .args([
-                "-X",
-                "-q",
-                "-A",
-                "-t",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-U",
-                "rookery",
-                "-d",
-                name,
-                "-c",
-                statements,
-                "-h",
-            ])
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "rookery", "-d", name, "-c", statements])
+            .args(["-p", &self.port.to_string(), "-h"])
             .arg(&self.folder)
             .output()
             .map_err(|error| error.to_string())?;
@@ -187,11 +211,11 @@ fn unprivileged(program: &Path) -> Command {
 }
 
 /// Starts the server below a shell that ends it when its standard input ends, and removes the folder.
-fn guard(postgres: &Path, folder: &Path, settings: &[&str]) -> Child {
+fn guard(postgres: &Path, folder: &Path, port: u16, settings: &[&str]) -> Child {
     let server = unprivileged(postgres);
     let mut command = Command::new("sh");
     command.args(["-c", GUARD, "sh"]).arg(folder).arg(server.get_program()).args(server.get_args());
-    command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
+    command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
     // It is gone after the test anyway: nothing needs to survive a power cut.
     for setting in
         ["listen_addresses=", "max_connections=300", "fsync=off", "shared_buffers=64MB"].iter().chain(settings)
@@ -203,6 +227,9 @@ fn guard(postgres: &Path, folder: &Path, settings: &[&str]) -> Child {
 }
 
 const GUARD: &str = "folder=$1; shift; \"$@\" >$folder/log 2>&1 & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf \"$folder\"";
+
+/// The port in the name of a Unix socket.
+const PORT: u16 = 5432;
 
 /// How long a start may take on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -229,6 +229,12 @@ impl Driver {
         let answered = within(&self.runtime, self.limit, future::join(began, ran));
         let Some((began, ran)) = answered else { return Err(self.lost("no answer in time")) };
         let began = began.map_err(|error| self.failed(&error))?;
+        if begin.is_some()
+            && let Err(Failed::Database(error)) = &ran
+        {
+            // Nothing else is taken in this transaction, not even the note of its batch.
+            return Err(self.failed(error));
+        }
         if begin.is_some() {
             self.has_begun(&began)?;
         }

@@ -1,0 +1,297 @@
+//! PostgreSQL databases that are unfit, foreign, read-only, encrypted, or lose their connections, and keys of any length.
+
+use rookery_jid::Jid;
+use rookery_needs::Postgres;
+use rookery_sasl::Credentials;
+use rookery_store::postgres::{self, Address, Options};
+use rookery_store::pubsub::{Created, NodeSubscription, Room};
+use rookery_store::sql::{Severity, SqlStore};
+use rookery_store::{
+    Accounts, Edit, Meta, Offline, OfflineRoom, Pubsub, Pushed, RosterItem, Rosters, StoreError, wait,
+};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// Defines tests that are left out where no PostgreSQL can be.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            if !rookery_needs::skips("store.postgres") {
+                test::$name();
+            }
+        }
+    )*};
+}
+
+tests! {
+    what_is_unfit_is_refused,
+    a_database_of_another_program_is_refused,
+    another_schema_is_refused,
+    what_cannot_be_reached_is_told,
+    a_read_only_database_is_read,
+    keys_of_any_length_are_told_apart,
+    an_account_takes_every_row_along,
+    the_way_to_it_is_encrypted,
+    killed_connections_lose_and_double_nothing,
+    several_servers_start_at_once,
+}
+
+mod test {
+    use super::*;
+
+    pub fn what_is_unfit_is_refused() {
+        let database = CLUSTER.database();
+        let strict = Options { trusts_durability: false, ..options(&database) };
+        let error = refused(&strict);
+        assert!(error.contains("fsync is off") && error.contains("durability = \"trust\""), "{error}");
+        assert!(findings(&strict).iter().any(|finding| finding.contains("fsync is off")));
+        let encoding = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
+        let error = refused(&options(&CLUSTER.database_with(encoding)));
+        assert!(error.contains("its encoding is SQL_ASCII") && error.contains("ENCODING 'UTF8'"), "{error}");
+    }
+
+    pub fn a_database_of_another_program_is_refused() {
+        let database = CLUSTER.database();
+        CLUSTER.psql(&database, "CREATE TABLE accounts (name TEXT)").expect("a table");
+        let error = refused(&options(&database));
+        assert!(error.contains("of another program"), "{error}");
+        let tables = "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'";
+        assert_eq!(CLUSTER.psql(&database, tables).as_deref(), Ok("1"), "nothing was written");
+    }
+
+    pub fn another_schema_is_refused() {
+        let database = CLUSTER.database();
+        open(&database).close();
+        CLUSTER.psql(&database, "UPDATE rookery_schema SET checksum = 'x'").expect("a change");
+        let error = refused(&options(&database));
+        assert!(error.contains("version 1 of its schema was made by something else"), "{error}");
+        let database = CLUSTER.database();
+        open(&database).close();
+        CLUSTER.psql(&database, "INSERT INTO rookery_schema (version, checksum) VALUES (99, 'x')").expect("a row");
+        assert!(refused(&options(&database)).contains("newer server"));
+    }
+
+    pub fn what_cannot_be_reached_is_told() {
+        let nowhere = Address::parse("postgres://rookery@%2Fnowhere/rookery").expect("an address");
+        let error = postgres::open(&Options::at(nowhere)).err().expect("nobody there");
+        assert!(matches!(error, StoreError::Lost(_)) && error.is_temporary(), "{error:?}");
+        assert!(error.to_string().contains("/nowhere") && error.to_string().contains("can't be reached"), "{error}");
+        let error = refused(&options(&CLUSTER.address("nothing")));
+        assert!(error.contains("\"nothing\" does not exist"), "{error}");
+    }
+
+    pub fn a_read_only_database_is_read() {
+        let database = CLUSTER.database();
+        let store = open(&database);
+        wait(Meta::put(&store, "key", vec![1])).expect("a database that can be written");
+        store.close();
+        let name = database.rsplit('/').next().expect("a name");
+        let set = |to: &str| format!("ALTER DATABASE {name} SET default_transaction_read_only = {to}");
+        CLUSTER.psql("postgres", &set("on")).expect("a setting");
+        assert!(findings(&options(&database)).iter().any(|finding| finding.contains("no host can be written to")));
+        CLUSTER.psql("postgres", &set("off")).expect("a setting");
+        let store = open(&database);
+        CLUSTER.psql("postgres", &set("on")).expect("a setting");
+        disconnect(&database);
+        assert_eq!(wait(Meta::get(&store, "key")), Ok(Some(vec![1])));
+        let error = wait(Meta::put(&store, "key", vec![2])).expect_err("a database that can't be written");
+        assert!(matches!(error, StoreError::ReadOnly(_)), "{error:?}");
+        CLUSTER.psql("postgres", &set("off")).expect("a setting");
+        disconnect(&database);
+        assert_eq!(wait(Meta::put(&store, "key", vec![3])), Ok(()));
+    }
+
+    pub fn keys_of_any_length_are_told_apart() {
+        let store = open(&CLUSTER.database());
+        let long = |letter: &str| letter.repeat(1023);
+        let domain = format!("{}{}", "d.".repeat(507), "example.d");
+        assert_eq!(domain.len(), 1023);
+        let owner = Jid::new(Some(&long("o")), &domain, None).expect("a long address");
+        create(&store, &owner);
+        let contact = |resource: &str| Jid::new(Some(&long("c")), &domain, Some(resource)).expect("a long address");
+        let contacts = [
+            contact(&long("r")),
+            contact(&format!("{}s", "r".repeat(1022))),
+            contact("ß"),
+            contact("ss"),
+            contact("🐦"),
+        ];
+        assert_eq!(contacts[0].as_str().len(), 3071);
+        let node_of =
+            |node: &str| Pubsub::create_node(&store, owner.as_ref(), node, vec![1], owner.as_ref(), Room::ANY);
+        let node = long("n");
+        assert_eq!(wait(node_of(&node)), Ok(Created::Done));
+        assert_eq!(wait(node_of(&format!("{} ", "n".repeat(1022)))), Ok(Created::Done));
+        for contact in &contacts {
+            let item = RosterItem::new(contact.clone());
+            let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
+            wait(store.change(owner.as_ref(), contact.as_ref(), put)).expect("an item");
+            let subscription = NodeSubscription { pending: false, options: contact.as_str().as_bytes().to_vec() };
+            let set = store.set_subscription(owner.as_ref(), &node, contact.as_ref(), Some(subscription), 99);
+            wait(set).expect("a subscription");
+        }
+        let roster = wait(Rosters::get(&store, owner.as_ref())).expect("a roster");
+        assert_eq!(roster.items.len(), contacts.len());
+        let item = wait(store.item(owner.as_ref(), contacts[1].as_ref())).expect("an answer").expect("an item");
+        assert_eq!(item.jid, contacts[1]);
+        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
+        assert_eq!(found.len(), contacts.len());
+        wait(store.set_subscription(owner.as_ref(), &node, contacts[2].as_ref(), None, 99)).expect("an answer");
+        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
+        assert!(found.iter().all(|(_, subscriber, _)| *subscriber != contacts[2]) && found.len() == contacts.len() - 1);
+    }
+
+    /// Whoever adds a table decides here what becomes of it when an account is removed.
+    pub fn an_account_takes_every_row_along() {
+        let database = CLUSTER.database();
+        open(&database).close();
+        let staying = CLUSTER.psql(&database, WITHOUT_CASCADE).expect("tables");
+        let expected = [
+            "accounts",
+            // Cleared once their archive is gone.
+            "archive_messages",
+            "archive_shares",
+            "counters",
+            "lists",
+            "meta",
+            "rookery_epoch",
+            "rookery_lanes",
+            "rookery_schema",
+            // Rooms outlive those who made them.
+            "rooms",
+            // Without their owner until their files are gone.
+            "slots",
+        ];
+        assert_eq!(staying.lines().collect::<Vec<_>>(), expected);
+    }
+
+    pub fn the_way_to_it_is_encrypted() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let cluster = Postgres::start_encrypted(&made.cert.pem(), &made.signing_key.serialize_pem());
+        let database = cluster.database();
+        cluster.psql(&database, "ALTER ROLE rookery PASSWORD 'secret'").expect("a password");
+        let name = database.rsplit('/').next().expect("a name");
+        // Whoever passes the login on has another certificate.
+        let address = format!("postgres://rookery@localhost:{}/{name}?channel_binding=require", cluster.port());
+        let trusting = |roots: rustls::RootCertStore| {
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+            Some(Arc::new(config.expect("versions").with_root_certificates(roots).with_no_client_auth()))
+        };
+        let mut roots = rustls::RootCertStore::empty();
+        let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        roots.add(other.cert.der().clone()).expect("a certificate");
+        let password = Some("secret".to_owned());
+        let options = Options { tls: trusting(roots), password, ..options(&address) };
+        let error = postgres::open(&options).err().expect("another certificate").to_string();
+        assert!(error.contains("invalid peer certificate"), "{error}");
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(made.cert.der().clone()).expect("a certificate");
+        let options = Options { tls: trusting(roots), ..options };
+        let store = postgres::open(&options).expect("an encrypted way");
+        assert_eq!(wait(Meta::put(&store, "key", vec![1])), Ok(()));
+        let encrypted =
+            "SELECT COUNT(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'rookery' AND ssl";
+        assert_eq!(cluster.psql(&database, encrypted).as_deref(), Ok("4"));
+        let wrong = Options { password: Some("wrong".to_owned()), ..options.clone() };
+        let error = postgres::open(&wrong).err().expect("a wrong password").to_string();
+        assert!(error.contains("password authentication failed") && !error.contains("wrong"), "{error}");
+        let clear = Options { tls: None, ..options };
+        assert!(
+            postgres::open(&Options {
+                address: Address::parse(&address.replace("?channel_binding=require", "")).expect("an address"),
+                ..clear
+            })
+            .is_err()
+        );
+    }
+
+    pub fn killed_connections_lose_and_double_nothing() {
+        let database = CLUSTER.database();
+        let store = open(&database);
+        let owners: Vec<Jid> =
+            (0..8).map(|at| Jid::parse(&format!("user{at}@a.example")).expect("an address")).collect();
+        owners.iter().for_each(|owner| create(&store, owner));
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let kept = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    disconnect(&database);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let push = |at: usize| {
+                let owner = owners[at % owners.len()].as_ref();
+                store.push(owner, owner, at.to_string().into_bytes(), 1, OfflineRoom::UNBOUNDED)
+            };
+            let pushed: Vec<_> = (0..2000).map(|at| (at, push(at))).collect();
+            let kept = pushed.into_iter().filter_map(|(at, pushed)| (wait(pushed) == Ok(Pushed::Kept)).then_some(at));
+            let kept: Vec<_> = kept.collect();
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            kept
+        });
+        assert!(!kept.is_empty());
+        let there =
+            CLUSTER.psql(&database, "SELECT convert_from(stanza, 'UTF8')::bigint FROM offline_messages ORDER BY 1");
+        let there: Vec<usize> = there.expect("rows").lines().map(|line| line.parse().expect("a number")).collect();
+        assert!(there.windows(2).all(|pair| pair[0] < pair[1]), "nothing is there twice");
+        assert!(kept.iter().all(|at| there.binary_search(at).is_ok()), "all that was acknowledged is there");
+        let counts = "SELECT COUNT(*) FROM accounts WHERE offline_messages <> (SELECT COUNT(*) FROM offline_messages WHERE owner = accounts.id)";
+        assert_eq!(CLUSTER.psql(&database, counts).as_deref(), Ok("0"));
+    }
+
+    pub fn several_servers_start_at_once() {
+        let database = CLUSTER.database();
+        let stores = std::thread::scope(|scope| {
+            let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&database))).collect();
+            starts.into_iter().map(|start| start.join().expect("a start")).collect::<Vec<_>>()
+        });
+        let account = Jid::parse("romeo@a.example").expect("an address");
+        let credentials = credentials();
+        let created: Vec<_> = stores.iter().map(|store| store.create(account.as_ref(), credentials.clone())).collect();
+        let created: Vec<_> = created.into_iter().map(|created| wait(created).expect("an answer")).collect();
+        assert_eq!(created.iter().filter(|created| **created).count(), 1, "one of them has made it: {created:?}");
+    }
+}
+
+/// The tables whose rows don't go with those that they refer to.
+const WITHOUT_CASCADE: &str = "\
+    SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT EXISTS \
+    (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'f' AND confdeltype = 'c') ORDER BY relname";
+
+static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
+
+fn options(address: &str) -> Options {
+    let address = Address::parse(address).expect("an address");
+    Options { trusts_durability: true, connections: 2, ..Options::at(address) }
+}
+
+fn open(address: &str) -> SqlStore {
+    postgres::open(&options(address)).expect("a database")
+}
+
+fn refused(options: &Options) -> String {
+    let error = postgres::open(options).err().expect("a database to refuse");
+    assert!(!error.is_temporary(), "{error:?}");
+    error.to_string()
+}
+
+fn findings(options: &Options) -> Vec<String> {
+    let faults = postgres::check(options).into_iter().filter(|finding| finding.severity == Severity::Fault);
+    faults.map(|finding| finding.text).collect()
+}
+
+/// Ends all connections to a database, but the one that does it.
+fn disconnect(address: &str) {
+    let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    CLUSTER.psql(address, others).expect("nobody left");
+}
+
+fn create(store: &SqlStore, account: &Jid) {
+    assert_eq!(wait(store.create(account.as_ref(), credentials())), Ok(true));
+}
+
+fn credentials() -> Credentials {
+    Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password")
+}
