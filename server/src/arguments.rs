@@ -33,6 +33,13 @@ pub enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
+    /// Bring the database up to date, or copy it to another one
+    #[command(after_help = STORE_EXAMPLES)]
+    Store {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
     /// Manage the tokens with which programs use the HTTP API, also while the server runs
     #[command(after_help = TOKEN_EXAMPLES)]
     Token {
@@ -132,6 +139,47 @@ pub enum UserCommand {
     },
 }
 
+/// What to do with the database.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Copy everything to a database in which nothing is, and compare the two; goes on where the same copy was interrupted
+    #[command(after_help = STORE_EXAMPLES)]
+    Copy {
+        #[command(flatten)]
+        ends: Ends,
+        /// Copy although a server runs on the source: the copy is of the moment when it begins
+        #[arg(long)]
+        live: bool,
+    },
+    /// Compare two databases: how many rows each table has, and the SHA-256 over all of them
+    #[command(after_help = STORE_EXAMPLES)]
+    Verify {
+        #[command(flatten)]
+        ends: Ends,
+    },
+    /// Bring the schema of the database up to date, as a start does unless `migrate` in [store] is "never"
+    #[command(after_help = MIGRATE_EXAMPLES)]
+    Migrate {
+        /// Only say which steps there are to take
+        #[arg(long)]
+        dry_run: bool,
+        /// Only print the statements that would be run
+        #[arg(long)]
+        sql: bool,
+    },
+}
+
+/// Two databases.
+#[derive(Debug, clap::Args)]
+pub struct Ends {
+    /// The database to copy from, such as sqlite:rookery-data/rookery.db [default: this server's]
+    #[arg(long, value_name = "URL")]
+    pub from: Option<String>,
+    /// The other database
+    #[arg(long, value_name = "URL")]
+    pub to: String,
+}
+
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -212,7 +260,7 @@ Exit codes:
   0    fine
   1    failed; standard error says why
   2    wrong arguments
-  78   the configuration, or a certificate that it names, can't be used";
+  78   the configuration, a certificate that it names, or the database's schema can't be used";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -271,6 +319,22 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   rookery user export alice@example.org alice.xml
   rookery user export example.org everybody.xml";
+
+const STORE_EXAMPLES: &str = "\
+Examples:
+  rookery store copy --to sqlite:/srv/rookery/rookery.db
+  rookery store verify --from sqlite:old/rookery.db --to sqlite:new/rookery.db
+  rookery store migrate --dry-run
+
+Exit code of verify: 0 if the two have the same, 1 if they differ.";
+
+const MIGRATE_EXAMPLES: &str = "\
+Examples:
+  rookery store migrate --dry-run
+  rookery store migrate --sql > steps.sql
+  rookery store migrate
+
+Make a backup first: an older server refuses a database that a newer one has changed.";
 
 const TOKEN_EXAMPLES: &str = "\
 Examples:

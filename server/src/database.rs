@@ -6,6 +6,7 @@ use std::time::Duration;
 use rookery_store::sql::SqlStore;
 use rookery_store::{Stores, sqlite, wait};
 
+use crate::config::Store;
 use crate::failure::Failure;
 use crate::folder::Folder;
 
@@ -31,8 +32,8 @@ impl Database {
     /// # Errors
     ///
     /// What the store says, with what mends it.
-    pub fn open(folder: &Folder) -> Result<Database, Failure> {
-        Database::open_with(folder, sqlite::Options::default())
+    pub fn open(folder: &Folder, store: &Store) -> Result<Database, Failure> {
+        Database::open_with(folder, sqlite::Options { migrations: store.migrations, ..sqlite::Options::default() })
     }
 
     /// Opens it for a command, which can wait longer for a busy server than the users of a server can wait for a command.
@@ -40,11 +41,9 @@ impl Database {
     /// # Errors
     ///
     /// The same.
-    pub fn open_patiently(folder: &Folder) -> Result<Database, Failure> {
-        Database::open_with(
-            folder,
-            sqlite::Options { lock_wait: Duration::from_secs(30), ..sqlite::Options::default() },
-        )
+    pub fn open_patiently(folder: &Folder, store: &Store) -> Result<Database, Failure> {
+        let (lock_wait, migrations) = (Duration::from_secs(30), store.migrations);
+        Database::open_with(folder, sqlite::Options { lock_wait, migrations, ..sqlite::Options::default() })
     }
 
     fn open_with(folder: &Folder, options: sqlite::Options) -> Result<Database, Failure> {

@@ -16,6 +16,8 @@ pub enum Failure {
     Failed(String),
     /// What went wrong has been told already: exit code 1.
     Told,
+    /// The database isn't what this server needs and has to be put right first: exit code 78, too.
+    Unfit(String),
     /// The configuration can't be used: exit code 78, `EX_CONFIG` of sysexits.h. A supervisor shouldn't try again.
     Config(ConfigError),
 }
@@ -30,7 +32,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Failed(_) | Failure::Told => ExitCode::FAILURE,
-            Failure::Config(_) => ExitCode::from(EX_CONFIG),
+            Failure::Config(_) | Failure::Unfit(_) => ExitCode::from(EX_CONFIG),
         }
     }
 }
@@ -38,7 +40,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed(reason) => f.write_str(reason),
+            Failure::Failed(reason) | Failure::Unfit(reason) => f.write_str(reason),
             Failure::Told => Ok(()),
             Failure::Config(error) => write!(f, "{error}"),
         }
@@ -55,7 +57,10 @@ impl From<ConfigError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
-        Failure::Failed(error.to_string())
+        match error {
+            StoreError::OldSchema { .. } | StoreError::Unfinished(_) | StoreError::Unfit(_) => Failure::Unfit(error.to_string()),
+            error => Failure::Failed(error.to_string()),
+        }
     }
 }
 

@@ -121,6 +121,7 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
         ("[listen]", loaded.config.listen != old.config.listen),
         ("shards", loaded.config.shards != old.config.shards),
         ("web.connections", loaded.config.web.connections != old.config.web.connections),
+        ("[store]", loaded.config.store != old.config.store),
         ("[dpm]", loaded.config.dpm != old.config.dpm),
         ("log.format", loaded.config.log.format != old.config.log.format),
     ];

@@ -10,7 +10,7 @@
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`clock`] writes dates for people, [`logging`] the log.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
-//!   [`install`] gets what browsers are served, also beside a running server.
+//!   [`store`] changes the database as a whole, [`install`] gets what browsers are served, also beside a running server.
 
 mod acme;
 mod arguments;
@@ -32,6 +32,7 @@ mod serve;
 mod settings;
 mod start;
 mod state;
+mod store;
 mod token;
 mod user;
 mod watch;
@@ -85,6 +86,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             }
         }
         Command::User { command } => user::run(&source, command)?,
+        Command::Store { command } => store::run(&source, command)?,
         Command::Token { command } => token::run(&source, command)?,
         Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
         Command::Config { command: ConfigCommand::Example } => {

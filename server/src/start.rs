@@ -56,7 +56,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     let listeners = listener::bind_all(&config.listen)?;
     let shared = Shared::default();
     let dpm = Opened::open(&config, &folder, &shared.data)?;
-    let database = Database::open(&folder)?;
+    let database = Database::open(&folder, &config.store)?;
     let loaded = Loaded::with(source, config, database.decoys()?)?;
     let shards = match loaded.config.shards {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -142,7 +142,7 @@ mod tests {
     fn an_account_that_was_made_meanwhile_is_the_first_one() {
         let directory = tempfile::tempdir().expect("a directory");
         let folder = Folder::new(directory.path().to_owned());
-        let database = Database::open(&folder).expect("a database");
+        let database = Database::open(&folder, &Default::default()).expect("a database");
         let jid = Jid::parse("admin@localhost").expect("an address");
         let keys = |password: &str| Credentials::derive(password, 4096).expect("keys");
         wait(users::create(&database.stores, jid.as_ref(), keys("theirs"))).expect("kept").expect("made");

@@ -19,7 +19,7 @@ use crate::welcome::say;
 pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
     let config = source.read()?;
     source.folder.create()?;
-    let database = Database::open_patiently(&source.folder)?;
+    let database = Database::open_patiently(&source.folder, &config.store)?;
     match command {
         TokenCommand::Add { name, scopes, domain } => {
             if let Some(domain) = domain.as_deref().filter(|domain| config.domain(domain).is_none()) {

@@ -8,6 +8,7 @@ mod cli {
     pub mod invite;
     pub mod rig;
     pub mod start;
+    pub mod store;
     pub mod token;
     pub mod user;
 }

@@ -39,6 +39,17 @@ pub enum StoreError {
         /// The newest schema that this server knows.
         known: i64,
     },
+    /// The schema is older than this server's, and this server may not change it.
+    OldSchema {
+        /// Where.
+        database: String,
+        /// The version of its schema, 0 for none.
+        found: i64,
+        /// The version that this server needs.
+        known: i64,
+    },
+    /// A copy to this database was begun and not ended.
+    Unfinished(String),
     /// The database is another program's.
     Foreign(PathBuf),
     /// The database can't keep what this store promises: its settings, its version or its schema are in the way.
@@ -154,6 +165,16 @@ impl fmt::Display for StoreError {
                 "the database {} has schema version {found}, this server knows versions up to {known}: it was written \
                  by a newer server; start that one, or restore the backup from before the upgrade",
                 database.display()
+            ),
+            StoreError::OldSchema { database, found, known } => write!(
+                f,
+                "the database {database} has schema version {found}, this server needs {known}, and `migrate` in [store] is \
+                 \"never\": run `rookery store migrate` as somebody who may change its tables (`--sql` prints the statements)"
+            ),
+            StoreError::Unfinished(database) => write!(
+                f,
+                "a copy to the database {database} was interrupted: run the same `rookery store copy` or `rookery restore` again, which \
+                 goes on with it"
             ),
             StoreError::Foreign(database) => write!(
                 f,

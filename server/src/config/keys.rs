@@ -13,6 +13,7 @@ use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
 mod dpm;
 mod limits;
+mod store;
 mod web;
 
 pub use dpm::LISTEN as DPM_LISTEN;
@@ -40,7 +41,7 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 9] = [
+pub const TABLES: [(&str, &str); 10] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
@@ -50,6 +51,7 @@ pub const TABLES: [(&str, &str); 9] = [
         "Certificates from an authority that gives them out by itself (ACME), for domains that have no files.",
     ),
     ("login", "How clients prove who they are."),
+    ("store", "Where the server keeps accounts, messages and all else. A change needs a restart."),
     ("dpm", dpm::ABOUT),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
     ("log", "The log goes to standard error."),
@@ -57,7 +59,7 @@ pub const TABLES: [(&str, &str); 9] = [
 
 /// All keys; those of a table in the order of the example. Those of modules come from the modules themselves.
 pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
-    KEYS.iter().chain(web::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
+    KEYS.iter().chain(web::KEYS).chain(store::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
 }
 
 const KEYS: &[Key] = &[

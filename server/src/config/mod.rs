@@ -27,6 +27,7 @@ use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
 use rookery_jid::Jid;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
+use rookery_store::sql::Migrations;
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
 
@@ -52,6 +53,8 @@ pub struct Config {
     pub acme: Acme,
     /// How clients authenticate.
     pub login: Login,
+    /// Where everything is kept.
+    pub store: Store,
     /// Readings of devices.
     pub dpm: Dpm,
     /// What one client may take.
@@ -199,6 +202,13 @@ pub struct Login {
     pub scram_iterations: u32,
     /// The mechanisms to offer where a connection supports them.
     pub mechanisms: Vec<Mechanism>,
+}
+
+/// Where everything is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Store {
+    /// When the schema of the database may change.
+    pub migrations: Migrations,
 }
 
 /// Readings of devices, served by this process.
@@ -390,6 +400,7 @@ impl Config {
                 scram_iterations: DEFAULT_ITERATIONS,
                 mechanisms: Mechanism::ALL.to_vec(),
             },
+            store: Store::default(),
             dpm: Dpm::default(),
             limits: Limits {
                 before_login: StanzaLimits::BEFORE_LOGIN,

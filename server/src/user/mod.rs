@@ -39,7 +39,7 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     let config = source.read()?;
     let open = || {
         source.folder.create()?;
-        Database::open_patiently(&source.folder)
+        Database::open_patiently(&source.folder, &config.store)
     };
     match command {
         UserCommand::Add { jid, password } => {

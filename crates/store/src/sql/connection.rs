@@ -31,6 +31,8 @@ pub(crate) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, Sto
 pub(crate) trait Row {
     /// An integer that isn't NULL.
     fn integer(&self, column: usize) -> Result<i64, StoreError>;
+    /// An integer or NULL.
+    fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError>;
     /// A text that isn't NULL.
     fn text(&self, column: usize) -> Result<&str, StoreError>;
     /// A text or NULL.

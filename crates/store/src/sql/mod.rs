@@ -3,7 +3,8 @@
 //! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs the queue of one on its own thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
-//! `dialect` has what engines differ in, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`.
+//! `dialect` has what engines differ in, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
+//! a schema up to date, [`copy`] copies a database to another one.
 //!
 //! # Invariants
 //!
@@ -15,6 +16,7 @@ mod accounts;
 mod archive;
 mod archives;
 mod connection;
+pub mod copy;
 mod counted;
 mod dialect;
 mod documents;
@@ -24,6 +26,7 @@ mod invitations;
 mod lanes;
 mod many;
 mod meta;
+mod migrate;
 mod offline;
 mod operation;
 #[cfg(feature = "postgres")]
@@ -43,5 +46,6 @@ mod trouble;
 mod worker;
 
 pub use finding::{Finding, Severity};
+pub use migrate::{Migrations, Plan, Step};
 pub use queue::{BOUNDS, Bounds};
 pub use store::{Activity, SqlStore};

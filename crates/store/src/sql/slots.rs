@@ -90,7 +90,7 @@ fn number(stage: SlotStage) -> i64 {
 /// How rows name a stage.
 const RESERVED: i64 = 1;
 const FILLING: i64 = 2;
-const FILLED: i64 = 3;
+pub(super) const FILLED: i64 = 3;
 
 /// Values: owner.
 const TAKEN: &str = "SELECT size, expires_ms, stage FROM slots WHERE owner = ? ORDER BY expires_ms";

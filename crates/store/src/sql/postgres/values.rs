@@ -97,6 +97,10 @@ impl Row for PostgresRow<'_> {
         self.value::<Integer>(column).map(|integer| integer.0)
     }
 
+    fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        self.value::<Option<Integer>>(column).map(|integer| integer.map(|integer| integer.0))
+    }
+
     fn text(&self, column: usize) -> Result<&str, StoreError> {
         self.value(column)
     }

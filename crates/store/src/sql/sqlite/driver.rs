@@ -46,6 +46,11 @@ impl Driver {
         Driver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY, lock_wait)
     }
 
+    /// Opens an empty database that is in no file.
+    pub(super) fn in_memory() -> Result<Driver, StoreError> {
+        Driver::with_flags(Path::new(":memory:"), OpenFlags::SQLITE_OPEN_READ_WRITE, Duration::ZERO)
+    }
+
     fn with_flags(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<Driver, StoreError> {
         let database = path.display().to_string();
         let sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
@@ -57,13 +62,18 @@ impl Driver {
     /// Makes the connection fit for a store. Writes to the file, but only if it is new.
     pub(super) fn set_up(&mut self, options: &Options) -> Result<(), StoreError> {
         self.contests = options.contested.then_some(true);
-        self.sqlite.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        self.keep_statements();
         let mode = self.sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         if mode.map_err(|error| self.failure(error))? != "wal" {
             let message = "its file system has no shared memory for a write-ahead log: use a local disk".into();
             return Err(StoreError::Other(Engine { database: self.database.clone(), message }));
         }
         self.set_bounds(options).map_err(|error| self.failure(error))
+    }
+
+    /// Keeps statements that are prepared, to run them again.
+    pub(super) fn keep_statements(&self) {
+        self.sqlite.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     }
 
     fn set_bounds(&self, options: &Options) -> rusqlite::Result<()> {
@@ -224,6 +234,10 @@ impl SqliteRow<'_> {
 impl Row for SqliteRow<'_> {
     fn integer(&self, column: usize) -> Result<i64, StoreError> {
         self.value(column)?.as_i64().map_err(|_| self.mistyped(column))
+    }
+
+    fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        self.value(column)?.as_i64_or_null().map_err(|_| self.mistyped(column))
     }
 
     fn text(&self, column: usize) -> Result<&str, StoreError> {

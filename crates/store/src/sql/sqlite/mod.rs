@@ -5,6 +5,7 @@
 //! check`, an SQL shell; the store waits for them for a bounded time.
 
 mod check;
+mod copying;
 mod driver;
 mod options;
 mod place;
@@ -15,17 +16,21 @@ pub use check::check;
 pub use options::Options;
 
 use super::SqlStore;
+use super::connection::{Connection, Value};
+use super::copy::copying::Copying;
+use super::migrate::{self, Migrations, Plan};
 use crate::StoreError;
 use driver::Driver;
 use place::{prepare_directory, prepare_file};
 use std::path::Path;
+use std::time::Duration;
 
 /// Opens a database file, creating it and its directory if they don't exist and bringing an older schema up to date.
 ///
 /// # Errors
 ///
 /// [`StoreError::Directory`] if the directory can't be created or written, [`StoreError::TooNew`] and
-/// [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::ReadOnly`] if it can't be written,
+/// [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::OldSchema`] if its schema may not be changed, [`StoreError::ReadOnly`] if it can't be written,
 /// otherwise what SQLite reports.
 pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     prepare_directory(path)?;
@@ -33,7 +38,69 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     let mut driver = Driver::open(path, options.lock_wait)?;
     // Look before anything is written: the file may not be ours.
     schema::version(&driver)?;
+    if options.migrations == Migrations::Never {
+        migrate::prepare(&mut driver, Migrations::Never)?;
+    }
     driver.set_up(options)?;
-    schema::migrate(&mut driver)?;
+    migrate::prepare(&mut driver, options.migrations)?;
     SqlStore::start(driver.into(), options.bounds).map_err(|error| StoreError::other(path, error))
 }
+
+/// Tells which steps of the schema a database file has not gone through. Changes nothing; a file that isn't there lacks all of them.
+///
+/// # Errors
+///
+/// [`StoreError::TooNew`] and [`StoreError::Foreign`] if the file isn't for this server, otherwise what SQLite reports.
+pub fn plan(path: &Path) -> Result<Plan, StoreError> {
+    match path.exists() {
+        true => migrate::plan(&mut Driver::open_to_read(path, PATIENCE)?),
+        false => migrate::plan(&mut Driver::in_memory()?),
+    }
+}
+
+/// Brings the schema of a database file up to date, making the file if it isn't there. Returns the number of steps that it took.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn migrate(path: &Path) -> Result<usize, StoreError> {
+    let steps = plan(path)?.steps.len();
+    open(path, &Options { lock_wait: PATIENCE, ..Options::default() })?.close();
+    Ok(steps)
+}
+
+/// Opens a file to copy from it.
+pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver = Driver::open_to_read(path, PATIENCE)?;
+    driver.keep_statements();
+    migrate::prepare(&mut driver, Migrations::Never)?;
+    Ok(Box::new(driver))
+}
+
+/// Opens a file to copy to it, making it if it isn't there.
+pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
+    prepare_directory(path)?;
+    prepare_file(path)?;
+    let mut driver = Driver::open(path, PATIENCE)?;
+    schema::version(&driver)?;
+    driver.set_up(&Options::default())?;
+    migrate::migrate(&mut driver)?;
+    Ok(Box::new(driver))
+}
+
+/// Writes all that a database file has, as of one moment, to a new file. Whoever writes meanwhile isn't kept waiting.
+///
+/// # Errors
+///
+/// [`StoreError::Foreign`] and [`StoreError::TooNew`] if the file isn't for this server, otherwise what SQLite reports; there may be a part of the new
+/// file then.
+pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
+    prepare_file(to)?;
+    let mut driver = Driver::open_to_read(path, PATIENCE)?;
+    schema::version(&driver)?;
+    let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name is no text"))?;
+    driver.execute("VACUUM INTO ?", &[Value::Text(to)]).map(drop)
+}
+
+/// How long an operator's command waits for whoever holds the database.
+const PATIENCE: Duration = Duration::from_secs(30);

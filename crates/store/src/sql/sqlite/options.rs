@@ -1,6 +1,6 @@
 //! The choices of an operator for a database.
 
-use crate::sql::Bounds;
+use crate::sql::{Bounds, Migrations};
 use std::time::Duration;
 
 /// Says how a database is opened.
@@ -14,6 +14,8 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
+    /// When the schema may change.
+    pub migrations: Migrations,
     /// Undoes every write once and runs it again, as an engine does that lets another connection go first: for tests that operations
     /// can be run again.
     pub contested: bool,
@@ -27,6 +29,7 @@ impl Default for Options {
             lock_wait: Duration::from_secs(2),
             max_bytes: None,
             cache_bytes: 16 << 20,
+            migrations: Migrations::Auto,
             contested: false,
         }
     }

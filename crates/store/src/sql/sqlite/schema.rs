@@ -1,27 +1,50 @@
 //! SQLite's schema and how an older one becomes the current one.
 //!
-//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'. Each
-//! migration runs once, in one transaction with its count, so a crash leaves a file either before or behind it. A
-//! migration that was released is never changed: the next one mends it.
+//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'. All that a file lacks
+//! run in one transaction with their count, so a crash leaves a file either before or behind them. A file is migrated by
+//! `sql/migrate.rs`, as any other database is.
 
 use super::driver::Driver;
 use crate::StoreError;
+use crate::sql::migrate::Migrating;
 use crate::sql::transactions::Transactions;
 
-/// Brings a file, which may be empty, to the current schema.
-pub(super) fn migrate(driver: &mut Driver) -> Result<(), StoreError> {
-    if version(driver)? == KNOWN {
-        return Ok(());
+impl Migrating for Driver {
+    fn steps(&self) -> &'static [&'static str] {
+        MIGRATIONS
     }
-    driver.begin_write(0)?;
-    let outcome = migrate_in_transaction(driver).and_then(|()| driver.commit());
-    if outcome.is_err() {
-        driver.rollback();
+
+    fn schema_version(&mut self) -> Result<i64, StoreError> {
+        version(self)
     }
-    outcome
+
+    fn place(&self) -> String {
+        self.database().to_owned()
+    }
+
+    /// The lock is that of every write.
+    fn lock_schema(&mut self) -> Result<(), StoreError> {
+        self.begin_write(0)
+    }
+
+    fn run_statements(&mut self, text: &str) -> Result<(), StoreError> {
+        self.run(text)
+    }
+
+    fn note_of(&self, number: i64) -> String {
+        format!("PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION};")
+    }
+
+    fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        let outcome = outcome.and_then(|()| self.commit());
+        if outcome.is_err() {
+            self.rollback();
+        }
+        outcome
+    }
 }
 
-/// The version of a file's schema, 0 if it is empty.
+/// Returns the version of a file's schema, 0 if it is empty.
 ///
 /// # Errors
 ///
@@ -38,20 +61,6 @@ pub(super) fn version(driver: &Driver) -> Result<i64, StoreError> {
         return Err(StoreError::TooNew { database: driver.database().into(), found: version, known: KNOWN });
     }
     Ok(version)
-}
-
-/// Reads the version again: another process may have migrated while we waited for the lock.
-fn migrate_in_transaction(driver: &mut Driver) -> Result<(), StoreError> {
-    let version = version(driver)?;
-    for (migration, number) in MIGRATIONS.iter().zip(1..).filter(|(_, number)| *number > version) {
-        driver.run(migration)?;
-        driver.run(&format!("PRAGMA user_version = {number}"))?;
-        // A new database is no news.
-        if version > 0 {
-            tracing::info!(database = driver.database(), schema = number, "the database schema was updated");
-        }
-    }
-    driver.run(&format!("PRAGMA application_id = {APPLICATION}"))
 }
 
 /// Marks a file as ours: "Rook" in ASCII.

@@ -244,6 +244,10 @@ impl Row for Count {
         Ok(self.0)
     }
 
+    fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        self.integer(column).map(Some)
+    }
+
     fn text(&self, _: usize) -> Result<&str, StoreError> {
         Err(self.corrupt("no text".into()))
     }

@@ -1,0 +1,278 @@
+//! The tables that every engine has, and the statements that read and fill them.
+//!
+//! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by them, and derives them from the messages.
+
+use std::sync::LazyLock;
+
+/// A table.
+pub(crate) struct Table {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Its columns; those of the key, in whose order rows are read, come first.
+    pub(super) columns: &'static [(&'static str, Kind)],
+    /// The number of columns of the key.
+    pub(super) key: usize,
+    /// Set if the engine numbers its rows in the first column.
+    pub(super) is_numbered: bool,
+    /// Its statements.
+    pub(super) texts: Texts,
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Integer,
+    Text,
+    Bytes,
+    OptionalInteger,
+    OptionalText,
+    OptionalBytes,
+}
+
+/// The statements of a table. Texts of statements are static, so that a connection prepares each once.
+pub(super) struct Texts {
+    /// The first rows. Value: how many.
+    pub(super) first: String,
+    /// The rows behind a key that agree with it in the first `n` columns. Values: `n + 1` columns of the key, how many.
+    pub(super) behind: Vec<String>,
+    /// The key of the last row.
+    pub(super) last: String,
+    /// The number of rows.
+    pub(super) count: String,
+    /// Rows are inserted by the largest of these that has no more, see [`SIZES`].
+    pub(super) insert: Vec<String>,
+    /// Removes all rows.
+    pub(super) clear: String,
+}
+
+impl Table {
+    /// Returns the columns of the key.
+    pub(super) fn key_columns(&self) -> &'static [(&'static str, Kind)] {
+        self.columns.get(..self.key).unwrap_or_default()
+    }
+
+    const fn of(name: &'static str, key: usize, columns: &'static [(&'static str, Kind)]) -> Plain {
+        Plain { name, key, columns, is_numbered: false }
+    }
+
+    const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Plain {
+        Plain { name, key: 1, columns, is_numbered: true }
+    }
+}
+
+/// Returns the tables, those first that others refer to.
+pub(crate) fn tables() -> &'static [Table] {
+    static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| PLAIN.iter().map(Plain::with_texts).collect());
+    &TABLES
+}
+
+/// A table without its statements.
+struct Plain {
+    name: &'static str,
+    key: usize,
+    columns: &'static [(&'static str, Kind)],
+    is_numbered: bool,
+}
+
+impl Plain {
+    fn with_texts(&self) -> Table {
+        let Plain { name, key, columns, is_numbered } = *self;
+        let names = |columns: &[(&'static str, Kind)]| columns.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let (all, keys) = (names(columns).join(", "), names(columns.get(..key).unwrap_or_default()));
+        let behind = |equal: usize| {
+            let (same, rest) = keys.split_at(equal);
+            let conditions = same.iter().map(|column| format!("{column} = ? AND "));
+            let first = rest.first().copied().unwrap_or_default();
+            let conditions: String = conditions.collect();
+            format!("SELECT {all} FROM {name} WHERE {conditions}{first} > ? ORDER BY {} LIMIT ?", rest.join(", "))
+        };
+        let row = format!("({})", vec!["?"; columns.len()].join(", "));
+        let insert =
+            |size: &usize| format!("INSERT INTO {name} ({all}) VALUES {}", vec![row.as_str(); *size].join(", "));
+        let texts = Texts {
+            first: format!("SELECT {all} FROM {name} ORDER BY {} LIMIT ?", keys.join(", ")),
+            behind: (0..key).map(behind).collect(),
+            last: format!("SELECT {} FROM {name} ORDER BY {} DESC LIMIT 1", keys.join(", "), keys.join(" DESC, ")),
+            count: format!("SELECT COUNT(*) FROM {name}"),
+            insert: SIZES.iter().map(insert).collect(),
+            clear: format!("DELETE FROM {name}"),
+        };
+        Table { name, columns, key, is_numbered, texts }
+    }
+}
+
+/// The numbers of rows that are inserted at a time, largest first.
+pub(super) const SIZES: [usize; 5] = [200, 64, 16, 4, 1];
+
+/// The table of numbers that count for the whole server. It is the last one to be copied, all at once.
+pub(super) const COUNTERS: &str = "counters";
+
+use Kind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
+
+const PLAIN: &[Plain] = &[
+    Table::numbered(
+        "accounts",
+        &[
+            ("id", Integer),
+            ("domain", Text),
+            ("localpart", Text),
+            ("roster_version", Integer),
+            ("roster_oldest", Integer),
+            ("roster_items", Integer),
+            ("offline_messages", Integer),
+            ("offline_bytes", Integer),
+        ],
+    ),
+    Table::of(
+        "scram_keys",
+        2,
+        &[
+            ("account", Integer),
+            ("hash", Integer),
+            ("iterations", Integer),
+            ("salt", Bytes),
+            ("stored_key", Bytes),
+            ("server_key", Bytes),
+        ],
+    ),
+    Table::of("disabled_accounts", 1, &[("account", Integer)]),
+    Table::of(
+        "roster_items",
+        2,
+        &[
+            ("owner", Integer),
+            ("contact", Text),
+            ("version", Integer),
+            ("name", OptionalText),
+            ("roster_groups", Text),
+            ("subscription", Integer),
+            ("ask", Integer),
+            ("approved", Integer),
+            ("listed", Integer),
+            ("pending_in", OptionalBytes),
+        ],
+    ),
+    Table::of("roster_removals", 2, &[("owner", Integer), ("contact", Text), ("version", Integer)]),
+    Table::numbered(
+        "offline_messages",
+        &[("id", Integer), ("owner", Integer), ("unix_ms", Integer), ("stanza", Bytes), ("sender", Text)],
+    ),
+    Table::of("last_presence", 1, &[("owner", Integer), ("unix_ms", Integer), ("stanza", Bytes)]),
+    Table::of("documents", 2, &[("owner", Integer), ("name", Text), ("bytes", Bytes)]),
+    Table::numbered(
+        "archives",
+        &[
+            ("id", Integer),
+            ("domain", Text),
+            ("localpart", Text),
+            ("account", OptionalInteger),
+            ("bytes", Integer),
+            ("counted", Integer),
+        ],
+    ),
+    Table::of(
+        MESSAGES,
+        3,
+        &[
+            ("owner", Integer),
+            ("id", Integer),
+            ("contact_key", Integer),
+            ("contact", Text),
+            ("resource", Text),
+            ("stanza", Bytes),
+        ],
+    ),
+    Table::of("archive_shares", 2, &[("owner", Integer), ("contact_key", Integer), ("bytes", Integer)]),
+    Table::numbered(
+        "pubsub_nodes",
+        &[
+            ("id", Integer),
+            ("account", OptionalInteger),
+            ("host", Text),
+            ("node", Text),
+            ("config", Bytes),
+            ("items", Integer),
+            ("creator", Text),
+            ("bytes", Integer),
+        ],
+    ),
+    Table::of("pubsub_affiliations", 2, &[("node", Integer), ("entity", Text), ("affiliation", Integer)]),
+    Table::of(
+        "pubsub_subscriptions",
+        2,
+        &[("node", Integer), ("subscriber", Text), ("pending", Integer), ("options", Bytes)],
+    ),
+    Table::of(
+        "pubsub_items",
+        2,
+        &[
+            ("node", Integer),
+            ("position", Integer),
+            ("item", Text),
+            ("publisher", Text),
+            ("unix_ms", Integer),
+            ("payload", Bytes),
+        ],
+    ),
+    Table::numbered(
+        "rooms",
+        &[
+            ("id", Integer),
+            ("host", Text),
+            ("localpart", Text),
+            ("name", Text),
+            ("is_public", Integer),
+            ("config", Bytes),
+            ("subject", OptionalBytes),
+            ("vcard", OptionalBytes),
+            ("creator", OptionalText),
+        ],
+    ),
+    Table::of(
+        "room_affiliations",
+        2,
+        &[
+            ("room", Integer),
+            ("member", Text),
+            ("affiliation", Integer),
+            ("nick", OptionalText),
+            ("reason", OptionalText),
+        ],
+    ),
+    Table::of("room_users", 2, &[("room", Integer), ("place", Integer), ("member", Text), ("document", Bytes)]),
+    Table::of(
+        "invitations",
+        1,
+        &[
+            ("token", Text),
+            ("domain", Text),
+            ("purpose", Integer),
+            ("localpart", OptionalText),
+            ("owner", OptionalInteger),
+            ("expires_ms", Integer),
+        ],
+    ),
+    Table::of(
+        SLOTS,
+        1,
+        &[
+            ("token", Text),
+            ("owner", OptionalInteger),
+            ("name", Text),
+            ("size", Integer),
+            ("content_type", OptionalText),
+            ("expires_ms", Integer),
+            ("keep_ms", Integer),
+            ("stage", Integer),
+        ],
+    ),
+    Table::of("lists", 2, &[("list", Text), ("name", Text), ("bytes", Bytes)]),
+    Table::of("meta", 1, &[("name", Text), ("bytes", Bytes)]),
+    Table::of(COUNTERS, 1, &[("name", Text), ("value", Integer)]),
+];
+
+/// Places for files that users share.
+pub(super) const SLOTS: &str = "slots";
+
+/// The messages of archives.
+pub(crate) const MESSAGES: &str = "archive_messages";

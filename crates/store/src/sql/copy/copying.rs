@@ -1,0 +1,21 @@
+//! The engine's part of a copy.
+
+use super::catalogue::Table;
+use super::rows::Record;
+use crate::StoreError;
+use crate::sql::migrate::Migrating;
+
+/// What an engine does for a copy in its own way.
+pub(crate) trait Copying: Migrating {
+    /// Returns the highest number that the engine has given to a row of a table so far, 0 if it doesn't remember that.
+    fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError>;
+
+    /// Lets the engine go on above a number.
+    fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError>;
+
+    /// Derives what the engine keeps besides, from rows that were just inserted.
+    fn derive(&mut self, table: &'static Table, rows: &[Record]) -> Result<(), StoreError>;
+
+    /// Makes rows that the engine has derived, too, go with all others.
+    fn clear_derived(&mut self) -> Result<(), StoreError>;
+}

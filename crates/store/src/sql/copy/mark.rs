@@ -1,0 +1,18 @@
+//! The mark of a database that a copy was begun in and not ended.
+
+use crate::StoreError;
+use crate::sql::connection::{Connection, Value, one};
+
+/// Tells whether a copy into a database has begun and not ended.
+pub(crate) fn is_unfinished(c: &mut dyn Connection) -> Result<bool, StoreError> {
+    Ok(one(c, MARKED, &[Value::Text(MARK)], |_| Ok(()))?.is_some())
+}
+
+/// The name under which the mark stands.
+pub(super) const MARK: &str = "copying";
+
+/// Value: the name.
+const MARKED: &str = "SELECT value FROM counters WHERE name = ?";
+
+/// Value: the name.
+pub(super) const SET_MARK: &str = "INSERT INTO counters (name, value) VALUES (?, 1)";

@@ -1,0 +1,145 @@
+//! `rookery store copy` and `rookery store verify`: from one database to another.
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rookery_store::sql::copy::{self, Address, Compared, CopyError, End, Phase, Progress};
+
+use crate::arguments::Ends;
+use crate::failure::Failure;
+use crate::folder::Folder;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Copies a database, compares the two and says how it went.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if a server runs on one of the two, if the destination has something else, or if either fails.
+pub fn copy(source: &Source, ends: &Ends, live: bool) -> Result<(), Failure> {
+    let (from, to) = addresses(source, ends)?;
+    if from == to {
+        return Err(Failure::Failed(format!("{from} can't be copied to itself")));
+    }
+    if !live {
+        not_running(
+            &from,
+            "what it writes meanwhile would be missing: stop it, or copy with --live what there is now",
+        )?;
+    }
+    not_running(&to, "stop it first")?;
+    let mut source = End::source(&from).map_err(|error| side("source", error))?;
+    let mut destination = End::destination(&to).map_err(|error| side("destination", error))?;
+    let bar = Bar::new();
+    let copied = copy::copy(&mut source, &mut destination, &mut |progress| bar.show(progress));
+    bar.end();
+    let tables = copied.map_err(|error| failed(&error))?;
+    report(&tables)?;
+    let rows: u64 = tables.iter().map(|table| table.to.0).sum();
+    say(&format!("copied {rows} rows from {from} to {to}; both have the same\n"));
+    Ok(())
+}
+
+/// Compares two databases and says in what they differ.
+///
+/// # Errors
+///
+/// [`Failure::Told`] if they differ, [`Failure::Failed`] if either fails.
+pub fn verify(source: &Source, ends: &Ends) -> Result<(), Failure> {
+    let (from, to) = addresses(source, ends)?;
+    let mut source = End::source(&from).map_err(|error| side("source", error))?;
+    let mut destination = End::source(&to).map_err(|error| side("destination", error))?;
+    let bar = Bar::new();
+    let compared = copy::compare(&mut source, &mut destination, &mut |progress| bar.show(progress));
+    bar.end();
+    report(&compared.map_err(|error| failed(&error))?)?;
+    say(&format!("{from} and {to} have the same\n"));
+    Ok(())
+}
+
+/// The database that is copied from, this server's own if none is named, and the one that is copied to.
+fn addresses(source: &Source, ends: &Ends) -> Result<(Address, Address), Failure> {
+    source.read()?;
+    let own = || Address::Sqlite(source.folder.database());
+    let from = ends.from.as_deref().map_or_else(|| Ok(own()), Address::parse).map_err(Failure::Failed)?;
+    Ok((from, Address::parse(&ends.to).map_err(Failure::Failed)?))
+}
+
+/// Makes sure that no server runs on a file.
+fn not_running(address: &Address, remedy: &str) -> Result<(), Failure> {
+    let Address::Sqlite(file) = address;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match Folder::new(folder.to_owned()).running() {
+        Some(pid) => Err(Failure::Failed(format!("a server (process {pid}) runs on {address}; {remedy}"))),
+        None => Ok(()),
+    }
+}
+
+fn side(side: &str, error: rookery_store::StoreError) -> Failure {
+    Failure::Failed(format!("the {side}: {error}"))
+}
+
+/// Says why a copy ended before its time, and how it can go on.
+fn failed(error: &CopyError) -> Failure {
+    Failure::Failed(match error {
+        CopyError::NotEmpty(_) => format!("{error}; name a new database, or one that this copy was interrupted in"),
+        _ => format!("{error}; what was copied stays, and the same command goes on with it"),
+    })
+}
+
+/// Says what both sides have of each table.
+fn report(tables: &[Compared]) -> Result<(), Failure> {
+    for Compared { table, from, to, difference } in tables {
+        let (rows, digest) = from;
+        match difference {
+            None => say(&format!("{table:<22}{rows:>12}  {digest}\n")),
+            Some(key) => {
+                let (other, other_digest) = to;
+                say(&format!(
+                    "{table:<22}{rows:>12}  {digest}\n{:<22}{other:>12}  {other_digest}  differs from the row {key} on\n",
+                    ""
+                ));
+            }
+        }
+    }
+    match tables.iter().filter(|table| !table.is_same()).count() {
+        0 => Ok(()),
+        1 => Err(Failure::Failed("the two differ in one table".to_owned())),
+        several => Err(Failure::Failed(format!("the two differ in {several} tables"))),
+    }
+}
+
+/// A line that shows how far a copy is, at a terminal.
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// Shows nothing yet.
+    pub fn new() -> Bar {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template(STYLE) {
+            bar.set_style(style);
+        }
+        Bar { bar }
+    }
+
+    /// Shows how far it is.
+    pub fn show(&self, progress: Progress) {
+        let phase = match progress.phase {
+            Phase::Copying => "copying",
+            Phase::Comparing => "comparing",
+        };
+        self.bar.set_length(progress.of);
+        self.bar.set_position(progress.rows);
+        self.bar.set_prefix(phase);
+        self.bar.set_message(progress.table);
+    }
+
+    /// Shows nothing any more.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+const STYLE: &str = "{prefix} {wide_bar} {pos}/{len} rows, {eta} left, {msg}";

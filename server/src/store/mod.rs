@@ -1,0 +1,21 @@
+//! `rookery store`: the database as a whole.
+
+pub mod copy;
+mod migrate;
+
+use crate::arguments::StoreCommand;
+use crate::failure::Failure;
+use crate::loaded::Source;
+
+/// Runs one command.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, otherwise what the store says.
+pub fn run(source: &Source, command: StoreCommand) -> Result<(), Failure> {
+    match command {
+        StoreCommand::Copy { ends, live } => copy::copy(source, &ends, live),
+        StoreCommand::Verify { ends } => copy::verify(source, &ends),
+        StoreCommand::Migrate { dry_run, sql } => migrate::run(source, dry_run, sql),
+    }
+}

@@ -1,0 +1,143 @@
+//! The database as a whole: copies, comparisons, and its schema.
+
+use std::fs;
+use std::thread;
+
+use rusqlite::Connection;
+
+use super::rig::{FREE_PORTS, Rig};
+
+/// The first eight versions of the schema, as servers of before have run them.
+const OLD: [&str; 8] = [
+    include_str!("../../../crates/store/src/sql/sqlite/schema-1.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-2.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-3.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-4.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-5.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-6.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-7.sql"),
+    include_str!("../../../crates/store/src/sql/sqlite/schema-8.sql"),
+];
+
+/// A rig with the database of an old server that has an account.
+fn old() -> Rig {
+    let rig = Rig::new();
+    fs::create_dir(rig.path("rookery-data")).expect("a folder");
+    let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("a database");
+    OLD.iter().for_each(|schema| database.execute_batch(schema).expect("a schema"));
+    database
+        .execute_batch(
+            "PRAGMA user_version = 8; PRAGMA application_id = 0x526F6F6B; \
+             INSERT INTO accounts (id, domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
+             VALUES (1, 'localhost', 'romeo', 1, 1, 0, 0)",
+        )
+        .expect("an account");
+    rig
+}
+
+#[test]
+fn a_database_is_copied_and_compared() {
+    let rig = Rig::new();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let copied = rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
+    assert!(copied.contains("accounts") && copied.contains("both have the same"), "{copied}");
+    let compared = rig.run(&["store", "verify", "--to", "copy/rookery.db"]).fine();
+    assert!(compared.contains("have the same"), "{compared}");
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "rows in its table accounts");
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    let compared = rig.run(&["store", "verify", "--to", "sqlite:copy/rookery.db"]);
+    assert!(compared.code == 1 && compared.out.contains("differs from the row 2 on"), "{compared:?}");
+    assert!(compared.err.contains("differ in 2 tables"), "{compared:?}");
+    // The copy is a database like any other.
+    fs::rename(rig.path("copy"), rig.path("other-data")).expect("moved");
+    assert_eq!(rig.run(&["--data-dir", "other-data", "user", "list"]).fine(), "juliet@localhost\n");
+}
+
+#[test]
+fn wrong_places_are_told() {
+    let rig = Rig::new();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run(&["store", "copy", "--to", "mongodb://localhost/x"]).failed(1, "no database that this server knows");
+    rig.run(&["store", "copy", "--to", "sqlite:./rookery-data/rookery.db"]).failed(1, "can't be copied to itself");
+    rig.run(&["store", "verify", "--to", "sqlite:nowhere.db"]).failed(1, "nowhere.db");
+    let other = Connection::open(rig.path("other.db")).expect("a database");
+    other.execute_batch("CREATE TABLE x (y)").expect("a table");
+    rig.run(&["store", "copy", "--to", "sqlite:other.db"]).failed(1, "of another program");
+    let (server, _) = rig.serve();
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "stop it, or copy with --live");
+    rig.run(&["store", "copy", "--live", "--to", "sqlite:copy/rookery.db"]).fine();
+    let own = "sqlite:./rookery-data/rookery.db";
+    rig.run(&["store", "copy", "--from", "sqlite:copy/rookery.db", "--to", own]).failed(1, "stop it first");
+    server.stop();
+}
+
+#[test]
+fn a_copy_that_was_interrupted_is_no_database_yet() {
+    let rig = Rig::new();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
+    let copy = Connection::open(rig.path("copy/rookery.db")).expect("the copy");
+    copy.execute_batch("INSERT INTO counters VALUES ('copying', 1); DELETE FROM scram_keys")
+        .expect("as if it were interrupted");
+    drop(copy);
+    rig.run(&["--data-dir", "copy"]).failed(78, "was interrupted");
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
+    rig.run(&["store", "verify", "--to", "sqlite:copy/rookery.db"]).fine();
+    assert_eq!(rig.run(&["--data-dir", "copy", "user", "list"]).fine(), "juliet@localhost\n");
+}
+
+#[test]
+fn who_must_not_change_tables_is_told_who_does() {
+    let rig = old();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[store]\nmigrate = \"never\"\n"));
+    rig.run(&[]).failed(78, "run `rookery store migrate`");
+    rig.run(&["user", "list"]).failed(78, "has schema version 8");
+    let planned = rig.run(&["store", "migrate", "--dry-run"]).fine();
+    assert!(planned.contains("has schema version 8; ") && planned.contains(" steps lead to "), "{planned}");
+    rig.run(&["user", "list"]).failed(78, "has schema version 8");
+    let steps = rig.run(&["store", "migrate", "--sql"]).fine();
+    assert!(steps.contains("-- version 9\n") && steps.contains("PRAGMA user_version = 9;"), "{steps}");
+    let migrated = rig.run(&["store", "migrate"]).fine();
+    assert!(migrated.contains("had schema version 8 and has "), "{migrated}");
+    assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
+    assert_eq!(rig.run(&["user", "list"]).fine(), "romeo@localhost\n");
+    rig.serve().0.stop();
+}
+
+#[test]
+fn the_statements_that_are_printed_do_the_same() {
+    let (by_hand, by_server) = (old(), old());
+    let steps = by_hand.run(&["store", "migrate", "--sql"]).fine();
+    let database = Connection::open(by_hand.path("rookery-data/rookery.db")).expect("the database");
+    database.execute_batch(&steps).expect("what was printed");
+    drop(database);
+    by_server.run(&["store", "migrate"]).fine();
+    assert!(by_hand.run(&["store", "migrate", "--dry-run"]).fine().contains("the newest"));
+    let schema = |rig: &Rig| {
+        let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+        let mut query = database
+            .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name")
+            .expect("a query");
+        query
+            .query_map([], |row| row.get::<_, String>(0))
+            .expect("rows")
+            .map(|row| row.expect("a text"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(schema(&by_hand), schema(&by_server));
+    let other = by_hand.path("rookery-data/rookery.db").display().to_string();
+    by_server.run(&["store", "verify", "--to", &other]).fine();
+}
+
+#[test]
+fn ten_that_start_at_once_migrate_once() {
+    let rig = old();
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..10).map(|_| scope.spawn(|| rig.run(&["user", "list"]))).collect();
+        for one in all {
+            assert_eq!(one.join().expect("a command").fine(), "romeo@localhost\n");
+        }
+    });
+    assert!(rig.run(&["store", "migrate", "--dry-run"]).fine().contains("the newest"));
+    assert!(rig.run(&["check"]).fine().contains("the integrity check found no damage"));
+}
