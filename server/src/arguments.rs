@@ -33,6 +33,26 @@ pub enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
+    /// Write everything that the server has to one file, also while it runs: database, uploads, certificates, configuration
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup {
+        /// The file to write; it is compressed, and its owner alone can read it
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Put a backup into an empty data folder
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore {
+        /// The file that `rookery backup` has written
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Put the database into this one
+        #[arg(long, value_name = "URL")]
+        to: Option<String>,
+        /// Move what is in the data folder into a folder below it first, and remove what is in the database of --to
+        #[arg(long)]
+        replace: bool,
+    },
     /// Bring the database up to date, or copy it to another one
     #[command(after_help = STORE_EXAMPLES)]
     Store {
@@ -319,6 +339,22 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   rookery user export alice@example.org alice.xml
   rookery user export example.org everybody.xml";
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  rookery backup /backup/rookery.tar.gz
+  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
+
+The file has every key and whatever passwords can be guessed from: keep it as secret as the data folder.
+A file of that name is replaced when the new one is whole and was read again.";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  rookery restore /backup/rookery.tar.gz
+  rookery restore --replace /backup/rookery.tar.gz
+  rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
+
+Stop the server first. What was outside of the data folder, such as certificates, is put into DATA/restored.";
 
 const STORE_EXAMPLES: &str = "\
 Examples:

@@ -120,6 +120,26 @@ impl Folder {
         self.path.join("first-password")
     }
 
+    /// Returns the file that is there while a restore puts things into their places: no server may start then.
+    pub fn restoring(&self) -> PathBuf {
+        self.path.join(RESTORING)
+    }
+
+    /// Returns the folder in which a backup is unpacked.
+    pub fn parts(&self) -> PathBuf {
+        self.path.join(PARTS)
+    }
+
+    /// Returns the folder of what a backup had that belongs outside of the data folder.
+    pub fn restored(&self) -> PathBuf {
+        self.path.join("restored")
+    }
+
+    /// Returns the file that keeps a second server out.
+    pub fn lock_file(&self) -> PathBuf {
+        self.path.join(LOCK)
+    }
+
     /// What was announced at the last start.
     pub fn state(&self) -> PathBuf {
         self.path.join("state.toml")
@@ -154,3 +174,11 @@ pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
 }
 
 const LOCK: &str = "rookery.lock";
+const RESTORING: &str = "rookery.restoring";
+const PARTS: &str = "rookery.parts";
+
+/// The names with which folders begin that a restore has moved things to that were there.
+pub const BEFORE: &str = "before-restore-";
+
+/// What is of no use in another folder, or is kept in another form there.
+pub const KEPT_OUT: &[&str] = &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS];

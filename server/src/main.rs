@@ -10,10 +10,11 @@
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`clock`] writes dates for people, [`logging`] the log.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
-//!   [`store`] changes the database as a whole, [`install`] gets what browsers are served, also beside a running server.
+//!   [`store`] changes the database as a whole, [`backup`] keeps all that a server has, [`install`] gets what browsers are served, also beside a running server.
 
 mod acme;
 mod arguments;
+mod backup;
 mod bounds;
 mod certificate;
 mod check;
@@ -86,6 +87,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             }
         }
         Command::User { command } => user::run(&source, command)?,
+        Command::Backup { file } => backup::backup(&source, &file)?,
+        Command::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
         Command::Store { command } => store::run(&source, command)?,
         Command::Token { command } => token::run(&source, command)?,
         Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,

@@ -53,6 +53,12 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     let folder = source.folder.clone();
     folder.create()?;
     let lock = folder.lock()?;
+    if folder.restoring().exists() {
+        let path = folder.path().display();
+        return Err(Failure::Unfit(format!(
+            "a restore into {path} was interrupted: run the same `rookery restore` again before a server starts here"
+        )));
+    }
     let listeners = listener::bind_all(&config.listen)?;
     let shared = Shared::default();
     let dpm = Opened::open(&config, &folder, &shared.data)?;

@@ -1,6 +1,7 @@
 //! The built binary, driven as an operator drives it, each test in a folder of its own.
 
 mod cli {
+    pub mod backup;
     pub mod check;
     pub mod config;
     pub mod dpm;

@@ -36,6 +36,11 @@ pub(crate) trait Growing: Send {
     fn end(self: Box<Self>) -> Doing<'static, ()>;
 }
 
+/// Returns the place of a file below the folder of all. Two letters of the token are a folder, since folders with millions of files are slow.
+pub fn place(token: &str) -> String {
+    format!("{}/{token}", token.get(..2).unwrap_or_default())
+}
+
 /// Files in a folder, which is made when the first one comes.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder(PathBuf);
@@ -45,9 +50,8 @@ impl Folder {
         Self(path)
     }
 
-    /// Two letters of the token are a folder, since folders with millions of files are slow.
     fn path(&self, token: &str) -> PathBuf {
-        self.0.join(token.get(..2).unwrap_or_default()).join(token)
+        self.0.join(place(token))
     }
 }
 

@@ -25,6 +25,7 @@ use tracing::{info, warn};
 
 use crate::range::{self, Wanted};
 use crate::reply::{Body, text};
+pub use crate::storage::place;
 use crate::storage::{Folder, Growing, Storage};
 
 /// Where the files are, and whose.

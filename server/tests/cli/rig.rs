@@ -33,6 +33,11 @@ impl Rig {
         rig
     }
 
+    /// A folder with nothing in it: the defaults hold.
+    pub fn empty() -> Rig {
+        Rig { folder: tempfile::tempdir().expect("a folder") }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

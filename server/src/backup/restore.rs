@@ -1,0 +1,185 @@
+//! Takes a backup apart.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rookery_store::sql::copy::{self, Address, Compared, CopyError, End};
+use rookery_store::sqlite;
+
+use super::write::sound;
+use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, UPLOADS, archive};
+use crate::clock;
+use crate::failure::Failure;
+use crate::folder::{BEFORE, Folder};
+use crate::loaded::Source;
+use crate::store::copy::Bar;
+use crate::welcome::say;
+
+/// Puts a backup into the data folder, and its database there or into another one.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if a server runs here, if there is something and `replace` isn't set, or if the backup is damaged: nothing is changed then.
+/// Where it was interrupted, no server starts, and the same command does it again.
+pub fn restore(source: &Source, file: &Path, to: Option<&str>, replace: bool) -> Result<(), Failure> {
+    let to = to.map(Address::parse).transpose().map_err(Failure::Failed)?;
+    let folder = &source.folder;
+    folder.create()?;
+    let _lock = folder.lock()?;
+    if !replace && !folder.restoring().exists() && folder.database().exists() {
+        return Err(Failure::Failed(format!(
+            "{} has a database already; --replace moves what is there aside, into a folder beside it",
+            folder.path().display()
+        )));
+    }
+    let parts = folder.parts();
+    let _ = fs::remove_dir_all(&parts);
+    let unpacked = unpack(file, &parts).and_then(|about| look(&parts).map(|()| about));
+    let about = unpacked.inspect_err(|_| drop(fs::remove_dir_all(&parts)))?;
+    put(folder, &parts, to.as_ref(), replace)?;
+    for outside in &about.outside {
+        let now = folder.restored().join(outside.name.strip_prefix(OUTSIDE).unwrap_or_default());
+        say(&format!("{} is {} now: it was outside of the data folder\n", outside.path.display(), now.display()));
+    }
+    let place = to.map_or_else(String::new, |to| format!(", its database in {to}"));
+    say(&format!("restored the backup of {} to {}{place}\n", about.made, folder.path().display()));
+    Ok(())
+}
+
+/// Unpacks a backup into a folder of its own.
+fn unpack(file: &Path, parts: &Path) -> Result<About, Failure> {
+    let mut about = None;
+    let read = archive::read(file, &mut |name, content| {
+        if name == ABOUT {
+            let mut text = String::new();
+            content.read_to_string(&mut text)?;
+            about = Some(toml::from_str::<About>(&text).map_err(io::Error::other)?);
+            return Ok(());
+        }
+        let path = parts.join(name);
+        make_folder(path.parent().unwrap_or(parts))?;
+        let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        io::copy(content, &mut out)?;
+        out.sync_all()
+    });
+    read.map_err(|error| Failure::file(file, &error))?;
+    let known = about.filter(|about| about.format <= FORMAT);
+    known.ok_or_else(|| Failure::Failed(format!("{} is no backup that this server knows", file.display())))
+}
+
+/// Makes sure that the database of a backup is one that this server can use.
+fn look(parts: &Path) -> Result<(), Failure> {
+    let database = parts.join(DATABASE);
+    if !database.is_file() {
+        return Err(Failure::Failed("the backup has no database".to_owned()));
+    }
+    sqlite::plan(&database)?;
+    sound(&database)
+}
+
+/// Puts what was unpacked into its place.
+fn put(folder: &Folder, parts: &Path, to: Option<&Address>, replace: bool) -> Result<(), Failure> {
+    if let Some(to) = to {
+        // Before anything is changed here: the other database may not be empty.
+        copy_database(&parts.join(DATABASE), to, replace)?;
+    }
+    let moved = (|| {
+        if folder.restoring().exists() {
+            // An earlier restore has moved what was there aside, and was interrupted.
+        } else if replace {
+            move_aside(folder)?;
+        }
+        File::create(folder.restoring())?.sync_all()?;
+        put_files(folder, parts)?;
+        if to.is_none() {
+            ["-wal", "-shm"].iter().for_each(|end| {
+                let mut name = folder.database().into_os_string();
+                name.push(end);
+                drop(fs::remove_file(PathBuf::from(name)));
+            });
+            fs::rename(parts.join(DATABASE), folder.database())?;
+        }
+        fs::remove_dir_all(parts)?;
+        File::open(folder.path())?.sync_all()?;
+        fs::remove_file(folder.restoring())
+    })();
+    moved.map_err(|error: io::Error| Failure::file(folder.path(), &error))
+}
+
+/// Puts the database of a backup into another one.
+fn copy_database(from: &Path, to: &Address, replace: bool) -> Result<(), Failure> {
+    sqlite::migrate(from)?;
+    let mut from = End::source(&Address::Sqlite(from.to_owned()))?;
+    let mut to = End::destination(to)?;
+    let bar = Bar::new();
+    let mut copied = copy::copy(&mut from, &mut to, &mut |progress| bar.show(progress));
+    if replace && matches!(copied, Err(CopyError::NotEmpty(_))) {
+        copy::clear(&mut to)?;
+        copied = copy::copy(&mut from, &mut to, &mut |progress| bar.show(progress));
+    }
+    bar.end();
+    let tables = copied.map_err(|error| match error {
+        CopyError::NotEmpty(_) => Failure::Failed(format!("{error}; --replace removes what is there")),
+        error => Failure::Failed(error.to_string()),
+    })?;
+    match tables.iter().find(|table| !table.is_same()) {
+        None => Ok(()),
+        Some(Compared { table, .. }) => Err(Failure::Failed(format!("{table} is not the same after it was copied"))),
+    }
+}
+
+/// Moves everything that is in the data folder into one below it, but for the lock and what is being restored.
+fn move_aside(folder: &Folder) -> io::Result<()> {
+    let aside = folder.path().join(format!("{BEFORE}{}", clock::now()));
+    make_folder(&aside)?;
+    for entry in fs::read_dir(folder.path())? {
+        let entry = entry?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let is_older = name.to_str().is_some_and(|name| name.starts_with(BEFORE));
+        if is_older || path == folder.lock_file() || path == folder.parts() {
+            continue;
+        }
+        fs::rename(path, aside.join(name))?;
+    }
+    say(&format!("what was there is in {} now\n", aside.display()));
+    Ok(())
+}
+
+/// Moves the files of a backup into their places. A configuration that is there stays.
+fn put_files(folder: &Folder, parts: &Path) -> io::Result<()> {
+    let places = [(DATA, folder.path().to_owned()), (UPLOADS, folder.uploads()), (OUTSIDE, folder.restored())];
+    for (part, place) in places {
+        let part = parts.join(part);
+        for path in files_below(&part)? {
+            let Ok(name) = path.strip_prefix(&part) else { continue };
+            let mut target = place.join(name);
+            if target == folder.config() && target.exists() {
+                target = folder.restored().join(name);
+                say(&format!("{} stays; that of the backup is {}\n", folder.config().display(), target.display()));
+            }
+            make_folder(target.parent().unwrap_or(&place))?;
+            fs::rename(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    Ok(files)
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

@@ -1,0 +1,229 @@
+//! Makes a backup.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rookery_base::date;
+use rookery_store::sql::copy::{self, Address, End};
+use rookery_store::sqlite::{self, Severity};
+
+use super::archive::{self, Archive};
+use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, Outside, UPLOADS};
+use crate::clock;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::folder::{Folder, KEPT_OUT};
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Writes everything that a server has to a file, also while it runs, and reads it again.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`]; there is no file of that name then, or the one from before.
+pub fn backup(source: &Source, file: &Path) -> Result<(), Failure> {
+    let config = source.read()?;
+    let work = Work::begin(file)?;
+    let made = make(source, &config, &work);
+    let outcome = made.and_then(|told| work.keep(file).map(|()| told));
+    work.clear();
+    let told = outcome?;
+    say(&told);
+    Ok(())
+}
+
+fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure> {
+    let rows = database(source, &work.database())?;
+    let mut archive = Archive::new(work.file.try_clone().map_err(|error| Failure::file(&work.path, &error))?);
+    let outside = outside(source, config);
+    let about = About {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        made: date::timestamp(clock::now() * 1000),
+        outside: outside.iter().map(|(outside, _)| outside.clone()).collect(),
+    };
+    let about = toml::to_string(&about).map_err(|error| Failure::Failed(error.to_string()))?;
+    archive.bytes(ABOUT, about.as_bytes()).map_err(|error| Failure::file(&work.path, &error))?;
+    add(&mut archive, DATABASE, &work.database())?;
+    let (uploads, gone) = uploads(&mut archive, &source.folder, &work.database())?;
+    for (name, path) in files(&source.folder, work)? {
+        // What is gone by now was not meant to stay.
+        add_if_there(&mut archive, &format!("{DATA}{name}"), &path)?;
+    }
+    for (outside, path) in &outside {
+        add(&mut archive, &outside.name, path)?;
+    }
+    archive.finish().map_err(|error| Failure::file(&work.path, &error))?;
+    let read = archive::read(&work.path, &mut |_, _| Ok(())).map_err(|error| Failure::file(&work.path, &error))?;
+    let bytes = work.file.metadata().map_or(0, |found| found.len());
+    let gone = match gone {
+        0 => String::new(),
+        gone => format!("; {gone} uploads were removed meanwhile and are not in it"),
+    };
+    Ok(format!("{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and read again{gone}\n"))
+}
+
+/// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of rows.
+fn database(source: &Source, to: &Path) -> Result<u64, Failure> {
+    let from = Address::Sqlite(source.folder.database());
+    let counts = match &from {
+        Address::Sqlite(file) if !file.exists() => {
+            let file = file.display();
+            return Err(Failure::Failed(format!("there is no database {file} yet, so there is nothing to back up")));
+        }
+        Address::Sqlite(file) => {
+            sqlite::snapshot(file, to)?;
+            copy::counts(&mut End::source(&Address::Sqlite(to.to_owned()))?)?
+        }
+    };
+    sound(to)?;
+    Ok(counts.iter().map(|(_, rows)| rows).sum())
+}
+
+/// Makes sure that a database is sound.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn sound(database: &Path) -> Result<(), Failure> {
+    let findings = sqlite::check(database);
+    match findings.into_iter().find(|finding| finding.severity == Severity::Fault) {
+        Some(fault) => Err(Failure::Failed(fault.text)),
+        None => Ok(()),
+    }
+}
+
+/// Adds the files that the database knows. Returns how many there are, and how many are gone.
+fn uploads(archive: &mut Archive, folder: &Folder, database: &Path) -> Result<(u64, u64), Failure> {
+    let (mut there, mut gone) = (0, 0);
+    let mut tokens = Vec::new();
+    copy::uploads(&mut End::source(&Address::Sqlite(database.to_owned()))?, &mut |token| {
+        tokens.push(token.to_owned())
+    })?;
+    for token in tokens {
+        let name = rookery_web::upload::place(&token);
+        match add_if_there(archive, &format!("{UPLOADS}{name}"), &folder.uploads().join(&name))? {
+            true => there += 1,
+            false => gone += 1,
+        }
+    }
+    Ok((there, gone))
+}
+
+/// Returns the files of the data folder with their names in it, but for what a backup has otherwise, and what is of no use elsewhere.
+fn files(folder: &Folder, work: &Work) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let mut found = Vec::new();
+    let mut folders = vec![(String::new(), folder.path().to_owned())];
+    while let Some((prefix, path)) = folders.pop() {
+        let entries = fs::read_dir(&path).map_err(|error| Failure::file(&path, &error))?;
+        for entry in entries.flatten() {
+            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
+            let is_kept_out =
+                prefix.is_empty() && (KEPT_OUT.contains(&name.as_str()) || name.starts_with(crate::folder::BEFORE));
+            if is_kept_out || name.ends_with(".new") || work.is_of_it(&entry.path()) {
+                continue;
+            }
+            let name = format!("{prefix}{name}");
+            match (kind.is_dir(), kind.is_file()) {
+                (true, _) => folders.push((format!("{name}/"), entry.path())),
+                (_, true) => found.push((name, entry.path())),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Returns the configuration and the certificates that are outside of the data folder.
+fn outside(source: &Source, config: &Config) -> Vec<(Outside, PathBuf)> {
+    let inside = source.folder.path().canonicalize().unwrap_or_else(|_| source.folder.path().to_owned());
+    let of_domains = config.domains.iter().map(|domain| &domain.files);
+    let named = of_domains.chain([&config.tls.files]).flat_map(|files| [&files.certificate, &files.key]);
+    let named = named.chain([&config.acme.trusted, &config.dpm.database, &config.dpm.keytab, &config.dpm.roles]);
+    let mut found: Vec<(Outside, PathBuf)> = Vec::new();
+    for path in [&source.config].into_iter().chain(named).flatten() {
+        // The server may well start without some of these.
+        let Ok(path) = path.canonicalize() else { continue };
+        if path.starts_with(&inside) || !path.is_file() || found.iter().any(|(_, other)| *other == path) {
+            continue;
+        }
+        let file = path.file_name().and_then(|name| name.to_str()).unwrap_or("file");
+        let name = format!("{OUTSIDE}{}/{file}", found.len());
+        found.push((Outside { name, path: path.clone() }, path));
+    }
+    found
+}
+
+fn add(archive: &mut Archive, name: &str, path: &Path) -> Result<(), Failure> {
+    archive.file(name, path).map_err(|error| Failure::file(path, &error))
+}
+
+/// Adds a file unless it is gone.
+fn add_if_there(archive: &mut Archive, name: &str, path: &Path) -> Result<bool, Failure> {
+    match archive.file(name, path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::file(path, &error)),
+    }
+}
+
+/// The files that a backup is made in, beside the one that it will be.
+struct Work {
+    path: PathBuf,
+    file: File,
+    folder: PathBuf,
+}
+
+impl Work {
+    /// Makes them; takes over what a backup left that was interrupted.
+    fn begin(target: &Path) -> Result<Work, Failure> {
+        let name = target.file_name().ok_or_else(|| Failure::Failed(format!("{} names no file", target.display())))?;
+        let beside = |end: &str| {
+            let mut name = name.to_owned();
+            name.push(end);
+            target.with_file_name(name)
+        };
+        let (path, folder) = (beside(".new"), beside(".parts"));
+        let failed = |error: io::Error| Failure::file(&path, &error);
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = opened.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::Failed(format!("another backup is being written to {}", target.display())));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        let _ = fs::remove_dir_all(&folder);
+        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|error| Failure::file(&folder, &error))?;
+        Ok(Work { path, file, folder })
+    }
+
+    fn database(&self) -> PathBuf {
+        self.folder.join(DATABASE)
+    }
+
+    /// Tells whether a path is one of them.
+    fn is_of_it(&self, path: &Path) -> bool {
+        let same = |own: &Path| own.canonicalize().is_ok_and(|own| path.canonicalize().is_ok_and(|path| path == own));
+        same(&self.path) || same(&self.folder)
+    }
+
+    /// Gives the backup its name.
+    fn keep(&self, target: &Path) -> Result<(), Failure> {
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let kept = fs::rename(&self.path, target).and_then(|()| File::open(folder)?.sync_all());
+        kept.map_err(|error| Failure::file(target, &error))
+    }
+
+    /// Removes what is left of them.
+    fn clear(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_file(&self.path);
+    }
+}

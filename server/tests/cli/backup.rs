@@ -1,0 +1,167 @@
+//! Backups of a running server, and what is made of them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use rusqlite::Connection;
+
+use super::rig::{FREE_PORTS, Rig};
+
+/// A token as the server makes them.
+const TOKEN: &str = "aBcdefghijklmnopqrstuv";
+
+/// A server with two accounts, a file that somebody has shared and a certificate that is elsewhere.
+fn filled() -> Rig {
+    let rig = Rig::new();
+    fs::create_dir(rig.path("elsewhere")).expect("a folder");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+    rig.write("elsewhere/own.pem", &params.self_signed(&key).expect("a certificate").pem());
+    rig.write("elsewhere/own.key", &key.serialize_pem());
+    let tls = "[tls]\ncertificate = \"elsewhere/own.pem\"\nkey = \"elsewhere/own.key\"\n";
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{tls}"));
+    for name in ["juliet", "romeo"] {
+        rig.run_with(&["user", "add", &format!("{name}@localhost"), "--password-stdin"], "pencil\n").fine();
+    }
+    let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+    let slot =
+        "INSERT INTO slots (token, owner, name, size, expires_ms, keep_ms, stage) VALUES (?, 1, 'a.txt', 5, ?, 1, ?)";
+    database.execute(slot, (TOKEN, i64::MAX, 3)).expect("a slot");
+    database.execute(slot, ("aXnotfilled", i64::MAX, 1)).expect("a slot");
+    fs::create_dir_all(rig.path("rookery-data/uploads/aB")).expect("a folder");
+    rig.write(&format!("rookery-data/uploads/aB/{TOKEN}"), "hello");
+    rig.write("rookery-data/uploads/aB/aBnobodys", "an upload that is under way");
+    rig
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_running_server_is_backed_up_and_restored_elsewhere() {
+    let rig = filled();
+    let (server, _) = rig.serve();
+    // Somebody writes, and isn't kept waiting.
+    let writing = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+    writing.execute_batch("BEGIN IMMEDIATE; INSERT INTO meta VALUES ('half', x'00')").expect("a write");
+    let said = rig.run(&["backup", "b.tar.gz"]).fine();
+    assert!(said.contains(" 1 uploads") && said.contains("written and read again"), "{said}");
+    writing.execute_batch("COMMIT").expect("written");
+    server.stop();
+    let mode = fs::metadata(rig.path("b.tar.gz")).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!rig.path("b.tar.gz.new").exists() && !rig.path("b.tar.gz.parts").exists());
+
+    // Everybody's tools can read it.
+    fs::create_dir(rig.path("unpacked")).expect("a folder");
+    let shell = |command: &str| {
+        let run = Command::new("sh").args(["-c", command]).current_dir(rig.path("unpacked")).output().expect("a shell");
+        assert!(run.status.success(), "{command}: {run:?}");
+    };
+    shell("tar xzf ../b.tar.gz && sha256sum --strict -c SHA256SUMS");
+    assert!(text(&rig.path("unpacked/SHA256SUMS")).contains("own.key"));
+    assert!(!rig.path("unpacked/uploads/aB/aBnobodys").exists());
+
+    let other = Rig::empty();
+    fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
+    let said = other.run(&["restore", "b.tar.gz"]).fine();
+    let key = fs::canonicalize(rig.path("elsewhere/own.key")).expect("a file");
+    assert!(said.contains(&format!("{} is ./rookery-data/restored/", key.display())), "{said}");
+    let own = fs::read_dir(other.path("rookery-data/restored")).expect("a folder").count();
+    assert_eq!(own, 3, "configuration, certificate and key were outside");
+    assert_eq!(other.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+    assert_eq!(text(&other.path(&format!("rookery-data/uploads/aB/{TOKEN}"))), "hello");
+    let database = Connection::open(other.path("rookery-data/rookery.db")).expect("the database");
+    let half: i64 =
+        database.query_row("SELECT COUNT(*) FROM meta WHERE name = 'half'", [], |row| row.get(0)).expect("a number");
+    assert_eq!(half, 0, "what was not written yet is not in it");
+    for name in ["rookery.db", "state.toml"] {
+        let mode = fs::metadata(other.path("rookery-data").join(name)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    other.write("rookery.toml", FREE_PORTS);
+    other.serve().0.stop();
+}
+
+#[test]
+fn what_is_there_stays_unless_it_is_to_go() {
+    let rig = filled();
+    rig.run(&["backup", "b.tar.gz"]).fine();
+    rig.run(&["user", "remove", "romeo@localhost"]).fine();
+    rig.run(&["restore", "b.tar.gz"]).failed(1, "--replace moves what is there aside");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    let (server, _) = rig.serve();
+    rig.run(&["restore", "--replace", "b.tar.gz"]).failed(1, "runs in ./rookery-data already");
+    server.stop();
+    let said = rig.run(&["restore", "--replace", "b.tar.gz"]).fine();
+    assert!(said.contains("rookery-data/before-restore-"), "{said}");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+    // What was moved aside is in no later backup.
+    let before = fs::metadata(rig.path("b.tar.gz")).expect("a file").len();
+    rig.run(&["backup", "b.tar.gz"]).fine();
+    assert!(fs::metadata(rig.path("b.tar.gz")).expect("a file").len() < before * 3 / 2);
+}
+
+#[test]
+fn a_damaged_backup_changes_nothing() {
+    let rig = filled();
+    rig.run(&["backup", "b.tar.gz"]).fine();
+    let mut bytes = fs::read(rig.path("b.tar.gz")).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(rig.path("bad"), &bytes).expect("written");
+    fs::write(rig.path("cut"), &bytes[..middle]).expect("written");
+    rig.write("none", "no backup");
+    let other = Rig::empty();
+    for name in ["bad", "cut", "none"] {
+        fs::copy(rig.path(name), other.path(name)).expect("copied");
+        let ended = other.run(&["restore", name]);
+        assert_eq!(ended.code, 1, "{}", ended.all());
+        assert!(ended.err.contains(name), "{}", ended.all());
+        let left: Vec<_> = fs::read_dir(other.path("rookery-data"))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        assert_eq!(left, ["rookery.lock"]);
+    }
+    other.run(&["restore", "missing"]).failed(1, "missing: No such file");
+}
+
+#[test]
+fn no_server_starts_on_half_a_restore() {
+    let rig = filled();
+    rig.run(&["backup", "b.tar.gz"]).fine();
+    rig.write("rookery-data/rookery.restoring", "");
+    rig.run(&[]).failed(78, "run the same `rookery restore` again");
+    rig.run(&["restore", "b.tar.gz"]).fine();
+    rig.serve().0.stop();
+}
+
+#[test]
+fn a_database_goes_elsewhere() {
+    let rig = filled();
+    rig.run(&["backup", "b.tar.gz"]).fine();
+    let other = Rig::empty();
+    fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
+    other.run(&["restore", "b.tar.gz", "--to", "mongodb://x"]).failed(1, "no database that this server knows");
+    other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).fine();
+    assert!(!other.path("rookery-data/rookery.db").exists());
+    let original = rig.path("rookery-data/rookery.db").display().to_string();
+    other.run(&["store", "verify", "--from", &original, "--to", "sqlite:else/where.db"]).fine();
+    fs::remove_dir_all(other.path("rookery-data")).expect("removed");
+    other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).failed(1, "--replace removes what is there");
+    other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db", "--replace"]).fine();
+    other.run(&["store", "verify", "--from", &original, "--to", "sqlite:else/where.db"]).fine();
+}
+
+#[test]
+fn nothing_is_backed_up_of_nothing() {
+    let rig = Rig::new();
+    rig.run(&["backup", "b.tar.gz"]).failed(1, "there is nothing to back up");
+    assert!(!rig.path("b.tar.gz").exists() && !rig.path("b.tar.gz.parts").exists());
+    let rig = filled();
+    rig.run(&["backup", "no/such/folder/b"]).failed(1, "no/such/folder");
+}
