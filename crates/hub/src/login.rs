@@ -3,11 +3,13 @@
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_sasl::server::Decoy;
+use rookery_store::StoreError;
 
 use crate::World;
 use crate::event::Event;
 pub use crate::event::LoginAnswer;
 use crate::module::LoginSeen;
+use crate::waiting::{Login, WithCredentials};
 
 impl World {
     /// A login has succeeded or failed.
@@ -57,16 +59,49 @@ impl World {
         account: Jid,
         then: impl FnOnce(&mut World, Option<(Option<Credentials>, bool)>) + 'static,
     ) {
+        let custody = self.waiting.custody.clone();
+        let since_ms = self.time();
+        self.waiting.logins.queue.push_back(Login { account, since_ms, custody, then: Box::new(then) });
+        self.admit_logins();
+    }
+
+    /// Lets logins go on as many as may be under way. Whoever has waited for too long is refused.
+    fn admit_logins(&mut self) {
+        let most = self.stores.meta.logins_at_once().div_ceil(self.shards()).max(1);
+        while self.waiting.logins.under_way < most
+            && let Some(login) = self.waiting.logins.queue.pop_front()
+        {
+            let Login { account, since_ms, custody, then } = login;
+            if self.time().saturating_sub(since_ms) >= PATIENCE_MS {
+                self.in_custody(custody, |world| {
+                    world.store_failed("loading the credentials", &account, &StoreError::Busy);
+                    then(world, None);
+                });
+                continue;
+            }
+            self.waiting.logins.under_way += 1;
+            self.in_custody(custody, |world| world.load_credentials(account, then));
+        }
+    }
+
+    fn load_credentials(&mut self, account: Jid, then: Box<WithCredentials>) {
         let found = self.stores.accounts.for_login(account.as_ref());
-        self.wait(found, move |world, found| match found {
-            Ok(found) => {
-                let (credentials, is_disabled) = found.unzip();
-                then(world, Some((credentials, is_disabled.unwrap_or_default())));
+        self.wait(found, move |world, found| {
+            world.waiting.logins.under_way -= 1;
+            match found {
+                Ok(found) => {
+                    let (credentials, is_disabled) = found.unzip();
+                    then(world, Some((credentials, is_disabled.unwrap_or_default())));
+                }
+                Err(error) => {
+                    world.store_failed("loading the credentials", &account, &error);
+                    then(world, None);
+                }
             }
-            Err(error) => {
-                world.store_failed("loading the credentials", &account, &error);
-                then(world, None);
-            }
+            world.admit_logins();
         });
     }
 }
+
+/// How long a login waits for others at most.
+const PATIENCE_MS: u64 = 10_000;

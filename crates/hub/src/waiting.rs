@@ -1,12 +1,13 @@
 //! What goes on later: continuations, timers, questions without an answer.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use rookery_base::Map;
 use rookery_jid::Jid;
+use rookery_sasl::Credentials;
 use slab::Slab;
 
 use crate::World;
@@ -21,6 +22,7 @@ pub(crate) struct Waiting {
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
     pub(crate) asked: Asked,
+    pub(crate) logins: Logins,
     pub(crate) wakeups: Arc<Wakeups>,
     /// In whose custody the world works at this moment.
     pub(crate) custody: Option<Custody>,
@@ -33,11 +35,30 @@ impl Waiting {
             timers: Timers::default(),
             gatherings: Gatherings::default(),
             asked: Asked::default(),
+            logins: Logins::default(),
             wakeups,
             custody: None,
         }
     }
 }
+
+/// Logins that need the store: more at a time than it can serve would only keep each other, and everybody else, waiting. The others wait here, and
+/// their connections are not read from meanwhile.
+#[derive(Default)]
+pub(crate) struct Logins {
+    pub(crate) under_way: usize,
+    pub(crate) queue: VecDeque<Login>,
+}
+
+pub(crate) struct Login {
+    pub(crate) account: Jid,
+    pub(crate) since_ms: u64,
+    pub(crate) custody: Option<Custody>,
+    pub(crate) then: Box<WithCredentials>,
+}
+
+/// Goes on with the credentials, if there are any, and whether the account is disabled; `None` if the store failed.
+pub(crate) type WithCredentials = dyn FnOnce(&mut World, Option<(Option<Credentials>, bool)>);
 
 /// A future and its continuation.
 pub(crate) struct Task {

@@ -7,10 +7,10 @@ use crate::pubsub::{
     Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
 };
 use crate::{
-    Accounts, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document,
-    Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
-    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters,
-    Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
+    Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes,
+    Document, Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta,
+    Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem,
+    Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -254,5 +254,13 @@ forward! { Meta in meta {
 }
     fn trouble(&self) -> Option<StoreError> {
         self.inner().meta.trouble()
+    }
+
+    fn activity(&self) -> Activity {
+        self.inner().meta.activity()
+    }
+
+    fn logins_at_once(&self) -> usize {
+        self.inner().meta.logins_at_once()
     }
 }

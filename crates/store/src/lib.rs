@@ -53,7 +53,7 @@ pub use background::Background;
 pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
 pub use error::StoreError;
 pub use invitations::{Invitation, Invitations, Purpose};
-pub use meta::{Added, Meta};
+pub use meta::{Activity, Added, Meta};
 pub use offline::{Offline, OfflineMessage, OfflineRoom, Pushed};
 pub use pending::Pending;
 pub use presence::{LastPresence, LastSeen};

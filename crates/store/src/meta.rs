@@ -3,6 +3,7 @@
 //! An entry of a list is a row of its own: two who change different entries at the same time don't undo each other's change.
 
 use crate::{Pending, StoreError};
+use std::time::Duration;
 
 /// Bytes under a name.
 pub trait Meta: Send + Sync {
@@ -31,6 +32,31 @@ pub trait Meta: Send + Sync {
     fn trouble(&self) -> Option<StoreError> {
         None
     }
+
+    /// Returns what the store has done since it was opened, for the metrics.
+    fn activity(&self) -> Activity {
+        Activity::default()
+    }
+
+    /// Returns the number of logins that may be under way at a time: more would only wait for each other, and keep others waiting.
+    fn logins_at_once(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// Counts of what a store did, and the time that the oldest operation waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// How long the oldest operation has waited that isn't done.
+    pub waiting: Duration,
+    /// Connections.
+    pub connections: usize,
+    /// Batches and operations that were run again, since others got in their way or the connection was lost.
+    pub retries: u64,
+    /// Connections that were made in place of lost ones.
+    pub reconnects: u64,
+    /// Operations that were refused since the database was away for too long.
+    pub given_up: u64,
 }
 
 /// The outcome of [`Meta::add_entry`].

@@ -11,6 +11,7 @@ use hyper::{Response, StatusCode};
 use rookery_base::Transport;
 use rookery_observe::{Histogram, Stage};
 use rookery_shard::{Carrier, Cause, Census};
+use rookery_store::Activity;
 
 use crate::Shared;
 use crate::reply::{Body, reply, text};
@@ -38,16 +39,21 @@ pub struct Counts {
 pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
     let asked = shared.clone();
     match tokio::task::spawn_blocking(move || asked.door.census()).await {
-        Ok(census) => reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page(&census, &shared.counts)),
+        Ok(census) => reply(
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            page(&census, &shared.counts, &shared.stores.meta.activity()),
+        ),
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
     }
 }
 
 /// The whole page.
-pub fn page(census: &Census, counts: &Counts) -> String {
+pub fn page(census: &Census, counts: &Counts, activity: &Activity) -> String {
     let mut page = Page::default();
     page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
     shards(&mut page, census);
+    store(&mut page, activity);
     sessions(&mut page, census);
     logins(&mut page, census);
     stanzas(&mut page, census);
@@ -75,6 +81,18 @@ fn shards(page: &mut Page, census: &Census) {
     page.one("rookery_store_errors_total", COUNTER, help, "", census.counters.store_errors);
     let help = "Messages that are missing in an archive.";
     page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
+}
+
+fn store(page: &mut Page, activity: &Activity) {
+    let help = "The time that the oldest operation has waited for the database.";
+    page.one("rookery_store_waiting_seconds", GAUGE, help, "", activity.waiting.as_secs_f64());
+    page.one("rookery_store_connections", GAUGE, "Connections to the database.", "", activity.connections);
+    let help = "Operations, or transactions of many, that were run again: others got in their way, or the connection was lost.";
+    page.one("rookery_store_retries_total", COUNTER, help, "", activity.retries);
+    let help = "Connections to the database that were made in place of lost ones.";
+    page.one("rookery_store_reconnects_total", COUNTER, help, "", activity.reconnects);
+    let help = "Operations that were refused since the database was away for too long.";
+    page.one("rookery_store_given_up_total", COUNTER, help, "", activity.given_up);
 }
 
 fn sessions(page: &mut Page, census: &Census) {
@@ -251,7 +269,11 @@ mod tests {
         let mut counters = rookery_observe::Counters::default();
         counters.delivery.record_many(100, 3);
         counters.store_waits.of("archive").record(1_000_000_000);
-        let page = page(&Census { by_domain, counters, shards: 2, ..Census::default() }, &Counts::default());
+        let page = page(
+            &Census { by_domain, counters, shards: 2, ..Census::default() },
+            &Counts::default(),
+            &Activity::default(),
+        );
         let delivery = "rookery_delivery_seconds_bucket{le=\"0.000001024\"} 3\nrookery_delivery_seconds_bucket{le=\"0.000004096\"} 3\n";
         assert!(page.contains(delivery), "{page}");
         assert!(page.contains("rookery_store_wait_seconds_sum{module=\"archive\"} 1\n"), "{page}");
@@ -292,7 +314,7 @@ mod tests {
         for named in [&mut counters.store_waits, &mut counters.writes, &mut counters.handshakes] {
             named.of("any").record(1000);
         }
-        let page = page(&Census { by_domain, counters, ..Census::default() }, &Counts::default());
+        let page = page(&Census { by_domain, counters, ..Census::default() }, &Counts::default(), &Activity::default());
         let mut names: Vec<&str> = DASHBOARD.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).collect();
         names.retain(|name| name.starts_with("rookery_"));
         assert!(names.len() > 20, "{names:?}");

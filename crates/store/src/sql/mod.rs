@@ -48,4 +48,4 @@ mod worker;
 pub use finding::{Finding, Severity};
 pub use migrate::{Migrations, Plan, Step};
 pub use queue::{BOUNDS, Bounds};
-pub use store::{Activity, SqlStore};
+pub use store::SqlStore;

@@ -8,7 +8,7 @@ use super::queue::{Bounds, Patience, Queues};
 use super::transactions::Transactions;
 use super::trouble::Trouble;
 use super::worker::{self, Counts, Shared};
-use crate::{Pending, StoreError};
+use crate::{Activity, Pending, StoreError};
 use rookery_jid::JidRef;
 use rookery_observe::vital;
 use std::sync::atomic::Ordering;
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 /// Dropping it closes it.
 pub struct SqlStore {
     lanes: Lanes,
+    /// Set if the database is another process.
+    is_remote: bool,
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -33,21 +35,6 @@ pub(crate) struct Connections<C> {
     pub(crate) archive: Option<C>,
     /// For reads that may take long, besides those.
     pub(crate) reads: Option<C>,
-}
-
-/// Counts of what a store did, and the time that the oldest operation waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// How long the oldest operation waits that isn't done.
-    pub waiting: Duration,
-    /// Connections.
-    pub connections: usize,
-    /// Batches and operations that were run again, since others got in their way or the connection was lost.
-    pub retries: u64,
-    /// Connections that were made in place of lost ones.
-    pub reconnects: u64,
-    /// Operations that were refused since the database was away for too long.
-    pub given_up: u64,
 }
 
 impl SqlStore {
@@ -88,7 +75,7 @@ impl SqlStore {
         let lanes = Lanes::new(owners.len(), archive.is_some(), reads.is_some());
         let (trouble, counts) = (Trouble::default(), Counts::default());
         let shared = Arc::new(Shared { queues: Queues::new(lanes.count(), bounds, patience), trouble, counts });
-        let store = SqlStore { lanes, shared, threads: Mutex::default() };
+        let store = SqlStore { lanes, is_remote: patience.is_some(), shared, threads: Mutex::default() };
         for (lane, connection) in owners.into_iter().chain(archive).chain(reads).enumerate() {
             let shared = store.shared.clone();
             let name = if lane == 0 { "store".into() } else { format!("store-{lane}") };
@@ -115,8 +102,11 @@ impl SqlStore {
         self.shared.counts.statements.load(Ordering::Relaxed)
     }
 
-    /// Returns what the store has done, for the metrics.
-    pub fn activity(&self) -> Activity {
+    fn most_logins(&self) -> usize {
+        if self.is_remote { self.lanes.count() * LOGINS_PER_CONNECTION } else { usize::MAX }
+    }
+
+    fn activity_so_far(&self) -> Activity {
         let counts = &self.shared.counts;
         Activity {
             waiting: self.shared.queues.waiting(),
@@ -219,3 +209,6 @@ const PING: Duration = Duration::from_secs(5);
 
 /// The database takes too long if an operation has waited for such a time.
 const STUCK: Duration = Duration::from_secs(5);
+
+/// Logins that may be under way for each connection to a database that is another process: enough to keep it busy.
+const LOGINS_PER_CONNECTION: usize = 16;

@@ -19,6 +19,7 @@
 //!   that it was committed. Nothing is run twice.
 //! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
 
+mod attempts;
 mod away;
 
 use super::counted::Counted;
@@ -26,7 +27,7 @@ use super::queue::{Next, Queued, Queues};
 use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
 use crate::StoreError;
-use away::Away;
+use attempts::Attempts;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,12 +62,12 @@ pub(crate) fn run(connection: impl Transactions, lane: usize, shared: &Arc<Share
         batch: Batch::default(),
         batches: 0,
         again: VecDeque::new(),
-        away: Away::default(),
+        attempts: Attempts::default(),
         shared: shared.clone(),
     };
     loop {
         // Whoever looks after the server must learn that the database is back, also if nobody asks for anything.
-        match shared.queues.wait(lane, worker.away.until_next()) {
+        match shared.queues.wait(lane, worker.attempts.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
             Next::Nothing => worker.knock(),
             Next::Closed => break,
@@ -95,7 +96,7 @@ struct Worker<C> {
     batches: u64,
     /// To be run again before anything else, in order.
     again: VecDeque<Portion>,
-    away: Away,
+    attempts: Attempts,
     shared: Arc<Shared>,
 }
 
@@ -352,11 +353,11 @@ impl<C: Transactions> Worker<C> {
         if error.is_conflict() && runs < RUNS {
             self.count(|counts| &counts.retries);
             if is_remote {
-                std::thread::sleep(away::jitter(CONFLICT_PAUSE * runs as u32));
+                std::thread::sleep(attempts::jitter(CONFLICT_PAUSE * runs as u32));
             }
             return self.again.push_front(Portion { operations, runs, refused: None });
         }
-        if is_remote && matches!(error, StoreError::ReadOnly(_)) && self.away.may_look_for_another_host() {
+        if is_remote && matches!(error, StoreError::ReadOnly(_)) && self.attempts.may_look_for_another_host() {
             return self.come_back(operations, error, None);
         }
         // With savepoints, an operation's own error doesn't come here.

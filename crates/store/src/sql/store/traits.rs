@@ -7,10 +7,10 @@ use crate::pubsub::{
 };
 use crate::sql::{accounts, archive, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots};
 use crate::{
-    Accounts, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document,
-    Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
-    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters,
-    Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
+    Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes,
+    Document, Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta,
+    Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem,
+    Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -505,6 +505,14 @@ impl Meta for SqlStore {
 
     fn trouble(&self) -> Option<StoreError> {
         self.obstacle()
+    }
+
+    fn activity(&self) -> Activity {
+        self.activity_so_far()
+    }
+
+    fn logins_at_once(&self) -> usize {
+        self.most_logins()
     }
 }
 

@@ -4,40 +4,7 @@ use super::{Portion, Worker};
 use crate::StoreError;
 use crate::sql::queue::Queued;
 use crate::sql::transactions::Transactions;
-use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, Instant};
-
-/// How a connection that is lost comes back.
-#[derive(Debug, Default)]
-pub(super) struct Away {
-    /// Attempts that failed in a row.
-    failures: u32,
-    /// The time of the last attempt that was made because the host can't be written to.
-    looked: Option<Instant>,
-}
-
-impl Away {
-    /// Returns how long to wait before the next attempt if the connection is lost.
-    pub(super) fn until_next(&self) -> Option<Duration> {
-        (self.failures > 0).then(|| self.delay())
-    }
-
-    /// Returns how long to wait before the next attempt: nothing before the first, then twice as long each time, with some chance in
-    /// it, so that many don't knock at the same time.
-    fn delay(&self) -> Duration {
-        let Some(before) = self.failures.checked_sub(1) else { return Duration::ZERO };
-        jitter((FIRST_DELAY * 2u32.saturating_pow(before.min(16))).min(MOST_DELAY))
-    }
-
-    /// Returns whether it is time to look whether another host can be written to.
-    pub(super) fn may_look_for_another_host(&mut self) -> bool {
-        let may = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
-        if may {
-            self.looked = Some(Instant::now());
-        }
-        may
-    }
-}
+use std::time::Instant;
 
 impl<C: Transactions> Worker<C> {
     /// Runs operations again on another connection, unless they were committed on the lost one: the transaction with the number `committing` had been
@@ -79,20 +46,20 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn is_back(&mut self) {
-        self.away.failures = 0;
+        self.attempts.failures = 0;
         self.shared.trouble.found(self.lane);
         self.count(|counts| &counts.reconnects);
     }
 
     fn is_still_away(&mut self, error: &StoreError) {
-        self.away.failures = self.away.failures.saturating_add(1);
+        self.attempts.failures = self.attempts.failures.saturating_add(1);
         self.shared.trouble.lost(self.lane, error);
     }
 
     /// Waits until it is time for an attempt, but not beyond the patience of the first, and makes it.
     fn reopen(&mut self, operations: &[Queued]) -> Result<(), StoreError> {
         let patience = operations.iter().filter_map(|queued| queued.until).min();
-        let delay = self.away.delay();
+        let delay = self.attempts.delay();
         let left = patience.map_or(delay, |until| until.saturating_duration_since(Instant::now()));
         std::thread::sleep(delay.min(left));
         self.connection.remote().map_or(Ok(()), |remote| remote.reopen())
@@ -114,18 +81,3 @@ impl<C: Transactions> Worker<C> {
         rest
     }
 }
-
-/// Returns between half of a time and all of it.
-pub(super) fn jitter(time: Duration) -> Duration {
-    let drawn = RandomState::new().hash_one(()) % 1024;
-    time / 2 + time / 2 * drawn as u32 / 1024
-}
-
-/// How long to wait after the first attempt that fails.
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-
-/// How long to wait at most.
-const MOST_DELAY: Duration = Duration::from_secs(5);
-
-/// How long not to look for a host that can be written to after one was looked for.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
