@@ -2,6 +2,8 @@
 
 use rookery_hub::Conflict;
 use rookery_sasl::Mechanism;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
 use rookery_testkit::client::xml;
 use rookery_testkit::login::{bind_request, sasl, stream_header};
 use rookery_testkit::server::PASSWORD;
@@ -445,5 +447,34 @@ fn wrong_stream_headers_are_refused() {
         client.send(&header);
         client.expect_header();
         client.expect_stream_error(condition);
+    }
+}
+
+/// A database that comes back isn't trampled by all who come back with it: they wait for their turn, but not for ever.
+#[test]
+fn logins_beyond_what_the_store_can_serve_wait_for_their_turn() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    held.set_logins_at_once(2);
+    let server = two_shards(|config| (config.stores, config.shards) = (held.stores(), 1));
+    server.account("juliet");
+    held.set_flowing(false);
+    let mut clients: Vec<Client> = (0..5).map(|_| stranger(&server)).collect();
+    clients.iter_mut().for_each(|client| client.send(&plain("juliet", PASSWORD)));
+    server.settle();
+    assert_eq!(held.waiting(), 2, "the others have not asked the store");
+    assert!(held.release_one());
+    server.settle();
+    assert_eq!(held.waiting(), 2, "one is done, the next has its turn");
+    clients[0].expect("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    server.advance(11_000);
+    held.release_all();
+    server.settle();
+    for client in &mut clients[1..3] {
+        client.expect("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    }
+    assert_eq!(held.waiting(), 0, "nobody asks for those who have waited for too long");
+    for client in &mut clients[3..] {
+        client.expect("<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/>...</failure>");
     }
 }

@@ -21,6 +21,11 @@ pub trait Forward: Send + Sync {
     /// The stores behind it.
     fn inner(&self) -> &Stores;
 
+    /// Returns the number of logins that may be under way at a time: see [`Meta::logins_at_once`].
+    fn most_logins(&self) -> usize {
+        self.inner().meta.logins_at_once()
+    }
+
     /// Passes an operation on, now or later; `call` calls it.
     fn forward<T: Send + 'static>(
         &self,
@@ -261,6 +266,6 @@ forward! { Meta in meta {
     }
 
     fn logins_at_once(&self) -> usize {
-        self.inner().meta.logins_at_once()
+        self.most_logins()
     }
 }

@@ -19,6 +19,7 @@ pub struct Held {
 #[derive(Default)]
 struct State {
     flows: bool,
+    most_logins: Option<usize>,
     fault: Option<StoreError>,
     /// The operation that fails, counted from the next one, which is 0.
     fails_at: Option<(usize, StoreError)>,
@@ -66,6 +67,11 @@ impl Held {
         self.state().fault = fault;
     }
 
+    /// Lets only so many logins be under way at a time.
+    pub fn set_logins_at_once(&self, most: usize) {
+        self.state().most_logins = Some(most);
+    }
+
     /// Lets one of the later operations, counted from 0, change nothing and answer this error. Whether it has is told by [`Held::has_failed`].
     pub fn fail_one(&self, at: usize, fault: StoreError) {
         self.state().fails_at = Some((at, fault));
@@ -84,6 +90,10 @@ impl Held {
 impl Forward for Held {
     fn inner(&self) -> &Stores {
         &self.inner
+    }
+
+    fn most_logins(&self) -> usize {
+        self.state().most_logins.unwrap_or(usize::MAX)
     }
 
     /// Calls the operation, unless it is to fail, and holds its completion back, unless it is to flow.
