@@ -6,10 +6,12 @@
 
 mod debian;
 mod postgres;
+mod proxy;
 mod servers;
 mod skip;
 
 pub use debian::{library, programs};
 pub use postgres::Postgres;
+pub use proxy::{Direction, Proxy};
 pub use servers::servers;
 pub use skip::skips;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Proxy;
 use super::servers;
 
 /// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
@@ -106,6 +107,17 @@ impl Postgres {
     /// Returns the address of a database.
     pub fn address(&self, name: &str) -> String {
         format!("postgres://rookery@{}:{}/{name}", self.folder.display().to_string().replace('/', "%2F"), self.port)
+    }
+
+    /// Returns the Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(format!(".s.PGSQL.{}", self.port))
+    }
+
+    /// Returns the address of a database by way of a proxy to the socket.
+    pub fn address_by(&self, proxy: &Proxy, name: &str) -> String {
+        let folder = proxy.folder().display().to_string().replace('/', "%2F");
+        format!("postgres://rookery@{folder}:{}/{name}", self.port)
     }
 
     /// Returns the port, of the Unix socket as well.

@@ -57,8 +57,8 @@ pub(crate) trait Savepoints {
 /// A connection that can be lost.
 ///
 /// Each has a row of its own in the table `rookery_lanes`, with a random key that it draws when the store is opened and keeps when it is reopened.
-/// A transaction that writes begins with [`NOTE_BATCH`], and the engine has answered that before it is sent COMMIT. So whoever
-/// looks at the row with [`LAST_BATCH`] later waits for a transaction that is still being committed on the lost connection, and knows then.
+/// A transaction that writes begins with the update of that row, and the engine has answered that before it is sent COMMIT. So whoever locks
+/// the row later waits for a transaction that is still being committed on the lost connection, and knows then.
 #[allow(dead_code, reason = "for the engines that are other processes")]
 pub(crate) trait Remote {
     /// Tries once to connect again, in place of what there was: to the first of the hosts that can be written to, else to one that
@@ -72,19 +72,3 @@ pub(crate) trait Remote {
     /// Returns whether the transaction with this number was committed: asked after [`Remote::reopen`], outside of transactions.
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError>;
 }
-
-/// Marks a transaction. Values: batch, lane. If no row is changed, [`ADD_LANE`] comes next.
-#[allow(dead_code, reason = "for the engines that are other processes")]
-pub(crate) const NOTE_BATCH: &str = "UPDATE rookery_lanes SET batch = ? WHERE lane = ?";
-
-/// Adds the row of a connection. Values: lane, batch, the time in milliseconds since 1970.
-#[allow(dead_code, reason = "for the engines that are other processes")]
-pub(crate) const ADD_LANE: &str = "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES (?, ?, ?)";
-
-/// Reads the number of a connection's last transaction, and waits for one that isn't over. Values: lane.
-#[allow(dead_code, reason = "for the engines that are other processes")]
-pub(crate) const LAST_BATCH: &str = "SELECT batch FROM rookery_lanes WHERE lane = ? FOR UPDATE";
-
-/// Removes the rows that crashed servers left, when a store is opened. Values: the time of a month ago.
-#[allow(dead_code, reason = "for the engines that are other processes")]
-pub(crate) const REMOVE_OLD_LANES: &str = "DELETE FROM rookery_lanes WHERE since_ms < ?";

@@ -1,0 +1,152 @@
+//! A connection to PostgreSQL that is cut behind any byte loses nothing that was acknowledged, and does nothing twice.
+
+use rookery_jid::Jid;
+use rookery_needs::{Direction, Postgres, Proxy};
+use rookery_sasl::Credentials;
+use rookery_store::{
+    ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores, postgres, sql::SqlStore, wait,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Cuts what a few operations send and get behind each of their bytes, one after the other.
+#[test]
+fn wherever_a_connection_is_cut_all_is_done_once() {
+    if rookery_needs::skips("store.postgres") {
+        return;
+    }
+    let rig = Rig::start(1);
+    let mut round = 0;
+    // The first time, statements are prepared.
+    rig.work(round);
+    for direction in [Direction::Asked, Direction::Answered] {
+        let mut bytes = 0;
+        loop {
+            round += 1;
+            bytes += 1;
+            rig.proxy.cut_behind(direction, bytes);
+            rig.work(round);
+            if rig.proxy.spare() {
+                break;
+            }
+        }
+        assert!(bytes > 100, "{direction:?}: all of {bytes} bytes were tried");
+    }
+    rig.check(round + 1);
+}
+
+/// The same with a second cut while the first is mended: in the greeting, in the question whether it was committed, in what is run again.
+#[test]
+fn a_connection_that_is_cut_while_it_comes_back_does_nothing_twice() {
+    if rookery_needs::skips("store.postgres") {
+        return;
+    }
+    let rig = Rig::start(1);
+    let mut round = 0;
+    rig.work(round);
+    for direction in [Direction::Asked, Direction::Answered] {
+        let mut bytes = 1;
+        loop {
+            round += 1;
+            rig.proxy.cut_all();
+            rig.proxy.cut_behind(direction, bytes);
+            rig.work(round);
+            if rig.proxy.spare() {
+                break;
+            }
+            // A prime, so that all places are met in the end.
+            bytes += 13;
+        }
+    }
+    rig.check(round + 1);
+}
+
+struct Rig {
+    proxy: Proxy,
+    /// By way of the proxy.
+    stores: Stores,
+    store: Arc<SqlStore>,
+    /// Past it.
+    direct: Stores,
+    _cluster: Postgres,
+}
+
+impl Rig {
+    fn start(connections: usize) -> Rig {
+        let cluster = Postgres::start();
+        let database = cluster.database();
+        let proxy = Proxy::start(&cluster.socket());
+        let name = database.rsplit('/').next().expect("a name").to_owned();
+        let open = |address: &str| {
+            let address = postgres::Address::parse(address).expect("an address");
+            let options = postgres::Options { trusts_durability: true, connections, ..postgres::Options::at(address) };
+            Arc::new(postgres::open(&options).expect("a database"))
+        };
+        let direct = Stores::of(open(&database));
+        let store = open(&cluster.address_by(&proxy, &name));
+        let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
+        wait(direct.accounts.create(romeo().as_ref(), credentials)).expect("an account");
+        Rig { proxy, stores: Stores::of(store.clone()), store, direct, _cluster: cluster }
+    }
+
+    /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged: the database is there again at once.
+    fn work(&self, round: u64) {
+        let (stores, romeo) = (&self.stores, romeo());
+        let stanza = |part: u64| format!("{round}/{part}").into_bytes();
+        let push = |part| stores.offline.push(romeo.as_ref(), romeo.as_ref(), stanza(part), 1, OfflineRoom::UNBOUNDED);
+        let pushed: Vec<Pending<_>> = (0..PARTS).map(push).collect();
+        let put = stores.documents.put(romeo.as_ref(), "round", Some(stanza(0)));
+        let counted = stores.offline.count(romeo.as_ref());
+        for pushed in pushed {
+            wait(pushed).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+        wait(put).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!(wait(counted), Ok((round + 1) * PARTS), "round {round}: each is seen once");
+        let message = ArchivedMessage {
+            owner: romeo.clone(),
+            of: ArchiveOf::Account,
+            id: round + 1,
+            with: romeo.clone(),
+            contacts_only: false,
+            stanza: stanza(0),
+            most: 0,
+        };
+        wait(stores.archive.append([message].into())).unwrap_or_else(|error| panic!("round {round}: {error}"));
+    }
+
+    /// Looks past the proxy whether all of these rounds are there once.
+    fn check(&self, rounds: u64) {
+        assert!(self.store.statements() > 0 && self.proxy.cuts() >= rounds / 2, "{} cuts", self.proxy.cuts());
+        let (mut found, mut after) = (HashMap::<Vec<u8>, u64>::new(), 0);
+        loop {
+            let page = wait(self.direct.offline.load(romeo().as_ref(), after, usize::MAX)).expect("a page");
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            page.into_iter().for_each(|message| *found.entry(message.stanza).or_default() += 1);
+        }
+        for (round, part) in (0..rounds).flat_map(|round| (0..PARTS).map(move |part| (round, part))) {
+            let times = found.remove(format!("{round}/{part}").as_bytes());
+            assert_eq!(times, Some(1), "part {part} of round {round}");
+        }
+        assert!(found.is_empty(), "{found:?}");
+        let (mut archived, mut after) = (0, 0);
+        loop {
+            let query = ArchiveQuery { after, limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
+            let page = wait(self.direct.archive.page(romeo().as_ref(), query)).expect("a page").expect("an archive");
+            archived += page.messages.len() as u64;
+            after = page.messages.last().map_or(after, |(id, _)| *id);
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(archived, rounds, "an archived message of each round");
+        println!("{rounds} rounds, {} cuts, {:?}", self.proxy.cuts(), rookery_store::Meta::activity(&*self.store));
+    }
+}
+
+fn romeo() -> Jid {
+    Jid::parse("romeo@a.example").expect("an address")
+}
+
+/// Messages of a round.
+const PARTS: u64 = 3;
