@@ -74,6 +74,8 @@ impl<T: Send + 'static> Told<T> {
 
     fn tell(self, failure: Option<StoreError>) {
         let answer = match (self.answer, failure) {
+            // What became of the connection is no answer to it.
+            (Some(Err(StoreError::Lost(_))), Some(error)) => Err(error),
             (Some(Err(error)), _) | (_, Some(error)) => Err(error),
             (Some(Ok(answer)), None) => Ok(answer),
             (None, None) => Err(StoreError::Closed),
