@@ -3,14 +3,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rookery_dpm::grpc::{daq, protobuf, protocol};
+use prost::Message;
+use rookery_dpm::grpc::generated::services::daq::SettingList;
+use rookery_dpm::grpc::{daq, protocol};
 
 fuzz_target!(|bytes: &[u8]| {
-    assert!(protobuf::fields(bytes).count() <= bytes.len());
     if let Ok(Some(requests)) = daq::reading_list(bytes, 1000) {
         assert!(requests.iter().map(String::len).sum::<usize>() <= bytes.len());
     }
-    let _ = daq::setting_list(bytes);
+    if let Ok(list) = SettingList::decode(bytes) {
+        assert!(daq::settings(list).len() <= bytes.len());
+    }
     if let Ok(Some(message)) = protocol::message(bytes, true) {
         assert_eq!(protocol::framed(message), bytes);
     }

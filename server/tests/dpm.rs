@@ -58,6 +58,8 @@ scenarios! {
         pacsys_reads_history
         pacsys_plots
         pacsys_sets_nothing
+        pacsys_sets_by_token
+        pacsys_is_told_of_devices
         a_stream_ends_when_all_is_read
         deadlines_and_unknown_methods_have_their_codes
         many_streams_come_and_go

@@ -1,7 +1,13 @@
 """Clients by gRPC: unmodified pacsys, and grpcio with messages that Google's library makes from a description written out below."""
 
+import base64
 import contextlib
+import hashlib
+import hmac
+import json
+import pathlib
 import socket
+import tempfile
 import threading
 import time
 
@@ -9,6 +15,7 @@ import grpc
 import pacsys
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pacsys.auth import JWTAuth
+from pacsys.devdb import DevDBClient
 from pacsys.errors import DeviceError
 
 import rookery
@@ -79,6 +86,37 @@ def pacsys_sets_nothing():
         assert [(result.facility_code, result.error_code) for result in results] == [(17, -17)] * 2, results
 
 
+def pacsys_sets_by_token():
+    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder:
+        folder = pathlib.Path(folder)
+        secret = b"a secret of the issuer and the service"
+        key = {"kty": "oct", "alg": "HS256", "k": _base64(secret)}
+        (folder / "keys.json").write_text(json.dumps({"keys": [key]}))
+        (folder / "roles.toml").write_text(rookery.ROLES)
+        options = ["--tokens", folder / "keys.json", "--token-issuer", "https://sso.example.org"]
+        options += ["--token-realm", "FNAL.GOV", "--roles", folder / "roles.toml", "--audit", folder / "audit.log"]
+        with _service(*map(str, options)) as port:
+            with _pacsys(port, auth=JWTAuth(token=_token(secret, "operator"))) as backend:
+                assert backend.write("Z:CUBE_X", 4.5).success
+                assert backend.read("Z:CUBE_X.SETTING") == 4.5
+                results = backend.write_many([("Z:CUBE_X", 5.5), ("G:COUNTR", 1.0)])
+                assert [result.success for result in results] == [True, False], results
+            with _pacsys(port, auth=JWTAuth(token=_token(b"a secret of nobody at all, really", "operator"))) as backend:
+                result = backend.write("Z:CUBE_X", 6.5)
+                assert (result.facility_code, result.error_code) == (17, -17), result
+        log = (folder / "audit.log").read_text()
+        assert "operator@FNAL.GOV" in log, log
+
+
+def pacsys_is_told_of_devices():
+    with _service() as port:
+        with DevDBClient(host="127.0.0.1", port=port, tls=False) as devices:
+            told = devices.get_device_info(["M:OUTTMP", "Z:CUBE_X"])
+            assert told["M:OUTTMP"].device_index == 27235 and told["M:OUTTMP"].description == "Outdoor temperature", told
+            assert told["M:OUTTMP"].reading.common_units == "DegF", told
+            assert told["Z:CUBE_X"].setting is not None, told
+
+
 def a_stream_ends_when_all_is_read():
     with _service() as port, _channel(port) as (read, _):
         replies = list(read(READING_LIST(drf=["M:OUTTMP@I", "B:ARRAY[0:3]@I", "Z:NOSUCH@I"]), timeout=rookery.PATIENCE))
@@ -126,12 +164,22 @@ def many_streams_come_and_go():
         assert reply.readings.reading[0].data.scalar
 
 
+def _base64(text):
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def _token(secret, subject):
+    claims = {"sub": subject, "iss": "https://sso.example.org", "exp": int(time.time()) + 600}
+    text = ".".join(_base64(json.dumps(part).encode()) for part in ({"alg": "HS256", "typ": "JWT"}, claims))
+    return f"{text}.{_base64(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
+
+
 @contextlib.contextmanager
-def _service():
+def _service(*options):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with rookery.demo("--grpc", f"127.0.0.1:{port}"):
+    with rookery.demo("--grpc", f"127.0.0.1:{port}", *options):
         yield port
 
 

@@ -5,6 +5,7 @@
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::acnet::requests;
+use crate::driver::{LARGEST_SETTINGS, UNPROVED_CALLS};
 use crate::service::{FRAME, Options};
 
 /// All of them.
@@ -76,8 +77,11 @@ pub const BOUNDS: &[Bound] = &[
         Unit::Bytes,
     )
     .or(EXHAUSTED),
-    number("calls that read by gRPC", Per::Server, OPTIONS.grpc_calls).or(EXHAUSTED),
-    number("calls that read by gRPC", Per::Address, OPTIONS.grpc_calls_of_address).or(EXHAUSTED),
+    number("calls by gRPC", Per::Server, OPTIONS.grpc_calls).or(EXHAUSTED),
+    number("calls by gRPC", Per::Address, OPTIONS.grpc_calls_of_address).or(EXHAUSTED),
+    Bound::on("a message of settings by gRPC", Per::Connection, Most::Fixed(LARGEST_SETTINGS as u64), Unit::Bytes)
+        .or("the call ends with OUT_OF_RANGE"),
+    number("calls by gRPC that set without a proof", Per::Connection, UNPROVED_CALLS).or(EXHAUSTED),
 ];
 
 const OPTIONS: Options = Options::USUAL;

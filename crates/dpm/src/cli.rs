@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use crate::authority::Access;
 use crate::database::{self, Database, Unusable};
 use crate::demo::Simulated;
-use crate::driver::{Front, Server, Settings, raise_descriptors, show_top};
+use crate::driver::{Certificate, Front, Keys, Server, Settings, raise_descriptors, show_top};
 use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, Options, passable};
@@ -78,6 +78,12 @@ struct Serve {
     /// Where clients connect by gRPC (services.daq.DAQ); not at all if it is not given
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
+    /// The certificates of the gRPC port, PEM, the port's own first: with them it speaks TLS only
+    #[arg(long, value_name = "FILE", requires_all = ["grpc", "grpc_key"])]
+    grpc_certificate: Option<PathBuf>,
+    /// The key of the first certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "grpc_certificate")]
+    grpc_key: Option<PathBuf>,
     /// Where readings that the database says are recorded are kept [default: in memory with --demo, otherwise nothing is recorded]
     #[arg(long, value_name = "FILE.db")]
     history: Option<PathBuf>,
@@ -183,6 +189,11 @@ impl Serve {
             Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
             None => server,
         };
+        let secrets = Secrets { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
+        let keyring = server.grpc_keys();
+        if let Some(keyring) = &keyring {
+            keyring.replace(secrets.read().map_err(|words| Failure { words, code: ExitCode::from(78) })?);
+        }
         let addresses = server.addresses().map_err(|error| Failure::new(error.to_string()))?;
         server.set_authority(authority);
         server.pass_on_to(tasks);
@@ -219,10 +230,33 @@ impl Serve {
                     Ok(roles) => dpm.set_roles(roles),
                     Err(words) => eprintln!("rookery: the roles stay as they were: {words}"),
                 }
+                match (&keyring, secrets.read()) {
+                    (Some(keyring), Ok(keys)) => keyring.replace(keys),
+                    (_, Err(words)) => eprintln!("rookery: certificate and keys stay as they were: {words}"),
+                    (None, Ok(_)) => {}
+                }
             }
             ends.load(Ordering::Relaxed)
         };
         server.run(turn).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+/// Where the secrets of the gRPC port are.
+struct Secrets {
+    access: Access,
+    chain: Option<PathBuf>,
+    key: Option<PathBuf>,
+}
+
+impl Secrets {
+    /// Reads them as they are now.
+    fn read(&self) -> Result<Keys, String> {
+        let certificate = match (&self.chain, &self.key) {
+            (Some(chain), Some(key)) => Some(Certificate::open(chain, key)?),
+            _ => None,
+        };
+        Ok(Keys { certificate, tokens: self.access.tokens()? })
     }
 }
 
@@ -325,7 +359,7 @@ Examples:
 
   rookery dpm --database devices.toml --keytab dpm.keytab --principal daeset/dpm.example.org@EXAMPLE.ORG --roles roles.toml --audit settings.log
 
-SIGHUP makes it read the database and the roles again.";
+SIGHUP makes it read the database, the roles, the certificate and the keys of tokens again.";
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples:

@@ -13,9 +13,11 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, StatusCode};
+use prost::Message;
 use rookery_dpm::database::Database;
 use rookery_dpm::driver::{Front, Server, Settings};
-use rookery_dpm::grpc::protobuf::{put_bytes, put_message};
+use rookery_dpm::grpc::generated::common::device;
+use rookery_dpm::grpc::generated::services::daq::{ReadingList, Setting, SettingList, SettingReply};
 use rookery_dpm::grpc::protocol::framed;
 use rookery_dpm::history::{Archive, Bounds};
 use rookery_dpm::service::Options;
@@ -44,18 +46,18 @@ fn calls_end_as_grpc_says() {
             assert!(!messages.is_empty());
             assert_eq!(code(&trailers), 4);
             // Settings are refused, each.
-            let mut settings = Vec::new();
-            for device in ["Z:CUBE_X.SETTING@N", "M:OUTTMP.SETTING@N"] {
-                put_message(&mut settings, 1, |out| {
-                    put_bytes(out, 1, device.as_bytes());
-                    put_message(out, 2, |out| out.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0x12, 0x40]));
-                });
-            }
+            let setting = |device: &&str| Setting {
+                device: (*device).to_owned(),
+                value: Some(device::Value { value: Some(device::value::Value::Scalar(4.5)) }),
+            };
+            let setting = ["Z:CUBE_X.SETTING@N", "M:OUTTMP.SETTING@N"].iter().map(setting).collect();
+            let settings = SettingList { setting }.encode_to_vec();
             let (_, mut body) = call(&mut client, SET, &settings, &[("authorization", "Bearer x.y.z")]).await;
             let (messages, trailers) = all(&mut body).await.expect("it is not reset");
             assert_eq!((messages.len(), code(&trailers)), (1, 0));
-            let refused = messages[0].windows(8).filter(|part| part == b"DPM_PRIV").count();
-            assert_eq!(refused, 2);
+            let reply = SettingReply::decode(messages[0].as_slice()).expect("a reply");
+            let refused: Vec<_> = reply.status.iter().map(|status| status.message.as_str()).collect();
+            assert_eq!(refused, ["DPM_PRIV"; 2]);
             for (path, message, headers, expected) in [
                 ("/services.daq.DAQ/Nothing", list(&[]), &[][..], 12),
                 ("/dpm.DPM/OpenSession", list(&[]), &[], 12),
@@ -355,9 +357,7 @@ async fn wait_for(lists: &AtomicUsize, count: usize) {
 }
 
 fn list(requests: &[&str]) -> Vec<u8> {
-    let mut message = Vec::new();
-    requests.iter().for_each(|request| put_bytes(&mut message, 1, request.as_bytes()));
-    message
+    ReadingList { drf: requests.iter().map(|request| (*request).to_owned()).collect() }.encode_to_vec()
 }
 
 fn code(trailers: &HeaderMap) -> u32 {

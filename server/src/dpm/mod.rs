@@ -212,7 +212,7 @@ fn speaking_domain(config: &Config) -> String {
 /// Who may set devices.
 fn access(config: &Dpm) -> Access {
     let Dpm { keytab, principal, roles, audit, .. } = config.clone();
-    Access { keytab, principal, roles, audit }
+    Access { keytab, principal, roles, audit, ..Access::default() }
 }
 
 /// Where front-ends are talked to.

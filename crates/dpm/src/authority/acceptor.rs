@@ -37,6 +37,20 @@ pub trait Conversation: Debug + Send {
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String>;
 }
 
+/// What a client that sets by gRPC showed to prove who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Proof {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// A token that was good: this is who it is.
+    Peer(Peer),
+    /// Something that proves nothing, and the reason, for our log.
+    Failed(String),
+    /// A token of GSS-API, for the acceptor.
+    Negotiate(Vec<u8>),
+}
+
 /// A client that proved who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{AuditFile, Authority, Kerberos, Roles};
+use super::{AuditFile, Authority, Kerberos, Roles, Tokens};
 
 /// Who may set devices. Without a keytab nobody may.
 #[derive(Debug, Clone, Default, Args)]
@@ -15,6 +15,18 @@ pub struct Access {
     /// The service's name in Kerberos, such as daeset/dpm.example.org@EXAMPLE.ORG
     #[arg(long, value_name = "NAME", requires = "keytab")]
     pub principal: Option<String>,
+    /// The keys of an issuer of tokens (a JWK set): with a token clients of gRPC can prove who they are and set devices
+    #[arg(long, value_name = "FILE.json", requires = "token_issuer")]
+    pub tokens: Option<PathBuf>,
+    /// The issuer of tokens, as they name it (`iss`)
+    #[arg(long, value_name = "NAME", requires = "tokens")]
+    pub token_issuer: Option<String>,
+    /// For whom tokens are made (`aud`); anybody if it is not given
+    #[arg(long, value_name = "NAME", requires = "tokens")]
+    pub token_audience: Option<String>,
+    /// The realm of the principals that tokens name, so that they are those of Kerberos [default: the issuer]
+    #[arg(long, value_name = "REALM", requires = "tokens")]
+    pub token_realm: Option<String>,
     /// Who may set which devices
     #[arg(long, value_name = "FILE.toml")]
     pub roles: Option<PathBuf>,
@@ -35,9 +47,10 @@ impl Access {
                 Ok(kerberos) => authority.acceptor = Some(Box::new(kerberos)),
                 Err(why) => words.push(format!("Settings are refused: {why}.")),
             },
+            _ if self.tokens.is_some() => {}
             _ => words.push("Settings are refused: there is no --keytab with the key of a --principal.".to_owned()),
         }
-        if authority.acceptor.is_some() && authority.roles.is_empty() {
+        if (authority.acceptor.is_some() || self.tokens.is_some()) && authority.roles.is_empty() {
             words.push("Settings are refused: no --roles say who may set what.".to_owned());
         }
         if let Some(path) = &self.audit {
@@ -46,6 +59,15 @@ impl Access {
             authority.audit = Some(Box::new(log));
         }
         Ok((authority, words))
+    }
+
+    /// The keys of tokens as they are now, if there are any.
+    pub fn tokens(&self) -> Result<Option<Tokens>, String> {
+        let (Some(path), Some(issuer)) = (&self.tokens, &self.token_issuer) else { return Ok(None) };
+        let wrong = |words: String| format!("{}: {words}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let tokens = Tokens::read(&text, issuer, self.token_audience.as_deref(), self.token_realm.as_deref());
+        tokens.map(Some).map_err(wrong)
     }
 
     /// The file of roles as it is now.

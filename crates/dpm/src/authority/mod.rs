@@ -8,9 +8,11 @@ mod audit;
 mod configured;
 mod kerberos;
 mod roles;
+mod tokens;
 
-pub use acceptor::{Acceptor, Authority, Conversation, Peer};
+pub use acceptor::{Acceptor, Authority, Conversation, Peer, Proof};
 pub use audit::{Attempt, Audit, AuditFile};
 pub use configured::Access;
 pub use kerberos::Kerberos;
 pub use roles::Roles;
+pub use tokens::Tokens;

@@ -88,6 +88,12 @@ impl Roles {
         by_role || self.users.iter().any(in_class)
     }
 
+    /// Returns true if somebody may set a device in one of the roles that name them, or in none.
+    pub fn allow_in_any(&self, principal: &str, device: &Device) -> bool {
+        let mut roles = self.roles.iter().map(|role| role.name.as_str());
+        self.allow(principal, None, device) || roles.any(|role| self.allow(principal, Some(role), device))
+    }
+
     /// The number of somebody as a console user, as the control system's log of settings knows people; 0 if it is not known.
     pub fn console_user(&self, principal: &str) -> i32 {
         let mut numbers = self.users.iter().filter(|user| user.principal.matches(principal)).map(|user| user.number);

@@ -1,12 +1,14 @@
 //! The door through which another thread hands clients over to the one that serves: each brings a socket of its own, and what it asks.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use crate::authority::Proof;
+use crate::grpc::daq::Parts;
 use rustix::event::{EventfdFlags, eventfd};
 
 /// A client that is handed over.
@@ -14,10 +16,18 @@ use rustix::event::{EventfdFlags, eventfd};
 pub(super) struct Visitor {
     /// What is written to it is read by the thread that brought it; closing it ends the client.
     pub(super) stream: UnixStream,
-    /// What it reads.
-    pub(super) requests: Vec<String>,
+    pub(super) errand: Errand,
     /// For which address it counts.
     pub(super) from: IpAddr,
+}
+
+/// What a client wants.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// To read what these requests name.
+    Read(Vec<String>),
+    /// To set devices, as whoever it proves to be, from where it calls.
+    Set(Vec<Parts>, Proof, SocketAddr),
 }
 
 /// The outer side, for any number of threads.

@@ -22,38 +22,54 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
-use super::door::{Door, Visitor};
+use super::credentials::{Keyring, Keys};
+use super::door::{Door, Errand, Visitor};
 use super::listen::{self, Reserve};
+use super::methods::{Caller, Incoming, Methods};
 use crate::grpc::daq;
+use crate::grpc::devdb::Devices;
 use crate::grpc::protocol::{self, Code};
 use crate::service::{Options, network};
-use crate::status::Status;
 use rookery_observe::vital;
 
 /// The thread. Dropping it ends all calls.
 #[derive(Debug)]
 pub(super) struct Grpc {
     address: SocketAddr,
+    keyring: Keyring,
+    devices: Devices,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Grpc {
     /// Opens the port and starts the thread.
-    pub(super) fn start(listen: SocketAddr, door: Door, options: Options) -> io::Result<Self> {
+    pub(super) fn start(listen: SocketAddr, door: Door, options: Options, devices: Devices) -> io::Result<Self> {
         let listener = listen::open(listen)?;
         let reserve = Reserve::new("clients of readings by gRPC")?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let front = Arc::new(Front { door, options, taken: Mutex::default() });
+        let methods = Methods { door: door.clone(), devices: devices.clone(), requests: options.requests };
+        let keyring = Keyring::default();
+        let front = Arc::new(Front { door, methods, keyring: keyring.clone(), options, taken: Mutex::default() });
         let serve = move || {
             if let Err(error) = runtime.block_on(front.serve(listener, reserve, stopped)) {
                 eprintln!("rookery: gRPC is not served any more: {error}");
             }
         };
         let thread = std::thread::Builder::new().name("grpc".into()).spawn(|| vital(serve))?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { address, keyring, devices, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The keys that count.
+    pub(super) fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// The devices that clients are told of.
+    pub(super) fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// Where clients connect.
@@ -73,6 +89,8 @@ impl Drop for Grpc {
 
 struct Front {
     door: Door,
+    methods: Methods,
+    keyring: Keyring,
     options: Options,
     /// Places that are taken.
     taken: Mutex<HashMap<(What, Option<IpAddr>), usize>>,
@@ -123,7 +141,6 @@ impl Drop for Place {
 
 /// What a client asks, and until when.
 struct Call {
-    path: String,
     from: IpAddr,
     /// The time for which the client may take nothing of what waits for it, in milliseconds.
     stuck: u64,
@@ -187,14 +204,34 @@ impl Front {
             };
             // Connections beyond the bounds are closed at once.
             if let Some(place) = self.place(What::Connection, network(from.ip())) {
-                tokio::spawn(Arc::clone(&self).connection(stream, place));
+                tokio::spawn(Arc::clone(&self).greet(stream, from, place));
             }
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: tokio::net::TcpStream, place: Place) {
+    /// Begins a connection, by a handshake if there is a certificate.
+    async fn greet(self: Arc<Self>, stream: tokio::net::TcpStream, address: SocketAddr, place: Place) {
         let _ = stream.set_nodelay(true);
         let _ = listen::keep_alive(&stream);
+        let certificate = self.keyring.now().certificate.clone();
+        let caller = Caller { address, is_safe: certificate.is_some(), unproved: Arc::default() };
+        match certificate {
+            None => self.connection(stream, caller, place).await,
+            Some(certificate) => {
+                let handshake = tokio_rustls::TlsAcceptor::from(certificate.0).accept(stream);
+                // Who fails has the alert, and nothing to be told.
+                let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, handshake).await else { return };
+                self.connection(stream, caller, place).await;
+            }
+        }
+    }
+
+    async fn connection(
+        self: Arc<Self>,
+        stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+        caller: Caller,
+        place: Place,
+    ) {
         let mut builder = h2::server::Builder::new();
         builder.max_concurrent_streams(STREAMS).max_header_list_size(HEADERS).max_send_buffer_size(SEND_BUFFER);
         let greeting = tokio::time::timeout(PATIENCE, builder.handshake::<_, Bytes>(stream)).await;
@@ -225,7 +262,7 @@ impl Front {
             });
             let Some(Ok((request, respond))) = next.await else { break };
             calls.retain(|call| !call.is_finished());
-            calls.push(tokio::spawn(Arc::clone(&self).call(request, respond, place.from)));
+            calls.push(tokio::spawn(Arc::clone(&self).call(request, respond, place.from, caller.clone())));
             looked_over.as_mut().reset(Instant::now() + idle);
         }
         for call in calls {
@@ -234,7 +271,13 @@ impl Front {
         drop(place);
     }
 
-    async fn call(self: Arc<Self>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>, from: IpAddr) {
+    async fn call(
+        self: Arc<Self>,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+        from: IpAddr,
+        caller: Caller,
+    ) {
         if let Some(status) = refusal(&request) {
             let mut response = Response::new(());
             *response.status_mut() = status;
@@ -243,14 +286,17 @@ impl Front {
         }
         let timeout =
             request.headers().get("grpc-timeout").map(|value| value.to_str().ok().and_then(protocol::timeout));
-        let mut call = Call { path: request.uri().path().to_owned(), from, deadline: None, stuck: self.options.stuck };
+        let mut call = Call { from, deadline: None, stuck: self.options.stuck };
         let outcome = match timeout {
             Some(None) => Err(Failure::Told(Code::Internal, "grpc-timeout cannot be read")),
             timeout => {
                 // Timers of centuries do not exist; who gives so much time has none that is up.
                 let end = timeout.flatten().and_then(|timeout| Instant::now().checked_add(timeout));
                 call.deadline = end.map(|end| Box::pin(tokio::time::sleep_until(end)));
-                self.answer(&mut call, request.into_body(), &mut respond).await
+                match request.uri().path() {
+                    READ => self.read(&mut call, request.into_body(), &mut respond).await,
+                    _ => self.ask(&mut call, request, caller, &mut respond).await,
+                }
             }
         };
         match outcome {
@@ -264,40 +310,83 @@ impl Front {
         }
     }
 
-    async fn answer(
+    /// Answers `Read`: readings pass as they come.
+    async fn read(
         self: &Arc<Self>,
         call: &mut Call,
         body: RecvStream,
         respond: &mut SendResponse<Bytes>,
     ) -> Result<(), Failure> {
-        match call.path.as_str() {
-            READ => {
-                let (message, held) = call.message(body, self).await?;
-                let list = daq::reading_list(&message, self.options.requests).map_err(|_| MALFORMED)?;
-                drop((message, held));
-                let requests = list.ok_or(Failure::Told(Code::ResourceExhausted, "there are too many requests"))?;
-                let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
-                let broken = |_| CROWDED;
-                let (ours, theirs) = UnixStream::pair().map_err(broken)?;
-                let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
-                let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
-                if !self.door.enter(Visitor { stream: theirs, requests, from: call.from }) {
-                    return Err(Failure::Told(Code::Unavailable, "the service ends"));
-                }
-                let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
-                call.pass_on(&ours, &mut stream).await
-            }
-            SET => {
-                let (message, _held) = call.message(body, self).await?;
-                let devices = daq::setting_list(&message).map_err(|_| MALFORMED)?;
-                let reply = daq::setting_reply(devices.iter().map(|_| Status::PRIV));
-                let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
-                call.send(&mut stream, protocol::framed(&reply).into()).await?;
-                let _ = stream.send_trailers(trailers(Code::Ok, ""));
-                Ok(())
-            }
-            _ => Err(Failure::Told(Code::Unimplemented, "there is no such method")),
+        let (message, held) = call.message(body, self).await?;
+        let list = daq::reading_list(&message, self.options.requests).map_err(|_| MALFORMED)?;
+        drop((message, held));
+        let requests = list.ok_or(Failure::Told(Code::ResourceExhausted, "there are too many requests"))?;
+        let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
+        let broken = |_| CROWDED;
+        let (ours, theirs) = UnixStream::pair().map_err(broken)?;
+        let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
+        let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
+        if !self.door.enter(Visitor { stream: theirs, errand: Errand::Read(requests), from: call.from }) {
+            return Err(Failure::Told(Code::Unavailable, "the service ends"));
         }
+        let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
+        call.pass_on(&ours, &mut stream).await
+    }
+
+    /// Lets `tonic` answer any other method.
+    async fn ask(
+        self: &Arc<Self>,
+        call: &mut Call,
+        request: Request<RecvStream>,
+        caller: Caller,
+        respond: &mut SendResponse<Bytes>,
+    ) -> Result<(), Failure> {
+        let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
+        let mut held = Place { front: Arc::clone(self), what: What::Byte, from: call.from, count: 0 };
+        let makes_room = move |bytes| held.grow(bytes);
+        let request = request.map(|stream| Incoming { stream, makes_room });
+        let keys: Arc<Keys> = self.keyring.now();
+        let mut answer = Box::pin(self.methods.call(request, caller, keys));
+        let answer = poll_fn(|cx| {
+            if respond.poll_reset(cx).is_ready() {
+                return Poll::Ready(Err(Failure::Gone));
+            }
+            match call.is_late(cx) {
+                true => Poll::Ready(Err(LATE)),
+                false => answer.as_mut().poll(cx).map(Ok),
+            }
+        });
+        let response = answer.await?.ok_or(Failure::Told(Code::Unimplemented, "there is no such method"))?;
+        let (head, mut body) = response.into_parts();
+        let is_over = http_body::Body::is_end_stream(&body);
+        let mut stream = respond.send_response(Response::from_parts(head, ()), is_over).map_err(|_| Failure::Gone)?;
+        while !is_over {
+            let frame = poll_fn(|cx| {
+                if stream.poll_reset(cx).is_ready() {
+                    return Poll::Ready(Err(Failure::Gone));
+                }
+                match call.is_late(cx) {
+                    true => Poll::Ready(Err(LATE)),
+                    false => http_body::Body::poll_frame(Pin::new(&mut body), cx).map(Ok),
+                }
+            });
+            let frame = match frame.await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(_)) | None) => return stream.send_data(Bytes::new(), true).map_err(|_| Failure::Gone),
+                Err(Failure::Told(code, why)) => {
+                    return stream.send_trailers(trailers(code, why)).map_err(|_| Failure::Gone);
+                }
+                Err(Failure::Gone) => return Err(Failure::Gone),
+            };
+            match frame.into_data() {
+                Ok(data) => call.send(&mut stream, data).await?,
+                Err(frame) => {
+                    let last = frame.into_trailers().unwrap_or_default();
+                    return stream.send_trailers(last).map_err(|_| Failure::Gone);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -453,7 +542,6 @@ fn trailers(code: Code, why: &'static str) -> HeaderMap {
 }
 
 const READ: &str = "/services.daq.DAQ/Read";
-const SET: &str = "/services.daq.DAQ/Set";
 const MALFORMED: Failure = Failure::Told(Code::Internal, "the message cannot be read");
 const CROWDED: Failure = Failure::Told(Code::ResourceExhausted, "there are too many calls");
 const STUCK: Failure = Failure::Told(Code::ResourceExhausted, "readings are not taken");

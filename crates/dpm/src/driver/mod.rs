@@ -4,18 +4,22 @@
 //! takes all that is ready, then sends each datagram, and writes once to each client that got something.
 
 mod clock;
+mod credentials;
 mod datagram;
 mod door;
 mod grpc;
 mod history;
 mod listen;
+mod methods;
 mod serve;
 mod set;
 mod simulate;
 mod top;
 mod wake;
 
+pub use credentials::{Certificate, Keyring, Keys};
 pub use listen::raise_descriptors;
+pub(crate) use methods::{LARGEST_SETTINGS, UNPROVED_CALLS};
 pub use serve::{NotOpened, Server, Settings};
 pub use simulate::Front;
 pub use top::show as show_top;

@@ -5,8 +5,9 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use super::clock::Clock;
+use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
-use super::door::{Peer, Visitors};
+use super::door::{Errand, Peer, Visitors};
 use super::grpc::Grpc;
 use super::history::Historian;
 use super::listen::{self, Reserve};
@@ -14,6 +15,7 @@ use super::set::{Ready, Set};
 use super::wake::Wake;
 use crate::authority::Authority;
 use crate::database::Database;
+use crate::grpc::devdb::Devices;
 use crate::history::Archive;
 use crate::rad50::Rad50;
 use crate::service::{ClientKey, Dpm, Options, Statistics};
@@ -151,8 +153,16 @@ impl Server {
 
     /// Serves gRPC, too, on a port and thread of its own.
     pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
-        self.grpc = Some(Grpc::start(listen, self.visitors.door(), *self.dpm.options())?);
+        self.grpc = Some({
+            let devices = Devices::new(Arc::clone(self.dpm.database()));
+            Grpc::start(listen, self.visitors.door(), *self.dpm.options(), devices)?
+        });
         Ok(self)
+    }
+
+    /// The certificate of the gRPC port and the keys of tokens, if it is served: there are none until they are replaced.
+    pub fn grpc_keys(&self) -> Option<Keyring> {
+        self.grpc.as_ref().map(|grpc| grpc.keyring().clone())
     }
 
     /// Where clients connect by gRPC, if it is served.
@@ -195,7 +205,11 @@ impl Server {
             }
             self.dpm.tick(now);
             self.look_over(now);
+            let before = Arc::as_ptr(self.dpm.database());
             let is_over = each(&mut self.dpm, now);
+            if let Some(grpc) = self.grpc.as_ref().filter(|_| Arc::as_ptr(self.dpm.database()) != before) {
+                grpc.devices().replace(Arc::clone(self.dpm.database()));
+            }
             for (to, datagram) in self.dpm.datagrams(now) {
                 // A datagram that cannot be sent is lost, as others are; what it asked for is asked again.
                 let _ = self.front_ends.send_to(&datagram, to);
@@ -296,7 +310,11 @@ impl Server {
         for visitor in self.visitors.take() {
             let client = self.dpm.connect_for(visitor.from);
             let Some(client) = self.keep(Peer::Thread(visitor.stream), client) else { continue };
-            match self.dpm.read(client, &visitor.requests, now) {
+            let taken = match visitor.errand {
+                Errand::Read(requests) => self.dpm.read(client, &requests, now),
+                Errand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),
+            };
+            match taken {
                 Ok(()) => self.write(client),
                 Err(_) => self.close(client),
             }

@@ -1,59 +1,97 @@
 //! The messages of `services.daq.DAQ`, and how readings become such.
 
-use super::protobuf::{
-    Malformed, Value, fields, put_boolean, put_bytes, put_double, put_doubles, put_integer, put_message, text,
-};
+use bytes::Bytes;
+use prost::encoding::{DecodeContext, decode_key, skip_field, uint32};
+use prost::{DecodeError, Message};
+use prost_types::Timestamp;
+
+use super::generated::common::{device, status};
+use super::generated::services::daq::{self, reading_reply};
+use crate::drf::{self, Field, Property};
 use crate::sdd::reply::{self, Reply};
+use crate::setting::Value;
 use crate::status::Status;
 
 /// The requests of a `ReadingList`, at most as many as `limit`.
 ///
 /// Errors: no message. `Ok(None)`: there are more than `limit`.
-pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>, Malformed> {
-    let mut requests = Vec::new();
-    for field in fields(message) {
-        if let (1, value) = field? {
-            if requests.len() >= limit {
-                return Ok(None);
-            }
-            requests.push(text(value)?.to_owned());
-        }
+pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>, DecodeError> {
+    // An empty request takes two bytes there and twelve times as many here, so they are counted first.
+    let (mut rest, mut count) = (message, 0);
+    while !rest.is_empty() {
+        let (number, kind) = decode_key(&mut rest)?;
+        skip_field(kind, number, &mut rest, DecodeContext::default())?;
+        count += usize::from(number == 1);
     }
-    Ok(Some(requests))
+    if count > limit {
+        return Ok(None);
+    }
+    Ok(Some(daq::ReadingList::decode(message)?.drf))
 }
 
-/// The devices that a `SettingList` sets, in its order. What they are set to is checked to be a message and not looked at: nothing can be set.
-pub fn setting_list(message: &[u8]) -> Result<Vec<String>, Malformed> {
-    let mut devices = Vec::new();
-    for field in fields(message) {
-        let (1, Value::Bytes(setting)) = field? else { continue };
-        let mut device = String::new();
-        for field in fields(setting) {
-            match field? {
-                (1, value) => text(value)?.clone_into(&mut device),
-                (2, Value::Bytes(value)) => fields(value).try_for_each(|field| field.map(|_| ()))?,
-                _ => {}
-            }
+/// A setting as the service takes it: the requests that it sets, each with its value. There is none if it names no value.
+pub type Parts = Vec<(String, Value)>;
+
+/// The settings of a `SettingList`, in its order. An alarm's block is set by its parts; what only the front-end knows of it is left out.
+pub fn settings(list: daq::SettingList) -> Vec<Parts> {
+    list.setting.into_iter().map(parts).collect()
+}
+
+fn parts(setting: daq::Setting) -> Parts {
+    use device::value::Value as Given;
+    let Some(value) = setting.value.and_then(|value| value.value) else { return Vec::new() };
+    let value = match value {
+        Given::Scalar(number) => Value::Scaled(vec![number]),
+        Given::ScalarArr(array) => Value::Scaled(array.value),
+        Given::Raw(bytes) => Value::Raw(bytes.to_vec()),
+        Given::Text(text) => Value::Text(vec![text]),
+        Given::TextArr(array) => Value::Text(array.value),
+        Given::AnaAlarm(alarm) => {
+            let limits = [(Field::Min, alarm.minimum), (Field::Max, alarm.maximum)];
+            let flags = (alarm.alarm_enable, alarm.abort_inhibit);
+            return block(&setting.device, Property::Analog, &limits, flags, alarm.tries_needed);
         }
-        devices.push(device);
-    }
-    Ok(devices)
+        Given::DigAlarm(alarm) => {
+            let limits = [(Field::Nom, f64::from(alarm.nominal)), (Field::Mask, f64::from(alarm.mask))];
+            let flags = (alarm.alarm_enable, alarm.abort_inhibit);
+            return block(&setting.device, Property::Digital, &limits, flags, alarm.tries_needed);
+        }
+        // A status is read only.
+        Given::BasicStatus(_) => return Vec::new(),
+    };
+    vec![(setting.device, value)]
+}
+
+/// The parts of an alarm's block. A device that can't be read stays as it is, to be refused by the name that it has.
+fn block(
+    device: &str,
+    property: Property,
+    limits: &[(Field, f64)],
+    (enable, inhibit): (bool, bool),
+    tries: u32,
+) -> Parts {
+    let flags =
+        [(Field::AlarmEnable, f64::from(u8::from(enable))), (Field::AbortInhibit, f64::from(u8::from(inhibit)))];
+    let all = limits.iter().chain(&flags).copied().chain([(Field::TriesNeeded, f64::from(tries))]);
+    let named = |field| match drf::Request::parse(device) {
+        Ok(request) => drf::Request { property, field, ..request }.to_string(),
+        Err(_) => device.to_owned(),
+    };
+    all.map(|(field, number)| (named(field), Value::Scaled(vec![number]))).collect()
 }
 
 /// A `SettingReply`: what became of each setting.
 pub fn setting_reply(statuses: impl Iterator<Item = Status>) -> Vec<u8> {
-    let mut message = Vec::new();
-    for status in statuses {
-        put_message(&mut message, 2, |out| put_status(out, status));
-    }
-    message
+    daq::SettingReply { status: statuses.map(told).collect() }.encode_to_vec()
 }
 
 /// Appends a `ReadingReply` for the request of a number, as a message of a stream: that it is not compressed, its length, the number, the outcome.
 pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&[0; 5]);
-    put_integer(out, 1, i64::from(index));
+    if index != 0 {
+        uint32::encode(1, &index, out);
+    }
     out.extend_from_slice(outcome);
     let length = (out.len() - start - 5) as u32;
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
@@ -64,116 +102,104 @@ pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
 /// A status that nothing follows (`is_last`) stands in place of readings; otherwise it is that of a reading without a value, because a status in place
 /// of readings promises that nothing more will come.
 pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
-    let one = |timestamp: i64, status: i16, write: Write<'_>| {
-        Some(readings(|out| put_reading(out, timestamp.saturating_mul(1000), Some(write), Status(status))))
+    use device::value::{AnalogAlarm, BasicStatus, DigitalAlarm, ScalarArray, TextArray, Value};
+    let one = |timestamp: i64, status: i16, value: Value| {
+        Some(readings(vec![reading(timestamp.saturating_mul(1000), Some(value), Status(status))]))
     };
     match reply {
-        Reply::Status(reply) if is_last => {
-            let mut message = Vec::new();
-            put_message(&mut message, 3, |out| put_status(out, Status(reply.status)));
-            Some(message)
+        Reply::Status(reply) if is_last => Some(encoded(reading_reply::Value::Status(told(Status(reply.status))))),
+        Reply::Status(reply) => {
+            Some(readings(vec![reading(reply.timestamp.saturating_mul(1000), None, Status(reply.status))]))
         }
-        Reply::Status(reply) => Some(readings(|out| {
-            put_reading(out, reply.timestamp.saturating_mul(1000), None, Status(reply.status));
-        })),
-        Reply::Scalar(reply) => one(reply.timestamp, reply.status, &|out| put_double(out, 1, reply.data)),
-        Reply::ScalarArray(reply) => one(reply.timestamp, reply.status, &|out| put_array(out, &reply.data)),
-        Reply::Raw(reply) => one(reply.timestamp, reply.status, &|out| put_bytes(out, 3, &reply.data.0)),
-        Reply::Text(reply) => one(reply.timestamp, reply.status, &|out| put_bytes(out, 4, reply.data.as_bytes())),
-        Reply::TextArray(reply) => one(reply.timestamp, reply.status, &|out| {
-            put_message(out, 5, |out| reply.data.iter().for_each(|text| put_bytes(out, 1, text.as_bytes())));
-        }),
-        Reply::AnalogAlarm(alarm) => one(alarm.timestamp, 0, &|out| put_message(out, 6, |out| put_analog(out, alarm))),
+        Reply::Scalar(reply) => one(reply.timestamp, reply.status, Value::Scalar(reply.data)),
+        Reply::ScalarArray(reply) => {
+            one(reply.timestamp, reply.status, Value::ScalarArr(ScalarArray { value: reply.data.clone() }))
+        }
+        Reply::Raw(reply) => one(reply.timestamp, reply.status, Value::Raw(Bytes::copy_from_slice(&reply.data.0))),
+        Reply::Text(reply) => one(reply.timestamp, reply.status, Value::Text(reply.data.clone())),
+        Reply::TextArray(reply) => {
+            one(reply.timestamp, reply.status, Value::TextArr(TextArray { value: reply.data.clone() }))
+        }
+        Reply::AnalogAlarm(alarm) => {
+            let told = AnalogAlarm {
+                minimum: alarm.minimum,
+                maximum: alarm.maximum,
+                alarm_enable: alarm.alarm_enable,
+                alarm_status: alarm.alarm_status,
+                abort: alarm.abort,
+                abort_inhibit: alarm.abort_inhibit,
+                tries_needed: alarm.tries_needed.max(0) as u32,
+                tries_now: alarm.tries_now.max(0) as u32,
+            };
+            one(alarm.timestamp, 0, Value::AnaAlarm(told))
+        }
         Reply::DigitalAlarm(alarm) => {
-            one(alarm.timestamp, 0, &|out| put_message(out, 7, |out| put_digital(out, alarm)))
+            let told = DigitalAlarm {
+                nominal: alarm.nominal,
+                mask: alarm.mask as u32,
+                alarm_enable: alarm.alarm_enable,
+                alarm_status: alarm.alarm_status,
+                abort: alarm.abort,
+                abort_inhibit: alarm.abort_inhibit,
+                tries_needed: alarm.tries_needed.max(0) as u32,
+                tries_now: alarm.tries_now.max(0) as u32,
+            };
+            one(alarm.timestamp, 0, Value::DigAlarm(told))
         }
         Reply::BasicStatus(status) => {
-            one(status.timestamp, 0, &|out| put_message(out, 8, |out| put_basic_status(out, status)))
+            one(status.timestamp, 0, Value::BasicStatus(BasicStatus { value: attributes(status) }))
         }
-        Reply::TimedScalarArray(plot) => Some(readings(|out| {
-            for (data, micros) in plot.data.iter().zip(&plot.micros) {
-                put_reading(out, *micros, Some(&|out| put_double(out, 1, *data)), Status(plot.status));
-            }
-        })),
+        Reply::TimedScalarArray(plot) => {
+            let points = plot.data.iter().zip(&plot.micros);
+            let points = points.map(|(data, micros)| reading(*micros, Some(Value::Scalar(*data)), Status(plot.status)));
+            Some(readings(points.collect()))
+        }
         _ => None,
     }
 }
 
 /// The outcome that is an array with a time in microseconds; nothing at all, which ends a history, if the array is empty.
 pub fn recorded_array(micros: i64, data: &[f64]) -> Vec<u8> {
-    readings(|out| {
-        if !data.is_empty() {
-            put_reading(out, micros, Some(&|out| put_array(out, data)), Status::SUCCESS);
-        }
-    })
+    use device::value::{ScalarArray, Value};
+    let value = Value::ScalarArr(ScalarArray { value: data.to_vec() });
+    let one = (!data.is_empty()).then(|| reading(micros, Some(value), Status::SUCCESS));
+    readings(one.into_iter().collect())
 }
 
-fn readings(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut message = Vec::new();
-    put_message(&mut message, 2, write);
-    message
+fn readings(reading: Vec<daq::Reading>) -> Vec<u8> {
+    encoded(reading_reply::Value::Readings(daq::Readings { reading }))
 }
 
-/// What writes a value.
-type Write<'a> = &'a dyn Fn(&mut Vec<u8>);
+/// A `ReadingReply` but for its number.
+fn encoded(value: reading_reply::Value) -> Vec<u8> {
+    daq::ReadingReply { index: 0, value: Some(value) }.encode_to_vec()
+}
 
 /// A `Reading`: its time in microseconds since 1970, its value, its status.
-fn put_reading(out: &mut Vec<u8>, micros: i64, value: Option<Write<'_>>, status: Status) {
-    put_message(out, 2, |out| {
-        put_message(out, 1, |out| {
-            put_integer(out, 1, micros.div_euclid(1_000_000));
-            put_integer(out, 2, micros.rem_euclid(1_000_000) * 1000);
-        });
-        if let Some(write) = value {
-            put_message(out, 2, write);
-        }
-        put_message(out, 3, |out| put_status(out, status));
-    });
+fn reading(micros: i64, value: Option<device::value::Value>, status: Status) -> daq::Reading {
+    daq::Reading {
+        timestamp: Some(Timestamp {
+            seconds: micros.div_euclid(1_000_000),
+            nanos: (micros.rem_euclid(1_000_000) * 1000) as i32,
+        }),
+        data: value.map(|value| device::Value { value: Some(value) }),
+        status: Some(told(status)),
+    }
 }
 
-fn put_status(out: &mut Vec<u8>, status: Status) {
+fn told(status: Status) -> status::Status {
     if status == Status::SUCCESS {
-        return;
+        return status::Status::default();
     }
-    put_integer(out, 1, i64::from(status.facility()));
-    put_integer(out, 2, i64::from(status.error()));
-    if let Some(name) = status.name() {
-        put_bytes(out, 3, name.as_bytes());
+    status::Status {
+        facility_code: i32::from(status.facility()),
+        status_code: i32::from(status.error()),
+        message: status.name().unwrap_or_default().to_owned(),
     }
 }
 
-fn put_array(out: &mut Vec<u8>, data: &[f64]) {
-    put_message(out, 2, |out| put_doubles(out, 1, data));
-}
-
-fn put_analog(out: &mut Vec<u8>, alarm: &reply::AnalogAlarm) {
-    for (number, limit) in [(1, alarm.minimum), (2, alarm.maximum)] {
-        if limit != 0.0 {
-            put_double(out, number, limit);
-        }
-    }
-    let flags = [alarm.alarm_enable, alarm.alarm_status, alarm.abort, alarm.abort_inhibit];
-    put_alarm(out, flags, alarm.tries_needed, alarm.tries_now);
-}
-
-fn put_digital(out: &mut Vec<u8>, alarm: &reply::DigitalAlarm) {
-    put_integer(out, 1, i64::from(alarm.nominal));
-    put_integer(out, 2, i64::from(alarm.mask as u32));
-    let flags = [alarm.alarm_enable, alarm.alarm_status, alarm.abort, alarm.abort_inhibit];
-    put_alarm(out, flags, alarm.tries_needed, alarm.tries_now);
-}
-
-/// The fields 3 to 8 of both kinds of alarm.
-fn put_alarm(out: &mut Vec<u8>, flags: [bool; 4], tries_needed: i32, tries_now: i32) {
-    for (number, flag) in (3..).zip(flags) {
-        put_boolean(out, number, flag);
-    }
-    put_integer(out, 7, i64::from(tries_needed.max(0)));
-    put_integer(out, 8, i64::from(tries_now.max(0)));
-}
-
-/// A map from the names of the attributes that are defined to `True` or `False`.
-fn put_basic_status(out: &mut Vec<u8>, status: &reply::BasicStatus) {
+/// The attributes that are defined, each `True` or `False`.
+fn attributes(status: &reply::BasicStatus) -> std::collections::BTreeMap<String, String> {
     let attributes = [
         ("on", status.on),
         ("ready", status.ready),
@@ -181,11 +207,7 @@ fn put_basic_status(out: &mut Vec<u8>, status: &reply::BasicStatus) {
         ("positive", status.positive),
         ("ramp", status.ramp),
     ];
-    for (name, truth) in attributes {
-        let Some(truth) = truth else { continue };
-        put_message(out, 1, |out| {
-            put_bytes(out, 1, name.as_bytes());
-            put_bytes(out, 2, if truth { b"True" } else { b"False" });
-        });
-    }
+    let told =
+        |(name, truth): (&str, Option<bool>)| Some((name.to_owned(), if truth? { "True" } else { "False" }.to_owned()));
+    attributes.into_iter().filter_map(told).collect()
 }

@@ -1,13 +1,13 @@
-//! gRPC: `services.daq.DAQ`, the protocol of newer clients.
+//! gRPC: `services.daq.DAQ`, the protocol of newer clients, and `services.devdb.DevDB`, which tells them of devices.
 //!
 //! A `Read` is a list that starts at once and ends with the stream; its readings are encoded once for all of its kind, as those of other clients are.
-//! `Set` needs a token (JWT) of an authority that is not known here, so every setting is refused, each with its status.
+//! A `Set` is a list whose settings are applied at once, for who proves by a token or by Kerberos that a role allows them.
 //!
-//! - [`protobuf`] is the encoding, [`daq`] the messages of the service, [`protocol`] what gRPC adds to HTTP/2: codes, deadlines, frames.
+//! - [`generated`] are the messages, made of the files of the interface; [`daq`] turns replies into such and such into settings, [`devdb`] devices.
+//! - [`protocol`] is what a stream of readings needs of gRPC beside HTTP/2; all other methods are called by `tonic`.
 //! - The service knows streams as clients of a third kind; sockets and HTTP/2 are in [`driver`](crate::driver).
-//!
-//! The messages are so few that they are written by hand: a generator and its runtime would take longer to build than all of this crate.
 
 pub mod daq;
-pub mod protobuf;
+pub mod devdb;
+pub mod generated;
 pub mod protocol;

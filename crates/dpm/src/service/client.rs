@@ -17,6 +17,8 @@ pub(super) struct Client {
     pub(super) lists: BTreeSet<usize>,
     /// The client's address and port; `None` for a client that this process has no socket of.
     pub(super) from: Option<SocketAddr>,
+    /// Where a client that another thread brought is, for the log.
+    pub(super) calls_from: Option<SocketAddr>,
     /// For whom it counts.
     pub(super) address: Address,
     /// Its part of what all clients share.

@@ -2,10 +2,16 @@
 //!
 //! The number of a request is its place among those that were asked for. What such a client gets are messages of its stream, without any of HTTP/2.
 
+use std::net::SocketAddr;
+
 use super::client::Speaks;
 use super::keys::{ClientKey, Close};
 use super::list::{List, Route};
 use super::{Dpm, Outlets};
+use crate::authority::Proof;
+use crate::grpc::daq::Parts;
+use crate::sdd::{Bytes, RawSetting, ScaledSetting, TextSetting, request};
+use crate::setting::Value;
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -26,6 +32,68 @@ impl Dpm {
         }
         self.start(list, None, now);
         Ok(())
+    }
+
+    /// A connected client, which calls from an address, sets by gRPC and shows who it is. It gets one message, when all settings have a status.
+    pub fn set(
+        &mut self,
+        client: ClientKey,
+        settings: Vec<Parts>,
+        proof: Proof,
+        from: SocketAddr,
+        now: Moment,
+    ) -> Result<(), Close> {
+        self.outlets.now = now;
+        let state = self.outlets.clients.get_mut(client).ok_or(Close)?;
+        (state.speaks, state.calls_from) = (Speaks::Daq, Some(from));
+        let parts = settings.iter().map(Vec::len).collect();
+        let list = self.open_list(client, Route::Settings(parts)).map_err(|_| Close)?;
+        self.prove(list, client, proof, now);
+        let (mut raw, mut scaled, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (ref_id, (request, value)) in (0..).zip(settings.into_iter().flatten()) {
+            if !request.starts_with('#') || request.starts_with("#:") {
+                self.add(list, ref_id, &request);
+            }
+            match value {
+                Value::Raw(data) => raw.push(RawSetting { ref_id, data: Bytes(data) }),
+                Value::Scaled(data) => scaled.push(ScaledSetting { ref_id, data }),
+                Value::Text(data) => texts.push(TextSetting { ref_id, data }),
+            }
+        }
+        let settings = request::ApplySettings {
+            raw_array: Some(raw),
+            scaled_array: Some(scaled),
+            text_array: Some(texts),
+            ..request::ApplySettings::default()
+        };
+        self.apply(list, settings, now);
+        Ok(())
+    }
+
+    /// Takes what the client of a list shows to prove who it is.
+    fn prove(&mut self, list: usize, client: ClientKey, proof: Proof, now: Moment) {
+        let peer = match proof {
+            Proof::Nothing => return,
+            Proof::Peer(peer) => Ok(Some(peer)),
+            Proof::Failed(why) => Err(why),
+            Proof::Negotiate(token) => match &self.authority.acceptor {
+                None => Err("there is no keytab".to_owned()),
+                Some(acceptor) => {
+                    let mut conversation = acceptor.converse();
+                    conversation.step(&token).map(|_| conversation.peer())
+                }
+            },
+        };
+        match peer {
+            Ok(peer) => {
+                let Some(state) = self.outlets.lists.get_mut(list) else { return };
+                let expires = peer.as_ref().and_then(|peer| peer.good_for).map(|good| now.millis + good);
+                let session = state.session.get_or_insert_default();
+                (session.is_enabled, session.in_any_role) = (peer.is_some(), true);
+                (session.peer, session.expires) = (peer, expires);
+            }
+            Err(why) => self.note_failure(list, client, format!("Set: {why}"), now),
+        }
     }
 
     /// Returns true if a client by gRPC has got all that it will ever get.

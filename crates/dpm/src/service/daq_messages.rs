@@ -1,7 +1,8 @@
 //! Messages for clients by gRPC, each encoded once for all of them.
 
 use crate::grpc::daq;
-use crate::sdd::Shared;
+use crate::sdd::{SettingStatus, Shared};
+use crate::status::Status;
 
 /// Encodes a message for clients by gRPC. Is it something to them?
 pub(super) fn prepare(message: &Shared, is_last: bool) -> bool {
@@ -12,4 +13,23 @@ pub(super) fn prepare(message: &Shared, is_last: bool) -> bool {
 pub(super) fn write(ref_id: i64, message: &Shared, out: &mut Vec<u8>) {
     let outcome = message.other(|reply| daq::outcome(reply, false).unwrap_or_default());
     daq::put_reading_reply(out, u32::try_from(ref_id).unwrap_or_default(), outcome);
+}
+
+/// The reply to settings, each of which is made of so many requests: the first of their statuses that is no success.
+pub(super) fn setting_reply(parts: &[usize], statuses: &[SettingStatus]) -> Vec<u8> {
+    let mut all: Vec<Status> = vec![Status::BAD_REQUEST; parts.iter().sum()];
+    for told in statuses {
+        if let Some(place) = usize::try_from(told.ref_id).ok().and_then(|place| all.get_mut(place)) {
+            *place = Status(told.status);
+        }
+    }
+    let mut rest = all.as_slice();
+    let outcomes = parts.iter().map(|count| {
+        let (own, others) = rest.split_at(*count);
+        rest = others;
+        let worst = own.iter().find(|status| **status != Status::SUCCESS);
+        // A setting of nothing is none.
+        worst.or(own.first()).copied().unwrap_or(Status::BAD_REQUEST)
+    });
+    daq::setting_reply(outcomes)
 }

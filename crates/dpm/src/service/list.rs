@@ -52,6 +52,8 @@ pub(super) enum Route {
     Acnet(Header),
     /// As messages of gRPC.
     Daq,
+    /// As one message of gRPC, when all settings have a status: each is made of so many requests.
+    Settings(Vec<usize>),
 }
 
 /// What reads for a request.
@@ -80,6 +82,9 @@ pub(super) struct Asked {
 impl List {
     /// Returns true if it was started and nothing more can come. Of a list whose requests only come to an end each is looked at once.
     pub(super) fn is_over(&mut self) -> bool {
+        if let Route::Settings(_) = self.route {
+            return self.batches == 0;
+        }
         if !self.is_started || !self.playlist.is_empty() {
             return false;
         }

@@ -121,6 +121,11 @@ impl Dpm {
         &self.options
     }
 
+    /// The devices as they are now.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
     /// Lets an authority say who may set what. Before that nobody may.
     pub fn set_authority(&mut self, authority: Authority) {
         self.authority = authority;

@@ -20,6 +20,10 @@ impl Outlets {
             return;
         }
         let Some(list) = self.lists.get_mut(reader.list) else { return };
+        if let Route::Settings(_) = list.route {
+            // What is wrong with a setting stands in its status.
+            return;
+        }
         let key = list.client;
         let Some(client) = self.clients.get_mut(key) else { return };
         if !self.room.makes(client, self.queue) {
@@ -62,7 +66,13 @@ impl Outlets {
         state.sent_at = self.now.millis;
         let (key, opened) = (state.client, state.opened);
         let mut message = Vec::new();
-        reply.into().encode(&mut message);
+        match (&state.route, reply.into()) {
+            (Route::Settings(parts), Reply::ApplySettings(applied)) => {
+                message = daq_messages::setting_reply(parts, &applied.status);
+            }
+            (Route::Settings(_), _) => return,
+            (_, reply) => reply.encode(&mut message),
+        }
         if let Some(client) = self.clients.get_mut(key) {
             client.outbox.push(Item::OfList { list: list as u32, opened, message: message.into() });
             self.touch(key);
@@ -90,6 +100,7 @@ impl Outlets {
             match list.map(|list| &list.route) {
                 Some(Route::Tcp) => packets::frame(out, |out| item.write(out)),
                 Some(Route::Daq) => item.write_daq(out),
+                Some(Route::Settings(_)) => item.write(out),
                 Some(Route::Acnet(header)) => packets::data(header, true, out, |out| item.write(out)),
                 None => {}
             }

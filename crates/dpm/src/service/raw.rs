@@ -183,7 +183,7 @@ impl Dpm {
     fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             Route::Acnet(header) => Some(header.message),
-            Route::Tcp | Route::Daq => None,
+            Route::Tcp | Route::Daq | Route::Settings(_) => None,
         }
     }
 

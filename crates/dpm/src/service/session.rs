@@ -12,6 +12,8 @@ pub(super) struct Session {
     /// When the proof ends, in milliseconds.
     pub(super) expires: Option<u64>,
     pub(super) is_enabled: bool,
+    /// Every role counts that names its client.
+    pub(super) in_any_role: bool,
     /// As the client said; what it is worth is for the roles to say.
     pub(super) role: Option<String>,
 }

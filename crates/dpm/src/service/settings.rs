@@ -180,7 +180,12 @@ impl Dpm {
         let session = state.session.as_ref().filter(|session| session.is_good(now)).ok_or(Status::PRIV)?;
         let peer = session.peer.as_ref().ok_or(Status::PRIV)?;
         let target = self.database.find(state.request(ref_id).ok_or(Status::BAD_REQUEST)??)?;
-        if !self.authority.roles.allow(&peer.principal, session.role.as_deref(), &target.device) {
+        let roles = &self.authority.roles;
+        let is_allowed = match session.in_any_role {
+            true => roles.allow_in_any(&peer.principal, &target.device),
+            false => roles.allow(&peer.principal, session.role.as_deref(), &target.device),
+        };
+        if !is_allowed {
             return Err(Status::PRIV);
         }
         let (node, item, change) = setting::change(&target, value)?;
@@ -195,14 +200,16 @@ impl Dpm {
         Attempt {
             principal: session.and_then(|session| session.peer.as_ref()).map(|peer| peer.principal.clone()),
             role: session.and_then(|session| session.role.clone()),
-            from: state.and_then(|state| self.outlets.clients.get(state.client)).and_then(|client| client.from),
+            from: state
+                .and_then(|state| self.outlets.clients.get(state.client))
+                .and_then(|client| client.from.or(client.calls_from)),
             what: request.map_or_else(|| format!("reference {ref_id}"), ToString::to_string),
             value: None,
             verdict: Status::SUCCESS,
         }
     }
 
-    fn note_failure(&mut self, list: usize, client: ClientKey, what: String, now: Moment) {
+    pub(super) fn note_failure(&mut self, list: usize, client: ClientKey, what: String, now: Moment) {
         if let Some(client) = self.outlets.clients.get_mut(client) {
             client.failures += 1;
         }

@@ -1,6 +1,8 @@
 //! Clients by gRPC, as the service sees them: requests go in, messages of a stream come out.
 
-use rookery_dpm::grpc::protobuf::{Value, fields};
+use prost::Message;
+use rookery_dpm::grpc::generated::common::{device, status};
+use rookery_dpm::grpc::generated::services::daq::{ReadingReply, Readings, reading_reply};
 use rookery_dpm::service::{ClientKey, Options};
 use rookery_dpm::status::Status;
 
@@ -153,56 +155,27 @@ fn messages(mut bytes: &[u8]) -> Vec<(u64, Outcome)> {
 }
 
 fn message_of(message: &[u8]) -> (u64, Outcome) {
-    let (mut index, mut outcome) = (0, None);
-    for field in fields(message) {
-        match field.expect("a field") {
-            (1, Value::Varint(number)) => index = number,
-            (2, Value::Bytes(readings)) => outcome = Some(readings_of(readings)),
-            (3, Value::Bytes(bytes)) => outcome = Some(Outcome::Status(status(bytes))),
-            other => panic!("{other:?}"),
-        }
-    }
-    (index, outcome.expect("readings or a status"))
+    let reply = ReadingReply::decode(message).expect("a message");
+    let outcome = match reply.value.expect("readings or a status") {
+        reading_reply::Value::Readings(readings) => readings_of(readings),
+        reading_reply::Value::Status(told) => Outcome::Status(status(&told)),
+    };
+    (reply.index.into(), outcome)
 }
 
-fn readings_of(bytes: &[u8]) -> Outcome {
-    let readings: Vec<&[u8]> = fields(bytes)
-        .map(|field| match field.expect("a field") {
-            (2, Value::Bytes(reading)) => reading,
-            other => panic!("{other:?}"),
-        })
-        .collect();
-    let [reading] = readings[..] else { return Outcome::Many(readings.len()) };
-    let (mut value, mut told) = (None, Status::SUCCESS);
-    for field in fields(reading) {
-        match field.expect("a field") {
-            (1, Value::Bytes(_)) => {}
-            (2, Value::Bytes(bytes)) => value = fields(bytes).next(),
-            (3, Value::Bytes(bytes)) => told = status(bytes),
-            other => panic!("{other:?}"),
-        }
-    }
-    match value.map(|value| value.expect("a value")) {
+fn readings_of(Readings { reading }: Readings) -> Outcome {
+    use device::value::Value;
+    let [reading] = &reading[..] else { return Outcome::Many(reading.len()) };
+    assert!(reading.timestamp.is_some());
+    let told = reading.status.as_ref().map(status).expect("a status");
+    match reading.data.as_ref().map(|data| data.value.as_ref().expect("a value")) {
         None => Outcome::Failed(told),
-        Some((1, Value::Fixed64(bits))) => Outcome::Scalar(f64::from_bits(bits)),
-        Some((2, Value::Bytes(array))) => match fields(array).next() {
-            Some(Ok((1, Value::Bytes(packed)))) => {
-                Outcome::Array(packed.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
-            }
-            other => panic!("{other:?}"),
-        },
+        Some(Value::Scalar(number)) => Outcome::Scalar(*number),
+        Some(Value::ScalarArr(array)) => Outcome::Array(array.value.clone()),
         Some(_) => Outcome::Other,
     }
 }
 
-fn status(bytes: &[u8]) -> Status {
-    let (mut facility, mut error) = (0, 0);
-    for field in fields(bytes) {
-        match field.expect("a field") {
-            (1, Value::Varint(number)) => facility = number as u8,
-            (2, Value::Varint(number)) => error = number as i64 as i8,
-            _ => {}
-        }
-    }
-    Status::new(facility, error)
+fn status(told: &status::Status) -> Status {
+    Status::new(told.facility_code as u8, told.status_code as i8)
 }

@@ -77,7 +77,7 @@ fn a_new_reader_gets_the_current_value_if_it_wants_it() {
     world.add(&patient, 1, "G:COUNTR@P,10S,FALSE");
     world.start(&patient);
     assert_eq!(numbers(&world.replies(&eager), 1), [1.0]);
-    assert_eq!(numbers(&world.replies(&patient), 1), []);
+    assert!(numbers(&world.replies(&patient), 1).is_empty());
     world.pass(5000);
     assert_eq!((numbers(&world.replies(&eager), 1), numbers(&world.replies(&patient), 1)), (vec![2.0], vec![2.0]));
 }

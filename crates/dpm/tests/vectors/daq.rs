@@ -1,8 +1,11 @@
 //! Messages of `services.daq.DAQ` as they were recorded with pacsys: what clients ask is read, and what they are told is written, byte for byte.
 
+use prost::Message;
 use rookery_dpm::grpc::daq;
-use rookery_dpm::grpc::protobuf::{Value, fields};
+use rookery_dpm::grpc::generated::services::daq::reading_reply::Value;
+use rookery_dpm::grpc::generated::services::daq::{ReadingReply, SettingList};
 use rookery_dpm::sdd::reply::{Reply, Scalar, ScalarArray, Status as StatusReply};
+use rookery_dpm::setting;
 use rookery_dpm::status::Status;
 
 use crate::unhex;
@@ -22,7 +25,8 @@ fn requests_are_read() {
     }
     assert_eq!(daq::reading_list(&unhex("0a01780a0178"), 1), Ok(None));
     let set = unhex("0a1f0a125a3a435542455f582e53455454494e47404e1209090000000000001240");
-    assert_eq!(daq::setting_list(&set), Ok(vec!["Z:CUBE_X.SETTING@N".to_owned()]));
+    let settings = daq::settings(SettingList::decode(set.as_slice()).expect("a message"));
+    assert_eq!(settings, [[("Z:CUBE_X.SETTING@N".to_owned(), setting::Value::Scaled(vec![4.5]))]]);
 }
 
 #[test]
@@ -49,13 +53,9 @@ fn replies_are_written() {
     daq::put_reading_reply(&mut frame, 2, &daq::outcome(&status.into(), true).expect("it is something to clients"));
     // As recorded but for the words, which are free: "no such device" there, the status' name here.
     let recorded = unhex("08021a1d081110e6ffffffffffffffff011a0e6e6f207375636820646576696365");
-    let parts = |bytes: &[u8]| {
-        let status = fields(bytes).find_map(|field| match field.expect("a field") {
-            (3, Value::Bytes(status)) => Some(status.to_vec()),
-            _ => None,
-        });
-        let status = status.expect("a status");
-        fields(&status).take(2).map(|field| format!("{field:?}")).collect::<Vec<_>>()
+    let parts = |bytes: &[u8]| match ReadingReply::decode(bytes).expect("a message").value {
+        Some(Value::Status(status)) => (status.facility_code, status.status_code),
+        other => panic!("{other:?}"),
     };
     assert_eq!(parts(&frame[5..]), parts(&recorded));
     assert_eq!(hex(&daq::setting_reply([Status::SUCCESS].into_iter())), "1200");

@@ -1,0 +1,65 @@
+//! What the gRPC port shows of itself and checks of others: its certificate, and the keys of tokens. Both can be replaced while it serves.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::authority::Tokens;
+
+/// A certificate and keys.
+#[derive(Debug, Default)]
+pub struct Keys {
+    /// The port's certificate; without one it speaks HTTP/2 in the clear.
+    pub certificate: Option<Certificate>,
+    /// The keys of tokens; without them no token proves anything.
+    pub tokens: Option<Tokens>,
+}
+
+/// A certificate with its key, ready for handshakes.
+#[derive(Clone)]
+pub struct Certificate(pub(super) Arc<ServerConfig>);
+
+impl Certificate {
+    /// Reads a chain of certificates and the key of the first, both as PEM.
+    ///
+    /// # Errors
+    /// Words with the file's name: it can't be read, or the two don't belong together.
+    pub fn open(chain: &Path, key: &Path) -> Result<Self, String> {
+        let wrong = |path: &Path, error: &dyn fmt::Display| format!("{}: {error}", path.display());
+        let certificates = CertificateDer::pem_file_iter(chain).map_err(|error| wrong(chain, &error))?;
+        let certificates = certificates.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(chain, &error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let config = builder.with_no_client_auth().with_single_cert(certificates, secret);
+        let mut config = config.map_err(|error| wrong(chain, &error))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Certificate")
+    }
+}
+
+/// The keys that count at the moment, for all threads.
+#[derive(Debug, Clone, Default)]
+pub struct Keyring(Arc<RwLock<Arc<Keys>>>);
+
+impl Keyring {
+    /// Takes on other keys, for connections and calls from now on.
+    pub fn replace(&self, keys: Keys) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    pub(super) fn now(&self) -> Arc<Keys> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

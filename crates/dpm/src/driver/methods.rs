@@ -1,0 +1,253 @@
+//! Methods that `tonic` calls: settings, information on devices, health, and the description of all of that.
+//!
+//! Connections, deadlines and bounds are those of [`grpc`](super::grpc), which hands a request in and sends what comes back.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body::Frame;
+use prost::Message;
+use tokio::io::AsyncReadExt;
+use tonic::body::Body;
+use tonic::server::{Grpc, UnaryService};
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_prost::ProstCodec;
+use tower_service::Service;
+
+use super::credentials::Keys;
+use super::door::{Door, Errand, Visitor};
+use crate::authority::Proof;
+use crate::grpc::daq;
+use crate::grpc::devdb::Devices;
+use crate::grpc::generated::DESCRIPTION;
+use crate::grpc::generated::services::daq::{SettingList, SettingReply};
+use crate::grpc::generated::services::devdb::dev_db_server::DevDbServer;
+use crate::service::network;
+
+/// What is asked of whoever calls.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) address: SocketAddr,
+    /// Nobody on the way can read or change what is said.
+    pub(super) is_safe: bool,
+    /// Settings of its connection that came without a proof.
+    pub(super) unproved: Arc<AtomicUsize>,
+}
+
+/// All methods.
+#[derive(Debug, Clone)]
+pub(super) struct Methods {
+    pub(super) door: Door,
+    pub(super) devices: Devices,
+    /// Settings of a call, at most.
+    pub(super) requests: usize,
+}
+
+impl Methods {
+    /// Calls a method. `None` if there is none of that path.
+    pub(super) async fn call<B>(&self, request: Request<B>, caller: Caller, keys: Arc<Keys>) -> Option<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes, Error = tonic::Status> + Send + 'static,
+    {
+        let request = request.map(Body::new);
+        let path = request.uri().path();
+        let service = path.strip_prefix('/').and_then(|path| path.split_once('/'))?.0;
+        Some(match service {
+            "services.daq.DAQ" if path == SET => {
+                let settings = Settings { methods: self.clone(), caller, keys };
+                let codec = ProstCodec::<SettingReply, SettingList>::default();
+                Grpc::new(codec).max_decoding_message_size(LARGEST_SETTINGS).unary(settings, request).await
+            }
+            "services.devdb.DevDB" => never(
+                DevDbServer::new(self.devices.clone()).max_decoding_message_size(LARGEST_SETTINGS).call(request).await,
+            ),
+            "grpc.health.v1.Health" => never(HealthServer::new(Healthy).call(request).await),
+            "grpc.reflection.v1.ServerReflection" => {
+                let described = described().build_v1().ok()?;
+                never({ described }.call(request).await)
+            }
+            "grpc.reflection.v1alpha.ServerReflection" => {
+                let described = described().build_v1alpha().ok()?;
+                never({ described }.call(request).await)
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn described() -> tonic_reflection::server::Builder<'static> {
+    let health = tonic_health::pb::FILE_DESCRIPTOR_SET;
+    let builder = tonic_reflection::server::Builder::configure();
+    builder.register_encoded_file_descriptor_set(DESCRIPTION).register_encoded_file_descriptor_set(health)
+}
+
+fn never<T>(result: Result<T, Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
+/// `Set`, of one client.
+struct Settings {
+    methods: Methods,
+    caller: Caller,
+    keys: Arc<Keys>,
+}
+
+impl UnaryService<SettingList> for Settings {
+    type Response = SettingReply;
+    type Future = Pin<Box<dyn Future<Output = Result<tonic::Response<SettingReply>, tonic::Status>> + Send>>;
+
+    fn call(&mut self, request: tonic::Request<SettingList>) -> Self::Future {
+        let proof = prove(request.metadata().as_ref(), &self.caller, &self.keys);
+        let unproved = &self.caller.unproved;
+        let is_stranger = matches!(proof, Proof::Nothing | Proof::Failed(_));
+        let has_many = is_stranger && unproved.fetch_add(1, Ordering::Relaxed) >= UNPROVED_CALLS;
+        let list = request.into_inner();
+        let (door, from, most) = (self.methods.door.clone(), self.caller.address, self.methods.requests);
+        Box::pin(async move {
+            if has_many || list.setting.len() > most {
+                return Err(tonic::Status::resource_exhausted("there are too many settings"));
+            }
+            let broken = |error: std::io::Error| tonic::Status::resource_exhausted(error.to_string());
+            let (ours, theirs) = UnixStream::pair().map_err(broken)?;
+            let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
+            let mut ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
+            let errand = Errand::Set(daq::settings(list), proof, from);
+            if !door.enter(Visitor { stream: theirs, errand, from: network(from.ip()) }) {
+                return Err(tonic::Status::unavailable("the service ends"));
+            }
+            let mut reply = Vec::new();
+            ours.read_to_end(&mut reply).await.map_err(broken)?;
+            let reply = SettingReply::decode(reply.as_slice());
+            reply.map(tonic::Response::new).map_err(|error| tonic::Status::internal(error.to_string()))
+        })
+    }
+}
+
+/// Returns what the `authorization` of a call proves.
+fn prove(headers: &HeaderMap, caller: &Caller, keys: &Keys) -> Proof {
+    let Some(given) = headers.get(http::header::AUTHORIZATION) else { return Proof::Nothing };
+    let given = given.to_str().ok().and_then(|given| given.split_once(' '));
+    let Some((scheme, token)) = given else { return Proof::Failed("an authorization that can't be read".to_owned()) };
+    if !caller.is_safe && !caller.address.ip().is_loopback() {
+        return Proof::Failed("a proof without TLS: others could have it".to_owned());
+    }
+    if scheme.eq_ignore_ascii_case("bearer") {
+        let Some(tokens) = &keys.tokens else {
+            return Proof::Failed("a token, but there are no keys for it".to_owned());
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        return tokens.check(token.trim(), now).map_or_else(Proof::Failed, Proof::Peer);
+    }
+    if scheme.eq_ignore_ascii_case("negotiate") {
+        return match STANDARD.decode(token.trim()) {
+            Ok(token) => Proof::Negotiate(token),
+            Err(error) => Proof::Failed(error.to_string()),
+        };
+    }
+    Proof::Failed(format!("an authorization of the kind {scheme:.20}"))
+}
+
+/// Health as gRPC's own protocol asks for it: who is answered is served.
+#[derive(Debug, Clone, Copy)]
+struct Healthy;
+
+#[tonic::async_trait]
+impl Health for Healthy {
+    type WatchStream = Pin<Box<dyn Told>>;
+
+    async fn check(
+        &self,
+        asked: tonic::Request<tonic_health::pb::HealthCheckRequest>,
+    ) -> Result<tonic::Response<tonic_health::pb::HealthCheckResponse>, tonic::Status> {
+        let service = asked.into_inner().service;
+        if !SERVICES.contains(&service.as_str()) {
+            return Err(tonic::Status::not_found("there is no such service"));
+        }
+        Ok(tonic::Response::new(serving()))
+    }
+
+    async fn watch(
+        &self,
+        asked: tonic::Request<tonic_health::pb::HealthCheckRequest>,
+    ) -> Result<tonic::Response<Self::WatchStream>, tonic::Status> {
+        let is_known = SERVICES.contains(&asked.into_inner().service.as_str());
+        let unknown = tonic_health::pb::health_check_response::ServingStatus::ServiceUnknown as i32;
+        let told = if is_known { serving() } else { tonic_health::pb::HealthCheckResponse { status: unknown } };
+        Ok(tonic::Response::new(Box::pin(Once(Some(told)))))
+    }
+}
+
+fn serving() -> tonic_health::pb::HealthCheckResponse {
+    let serving = tonic_health::pb::health_check_response::ServingStatus::Serving;
+    tonic_health::pb::HealthCheckResponse { status: serving as i32 }
+}
+
+/// What comes of watching the health of a service.
+trait Told:
+    tonic::codegen::tokio_stream::Stream<Item = Result<tonic_health::pb::HealthCheckResponse, tonic::Status>> + Send
+{
+}
+
+/// A health that is told once and stays.
+struct Once(Option<tonic_health::pb::HealthCheckResponse>);
+
+impl tonic::codegen::tokio_stream::Stream for Once {
+    type Item = Result<tonic_health::pb::HealthCheckResponse, tonic::Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        // It changes when the connection ends, which the client sees by itself.
+        self.0.take().map_or(Poll::Pending, |told| Poll::Ready(Some(Ok(told))))
+    }
+}
+
+impl Told for Once {}
+
+/// What a client sends, as it comes.
+pub(super) struct Incoming<T> {
+    pub(super) stream: h2::RecvStream,
+    /// Takes room for so many bytes more. Returns false if there is none.
+    pub(super) makes_room: T,
+}
+
+impl<T: FnMut(usize) -> bool + Unpin> http_body::Body for Incoming<T> {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let data = match self.stream.poll_data(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(Err(error))) => {
+                return Poll::Ready(Some(Err(tonic::Status::cancelled(error.to_string()))));
+            }
+            Poll::Ready(Some(Ok(data))) => data,
+        };
+        if !(self.makes_room)(data.len()) {
+            return Poll::Ready(Some(Err(tonic::Status::resource_exhausted("there are too many calls"))));
+        }
+        let _ = self.stream.flow_control().release_capacity(data.len());
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+}
+
+const SET: &str = "/services.daq.DAQ/Set";
+/// Services whose health is told; the first is all of them.
+const SERVICES: [&str; 3] = ["", "services.daq.DAQ", "services.devdb.DevDB"];
+/// The largest message of a client of these methods, in bytes: settings take many times that while they are read.
+pub(crate) const LARGEST_SETTINGS: usize = 512 << 10;
+/// Calls of a connection to set something without a proof.
+pub(crate) const UNPROVED_CALLS: usize = 16;

@@ -1,0 +1,114 @@
+//! What clients are told of devices: `services.devdb.DevDB`.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tonic::{Request, Response};
+
+use super::generated::services::devdb::dev_db_server::DevDb;
+use super::generated::services::devdb::{
+    DeviceInfo, DeviceInfoReply, DeviceList, DigitalControl, DigitalControlItem, DigitalExtStatusItem, DigitalStatus,
+    InfoEntry, Property, info_entry,
+};
+use crate::database::{self, Database, Device};
+use crate::drf;
+
+/// The database as it is now, for who is asked about it on another thread.
+#[derive(Debug, Clone)]
+pub struct Devices(Arc<RwLock<Arc<Database>>>);
+
+impl Devices {
+    /// Tells of a database.
+    pub fn new(database: Arc<Database>) -> Self {
+        Self(Arc::new(RwLock::new(database)))
+    }
+
+    /// Takes on another database, for questions from now on.
+    pub fn replace(&self, database: Arc<Database>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = database;
+    }
+
+    fn now(&self) -> Arc<Database> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[tonic::async_trait]
+impl DevDb for Devices {
+    async fn get_device_info(&self, asked: Request<DeviceList>) -> Result<Response<DeviceInfoReply>, tonic::Status> {
+        let names = asked.into_inner().device;
+        if names.len() > MOST {
+            return Err(tonic::Status::resource_exhausted("there are too many devices"));
+        }
+        let database = self.now();
+        let entry = |name: String| {
+            let result = match find(&database, &name) {
+                Some(device) => info_entry::Result::Device(info(device)),
+                None => info_entry::Result::ErrMsg("there is no such device".to_owned()),
+            };
+            InfoEntry { name, result: Some(result) }
+        };
+        Ok(Response::new(DeviceInfoReply { set: names.into_iter().map(entry).collect() }))
+    }
+}
+
+/// Finds the device that a request or a name is about.
+fn find<'a>(database: &'a Database, name: &str) -> Option<&'a Arc<Device>> {
+    match drf::Request::parse(name).ok()?.device {
+        drf::Device::Name(name) => database.named(&name),
+        drf::Device::Index(index) => database.numbered(index),
+    }
+}
+
+fn info(device: &Arc<Device>) -> DeviceInfo {
+    let control = device.control.as_ref().map(|control| DigitalControl {
+        cmds: control
+            .commands
+            .iter()
+            .map(|command| DigitalControlItem {
+                value: command.value,
+                short_name: command.short.clone(),
+                long_name: command.long.clone(),
+            })
+            .collect(),
+    });
+    let status = device.status.as_ref().map(|status| DigitalStatus {
+        bits: Vec::new(),
+        ext_bits: status
+            .names
+            .iter()
+            .map(|bit| DigitalExtStatusItem {
+                bit_no: u32::from(bit.number),
+                name0: bit.zero.clone(),
+                name1: bit.one.clone(),
+                description: bit.name.clone(),
+                ..DigitalExtStatusItem::default()
+            })
+            .collect(),
+    });
+    DeviceInfo {
+        device_index: device.index,
+        description: device.description.clone(),
+        reading: device.reading.as_ref().map(|value| property(value, false)),
+        setting: device.setting.as_ref().map(|value| property(value, true)),
+        control,
+        status,
+    }
+}
+
+fn property(value: &database::Value, is_setting: bool) -> Property {
+    let units = |units: &str| (!units.is_empty()).then(|| units.to_owned());
+    Property {
+        primary_units: units(&value.primary_units),
+        common_units: units(&value.units),
+        min_val: value.limits.min.unwrap_or_default(),
+        max_val: value.limits.max.unwrap_or_default(),
+        p_index: u32::from(value.scaling.primary),
+        c_index: u32::from(value.scaling.common.index),
+        coeff: value.scaling.common.constants.clone(),
+        is_knobbable: is_setting,
+        ..Property::default()
+    }
+}
+
+/// Devices of a question, at most.
+const MOST: usize = 10_000;
