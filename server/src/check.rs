@@ -7,15 +7,16 @@ use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 
-use rookery_store::sqlite;
 use rookery_store::sqlite::Severity;
+use rookery_store::{postgres, sqlite};
 use rookery_web::chat::package::{self, NAME, VERSION};
 use rustix::process::{Resource, getrlimit};
 
 use crate::acme;
 use crate::certificate::{self, Wanted};
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, Place, Store};
+use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
 use crate::folder::Folder;
@@ -99,7 +100,7 @@ fn look(source: &Source) -> Report {
             }
         }
     }
-    storage(&mut report, &source.folder);
+    storage(&mut report, &source.folder, source.read().map(|config| config.store).unwrap_or_default());
     open_files(&mut report);
     report
 }
@@ -251,7 +252,7 @@ fn devices(report: &mut Report, config: &Config) {
     }
 }
 
-fn storage(report: &mut Report, folder: &Folder) {
+fn storage(report: &mut Report, folder: &Folder, store: Store) {
     let path = folder.path();
     if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
         let path = path.display();
@@ -264,7 +265,22 @@ fn storage(report: &mut Report, folder: &Folder) {
         let path = path.display();
         report.warn(STORAGE, format!("everybody on this machine can look into {path}; `chmod 700 {path}`"));
     }
-    for finding in sqlite::check(&folder.database()) {
+    let findings = match &store.place {
+        Place::Folder => sqlite::check(&folder.database()),
+        Place::Postgres(address) => match database::served(address, &store) {
+            Ok(options) => {
+                if options.tls.is_none() && !address.is_local() {
+                    report.warn(
+                        STORAGE,
+                        "tls is \"off\" under [store]: all is sent to the database in the clear".to_owned(),
+                    );
+                }
+                postgres::check(&options)
+            }
+            Err(error) => return report.fault(STORAGE, error.to_string()),
+        },
+    };
+    for finding in findings {
         report.lines.push(Line { severity: finding.severity, about: STORAGE, text: finding.text });
     }
 }

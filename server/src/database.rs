@@ -1,12 +1,19 @@
-//! The embedded database of a data folder.
+//! The database: a file of the data folder, or a server of databases.
 
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_store::sql::SqlStore;
-use rookery_store::{Stores, sqlite, wait};
+use rookery_store::sql::copy::Address;
+use rookery_store::{Stores, postgres, sqlite, wait};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 
-use crate::config::Store;
+use crate::config::{Place, Store};
 use crate::failure::Failure;
 use crate::folder::Folder;
 
@@ -27,13 +34,19 @@ pub struct Decoys {
 }
 
 impl Database {
-    /// Opens the database of a folder for a server; makes it if there is none.
+    /// Opens the database for a server; makes a file if there is none.
     ///
     /// # Errors
     ///
     /// What the store says, with what mends it.
     pub fn open(folder: &Folder, store: &Store) -> Result<Database, Failure> {
-        Database::open_with(folder, sqlite::Options { migrations: store.migrations, ..sqlite::Options::default() })
+        match &store.place {
+            Place::Folder => {
+                let options = sqlite::Options { migrations: store.migrations, ..sqlite::Options::default() };
+                Database::embedded(folder, &options)
+            }
+            Place::Postgres(address) => Database::served(&served(address, store)?),
+        }
     }
 
     /// Opens it for a command, which can wait longer for a busy server than the users of a server can wait for a command.
@@ -42,13 +55,29 @@ impl Database {
     ///
     /// The same.
     pub fn open_patiently(folder: &Folder, store: &Store) -> Result<Database, Failure> {
-        let (lock_wait, migrations) = (Duration::from_secs(30), store.migrations);
-        Database::open_with(folder, sqlite::Options { lock_wait, migrations, ..sqlite::Options::default() })
+        match &store.place {
+            Place::Folder => {
+                let (lock_wait, migrations) = (Duration::from_secs(30), store.migrations);
+                Database::embedded(folder, &sqlite::Options { lock_wait, migrations, ..sqlite::Options::default() })
+            }
+            // A command does one thing at a time, and a few of those at most.
+            Place::Postgres(address) => {
+                Database::served(&postgres::Options { connections: 1, ..served(address, store)? })
+            }
+        }
     }
 
-    fn open_with(folder: &Folder, options: sqlite::Options) -> Result<Database, Failure> {
-        let store = Arc::new(sqlite::open(&folder.database(), &options)?);
-        Ok(Database { stores: Stores::of(store.clone()), store })
+    fn embedded(folder: &Folder, options: &sqlite::Options) -> Result<Database, Failure> {
+        Ok(Database::of(sqlite::open(&folder.database(), options)?))
+    }
+
+    fn served(options: &postgres::Options) -> Result<Database, Failure> {
+        Ok(Database::of(postgres::open(options)?))
+    }
+
+    fn of(store: SqlStore) -> Database {
+        let store = Arc::new(store);
+        Database { stores: Stores::of(store.clone()), store }
     }
 
     /// Returns what accounts that don't exist answer with: the same as those that do, as far as
@@ -76,6 +105,69 @@ impl Database {
     pub fn close(&self) {
         self.store.close();
     }
+}
+
+/// Returns where the database is that a configuration names.
+///
+/// # Errors
+///
+/// As [`served`].
+pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
+    Ok(match &store.place {
+        Place::Folder => Address::Sqlite(folder.database()),
+        Place::Postgres(address) => Address::Postgres(Box::new(served(address, store)?)),
+    })
+}
+
+/// Returns how a PostgreSQL is opened.
+///
+/// # Errors
+///
+/// [`Failure::Unfit`] if a file that the configuration names can't be read, with its key.
+pub fn served(address: &postgres::Address, store: &Store) -> Result<postgres::Options, Failure> {
+    let is_encrypted = store.encrypted.unwrap_or(!address.is_local());
+    let tls = if is_encrypted { Some(trusting(store.authorities.as_deref())?) } else { None };
+    Ok(postgres::Options {
+        password: password(store.password.as_deref())?,
+        tls,
+        connections: store.connections,
+        trusts_durability: store.trusts_durability,
+        migrations: store.migrations,
+        ..postgres::Options::at(address.clone())
+    })
+}
+
+/// Reads the password from the file that is named, else from the one that the service manager has made, if it has.
+fn password(named: Option<&Path>) -> Result<Option<String>, Failure> {
+    let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("store-password"));
+    let file = named.map(Path::to_owned).or_else(|| credential().filter(|file| file.exists()));
+    let Some(file) = file else { return Ok(None) };
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+        Err(error) => Err(unreadable("password_file", &file, &error)),
+    }
+}
+
+/// Returns a TLS that trusts the authorities of a PEM file, or those that the machine trusts.
+fn trusting(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
+    let mut roots = RootCertStore::empty();
+    match file {
+        // What can't be read of the machine's is missing when a connection is tried, and told then.
+        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+        Some(file) => {
+            let wrong = |error: &dyn std::fmt::Display| unreadable("tls_authorities", file, error);
+            for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
+                roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
+            }
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    let config = config.with_safe_default_protocol_versions().map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::Unfit(format!("{key} under [store] names {}, which can't be read: {error}", file.display()))
 }
 
 /// Random bytes of the operating system.

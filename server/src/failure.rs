@@ -58,9 +58,11 @@ impl From<ConfigError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         match error {
-            StoreError::OldSchema { .. } | StoreError::Unfinished(_) | StoreError::Unfit(_) => {
-                Failure::Unfit(error.to_string())
-            }
+            StoreError::OldSchema { .. }
+            | StoreError::TooNew { .. }
+            | StoreError::Foreign(_)
+            | StoreError::Unfinished(_)
+            | StoreError::Unfit(_) => Failure::Unfit(error.to_string()),
             error => Failure::Failed(error.to_string()),
         }
     }

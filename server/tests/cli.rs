@@ -7,6 +7,7 @@ mod cli {
     pub mod dpm;
     pub mod export;
     pub mod invite;
+    pub mod postgres;
     pub mod rig;
     pub mod start;
     pub mod store;

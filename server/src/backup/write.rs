@@ -13,6 +13,7 @@ use super::archive::{self, Archive};
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, Outside, UPLOADS};
 use crate::clock;
 use crate::config::Config;
+use crate::database;
 use crate::failure::Failure;
 use crate::folder::{Folder, KEPT_OUT};
 use crate::loaded::Source;
@@ -35,7 +36,7 @@ pub fn backup(source: &Source, file: &Path) -> Result<(), Failure> {
 }
 
 fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure> {
-    let rows = database(source, &work.database())?;
+    let rows = rows(source, &work.database())?;
     let mut archive = Archive::new(work.file.try_clone().map_err(|error| Failure::file(&work.path, &error))?);
     let outside = outside(source, config);
     let about = About {
@@ -66,8 +67,8 @@ fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure
 }
 
 /// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of rows.
-fn database(source: &Source, to: &Path) -> Result<u64, Failure> {
-    let from = Address::Sqlite(source.folder.database());
+fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
+    let from = database::address(&source.folder, &source.read()?.store)?;
     let counts = match &from {
         Address::Sqlite(file) if !file.exists() => {
             let file = file.display();
@@ -76,6 +77,12 @@ fn database(source: &Source, to: &Path) -> Result<u64, Failure> {
         Address::Sqlite(file) => {
             sqlite::snapshot(file, to)?;
             copy::counts(&mut End::source(&Address::Sqlite(to.to_owned()))?)?
+        }
+        Address::Postgres(_) => {
+            let to = Address::Sqlite(to.to_owned());
+            let copied = copy::copy(&mut End::source(&from)?, &mut End::destination(&to)?, &mut |_| {});
+            copied.map_err(|error| Failure::Failed(error.to_string()))?;
+            copy::counts(&mut End::source(&to)?)?
         }
     };
     sound(to)?;

@@ -27,6 +27,7 @@ use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
 use rookery_jid::Jid;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
+use rookery_store::postgres;
 use rookery_store::sql::Migrations;
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
@@ -205,10 +206,45 @@ pub struct Login {
 }
 
 /// Where everything is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
+    /// The database.
+    pub place: Place,
+    /// The file with the password, if there is one and it isn't in the address.
+    pub password: Option<PathBuf>,
+    /// Whether the way to the database is encrypted; by default unless it is on this machine.
+    pub encrypted: Option<bool>,
+    /// A PEM file of the authorities whose certificates are taken, instead of those that the machine trusts.
+    pub authorities: Option<PathBuf>,
+    /// Connections for what belongs to one owner each.
+    pub connections: usize,
+    /// Whether a database is used that doesn't promise to keep what it has acknowledged.
+    pub trusts_durability: bool,
     /// When the schema of the database may change.
     pub migrations: Migrations,
+}
+
+/// The place of the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A file in the data folder.
+    Folder,
+    /// A PostgreSQL.
+    Postgres(postgres::Address),
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store {
+            place: Place::Folder,
+            password: None,
+            encrypted: None,
+            authorities: None,
+            connections: 8,
+            trusts_durability: false,
+            migrations: Migrations::default(),
+        }
+    }
 }
 
 /// Readings of devices, served by this process.

@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rookery_store::sql::copy::{self, Address, Compared, CopyError, End, Phase, Progress};
 
 use crate::arguments::Ends;
+use crate::database;
 use crate::failure::Failure;
 use crate::folder::Folder;
 use crate::loaded::Source;
@@ -59,15 +60,21 @@ pub fn verify(source: &Source, ends: &Ends) -> Result<(), Failure> {
 
 /// The database that is copied from, this server's own if none is named, and the one that is copied to.
 fn addresses(source: &Source, ends: &Ends) -> Result<(Address, Address), Failure> {
-    source.read()?;
-    let own = || Address::Sqlite(source.folder.database());
-    let from = ends.from.as_deref().map_or_else(|| Ok(own()), Address::parse).map_err(Failure::Failed)?;
-    Ok((from, Address::parse(&ends.to).map_err(Failure::Failed)?))
+    let store = source.read()?.store;
+    let own = || database::address(&source.folder, &store);
+    // What the configuration says of the way to a database holds for those that are named here, too.
+    let named = |text: &str| match Address::parse(text).map_err(Failure::Failed)? {
+        Address::Postgres(options) => Ok(Address::Postgres(Box::new(database::served(&options.address, &store)?))),
+        address => Ok(address),
+    };
+    let from = ends.from.as_deref().map_or_else(own, named)?;
+    Ok((from, named(&ends.to)?))
 }
 
 /// Makes sure that no server runs on a file.
 fn not_running(address: &Address, remedy: &str) -> Result<(), Failure> {
-    let Address::Sqlite(file) = address;
+    // Who else uses a server of databases can't be seen from here.
+    let Address::Sqlite(file) = address else { return Ok(()) };
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match Folder::new(folder.to_owned()).running() {
         Some(pid) => Err(Failure::Failed(format!("a server (process {pid}) runs on {address}; {remedy}"))),

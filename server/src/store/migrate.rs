@@ -1,7 +1,9 @@
 //! `rookery store migrate`: the schema of the database.
 
-use rookery_store::sqlite;
+use rookery_store::{postgres, sqlite};
 
+use crate::config::Place;
+use crate::database;
 use crate::failure::Failure;
 use crate::loaded::Source;
 use crate::welcome::say;
@@ -12,11 +14,18 @@ use crate::welcome::say;
 ///
 /// [`Failure::Config`] if the configuration is wrong, otherwise what the store says.
 pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
-    source.read()?;
-    let file = source.folder.database();
-    let plan = sqlite::plan(&file)?;
+    let store = source.read()?.store;
+    let (plan, name, begin) = match &store.place {
+        Place::Folder => {
+            let file = source.folder.database();
+            (sqlite::plan(&file)?, file.display().to_string(), "BEGIN IMMEDIATE")
+        }
+        Place::Postgres(address) => {
+            (postgres::plan(&database::served(address, &store)?)?, address.to_string(), "BEGIN")
+        }
+    };
     if sql {
-        say("BEGIN IMMEDIATE;\n");
+        say(&format!("{begin};\n"));
         for step in &plan.steps {
             say(&format!("-- version {}\n{}", step.number, step.sql));
         }
@@ -25,14 +34,19 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
     }
     let (found, known) = (plan.found, plan.known);
     match plan.steps.len() {
-        0 => say(&format!("{} has schema version {known}, the newest\n", file.display())),
+        0 => say(&format!("{name} has schema version {known}, the newest\n")),
         steps if dry_run => {
-            say(&format!("{} has schema version {found}; {steps} steps lead to {known}\n", file.display()));
+            say(&format!("{name} has schema version {found}; {steps} steps lead to {known}\n"));
         }
         _ => {
-            source.folder.create()?;
-            sqlite::migrate(&file)?;
-            say(&format!("{} had schema version {found} and has {known} now\n", file.display()));
+            match &store.place {
+                Place::Folder => {
+                    source.folder.create()?;
+                    sqlite::migrate(&source.folder.database())?;
+                }
+                Place::Postgres(address) => _ = postgres::migrate(&database::served(address, &store)?)?,
+            }
+            say(&format!("{name} had schema version {found} and has {known} now\n"));
         }
     }
     Ok(())

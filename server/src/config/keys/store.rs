@@ -1,20 +1,92 @@
 //! The keys of `[store]`.
 
+use rookery_store::postgres::Address;
 use rookery_store::sql::Migrations;
 
-use super::{Key, word};
+use super::super::given::Given;
+use super::super::{Place, Wrong};
+use super::{Key, Shown, file, path, plain, put, quoted, word};
 
 /// All of them.
-pub(super) const KEYS: &[Key] = &[Key {
-    table: "store",
-    name: "migrate",
-    doc: "\"auto\": a start brings the database's schema up to date. \"never\": it refuses an older one, and `rookery store migrate` is\n\
-          run by somebody who may change tables.",
-    set: |config, given| {
-        config.store.migrations = given.choice(MIGRATIONS)?;
-        Ok(())
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        table: "store",
+        name: "url",
+        doc: "The database: \"sqlite\" for a file in the data folder, or \"postgres://USER@HOST/DATABASE\". Several hosts have commas between\n\
+              them: the one that can be written to is used. The folder of a Unix socket is a host with %2F for each slash.",
+        set: |config, given| put(&mut config.store.place, place(given)),
+        show: |config| match &config.store.place {
+            Place::Folder => quoted("sqlite"),
+            Place::Postgres(address) => quoted(&address.to_string()),
+        },
     },
-    show: |config| word(MIGRATIONS, config.store.migrations),
-}];
+    Key {
+        table: "store",
+        name: "password_file",
+        doc: "The file that has the password, if it isn't in the address; without this key, \"store-password\" in the folder that\n\
+              CREDENTIALS_DIRECTORY names, as systemd's LoadCredential= makes it.",
+        set: |config, given| put(&mut config.store.password, file(given)),
+        show: |config| path(&config.store.password, "\"/etc/rookery/database.password\""),
+    },
+    Key {
+        table: "store",
+        name: "tls",
+        doc: "\"verify\": the way to the database is encrypted, and its certificate is for the host that is named. \"off\": all is sent in the\n\
+              clear. The default is \"off\" if all hosts are this machine, else \"verify\".",
+        set: |config, given| put(&mut config.store.encrypted, given.choice(ENCRYPTED)),
+        show: |config| match config.store.encrypted {
+            None => Shown::Unset("\"verify\""),
+            encrypted => word(ENCRYPTED, encrypted),
+        },
+    },
+    Key {
+        table: "store",
+        name: "tls_authorities",
+        doc: "A file with the certificates of the authorities that are trusted for it, instead of those that this machine trusts.",
+        set: |config, given| put(&mut config.store.authorities, file(given)),
+        show: |config| path(&config.store.authorities, "\"/etc/rookery/database-authority.pem\""),
+    },
+    Key {
+        table: "store",
+        name: "connections",
+        doc: "Connections to a database that is a server, besides one for archives and one for reads that may take long.",
+        set: |config, given| put(&mut config.store.connections, given.number(1..=32).map(|number| number as usize)),
+        show: |config| plain(config.store.connections),
+    },
+    Key {
+        table: "store",
+        name: "durability",
+        doc: "\"check\": a database that may lose what it has acknowledged when the power fails, as its settings say, is refused.\n\
+              \"trust\": it is used.",
+        set: |config, given| put(&mut config.store.trusts_durability, given.choice(DURABILITY)),
+        show: |config| word(DURABILITY, config.store.trusts_durability),
+    },
+    Key {
+        table: "store",
+        name: "migrate",
+        doc: "\"auto\": a start brings the database's schema up to date. \"never\": it refuses an older one, and `rookery store migrate` is\n\
+              run by somebody who may change tables.",
+        set: |config, given| {
+            config.store.migrations = given.choice(MIGRATIONS)?;
+            Ok(())
+        },
+        show: |config| word(MIGRATIONS, config.store.migrations),
+    },
+];
 
+fn place(given: &Given<'_>) -> Result<Place, Wrong> {
+    let text = given.text()?;
+    match text.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => Address::parse(text)
+            .map(Place::Postgres)
+            .map_err(|reason| given.wrong(format!("{reason} (the url of the database)"))),
+        None if text == "sqlite" => Ok(Place::Folder),
+        _ => Err(given.wrong(
+            "this is no database that the server knows: \"sqlite\" or \"postgres://USER@HOST/DATABASE\" is expected",
+        )),
+    }
+}
+
+const ENCRYPTED: &[(&str, Option<bool>)] = &[("verify", Some(true)), ("off", Some(false))];
+const DURABILITY: &[(&str, bool)] = &[("check", false), ("trust", true)];
 const MIGRATIONS: &[(&str, Migrations)] = &[("auto", Migrations::Auto), ("never", Migrations::Never)];

@@ -96,6 +96,16 @@ impl Driver {
         Ok(driver)
     }
 
+    /// Lets answers take as long as an operator's command may.
+    pub(super) fn wait_patiently(&mut self) {
+        self.limit = PATIENCE;
+    }
+
+    /// Lets answers take so long.
+    pub(super) fn wait_for(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
     /// Returns the name of the database, for people.
     pub(super) fn database(&self) -> &str {
         &self.target.name
@@ -440,6 +450,9 @@ impl Remote for Driver {
 
 /// Ends a transaction that has taken something out of archives.
 const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";
+
+/// How long a change of the schema may take, and the wait for another server that makes it.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// How long a connection may take, over all hosts.
 const CONNECT: Duration = Duration::from_secs(12);

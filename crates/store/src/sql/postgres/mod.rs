@@ -4,6 +4,7 @@
 //! them first (see `sql/dialect.rs`). The server's role needs to read and write the tables, and to make them unless they are there already.
 
 mod check;
+mod copying;
 mod driver;
 mod schema;
 mod target;
@@ -14,6 +15,8 @@ pub use check::check;
 pub use target::{Address, Options};
 
 use super::SqlStore;
+use super::copy::copying::Copying;
+use super::migrate::{self, Migrations, Plan};
 use super::queue::Patience;
 use super::store::Connections;
 use crate::StoreError;
@@ -30,11 +33,9 @@ use target::Target;
 /// [`StoreError::Foreign`] if it isn't for this server, otherwise what PostgreSQL reports.
 pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
     let target = Arc::new(Target::new(options));
-    let mut driver = Driver::open(target.clone(), ANSWER)?;
-    // Look before anything is written: the database may not be ours.
-    schema::version(&mut driver)?;
-    check::refuse_unfit(&mut driver, options.trusts_durability)?;
-    schema::migrate(&mut driver)?;
+    let mut driver = fit(options, &target)?;
+    migrate::prepare(&mut driver, options.migrations)?;
+    driver.wait_for(ANSWER);
     driver.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {}", a_month_ago()))?;
     let mut owners = vec![driver];
     for _ in 1..options.connections {
@@ -44,6 +45,48 @@ pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
     let reads = Some(Driver::open(target.clone(), LONG_ANSWER)?);
     let started = SqlStore::start_remote(Connections { owners, archive, reads }, options.bounds, PATIENCE);
     started.map_err(|error| StoreError::Other(target.engine(error.to_string())))
+}
+
+/// Connects to a database that this store can use.
+fn fit(options: &Options, target: &Arc<Target>) -> Result<Driver, StoreError> {
+    let mut driver = Driver::open(target.clone(), ANSWER)?;
+    // Look before anything is written: the database may not be ours.
+    schema::version(&mut driver)?;
+    check::refuse_unfit(&mut driver, options.trusts_durability)?;
+    Ok(driver)
+}
+
+/// Tells which steps of the schema a database has not gone through. Changes nothing.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn plan(options: &Options) -> Result<Plan, StoreError> {
+    migrate::plan(&mut Driver::open(Arc::new(Target::new(options)), ANSWER)?)
+}
+
+/// Brings the schema of a database up to date. Returns the number of steps that it took.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn migrate(options: &Options) -> Result<usize, StoreError> {
+    migrate::migrate(&mut fit(options, &Arc::new(Target::new(options)))?)
+}
+
+/// Connects to copy from a database.
+pub(super) fn source(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver = Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?;
+    migrate::prepare(&mut driver, Migrations::Never)?;
+    Ok(Box::new(driver))
+}
+
+/// Connects to copy to a database.
+pub(super) fn destination(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver = fit(options, &Arc::new(Target::new(options)))?;
+    migrate::migrate(&mut driver)?;
+    driver.wait_for(LONG_ANSWER);
+    Ok(Box::new(driver))
 }
 
 /// The time in milliseconds since 1970 before which a connection has ended, whatever became of its server.

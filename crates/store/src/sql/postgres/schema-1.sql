@@ -3,6 +3,14 @@
 -- Texts are compared byte by byte, whatever the database's collation. Where a text may be longer than what an index takes (2704 bytes), such as a full
 -- JID, its digest is in the index instead.
 
+-- What has made the schema: see `schema.rs`.
+CREATE TABLE rookery_schema (
+    version    BIGINT PRIMARY KEY,
+    checksum   TEXT NOT NULL,
+    applied_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    applied_by TEXT NOT NULL DEFAULT current_user
+);
+
 CREATE FUNCTION rookery_digest(TEXT) RETURNS BYTEA LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT sha256(convert_to($1, 'UTF8')) $$;
 

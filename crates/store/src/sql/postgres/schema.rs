@@ -5,28 +5,49 @@
 
 use super::driver::Driver;
 use crate::StoreError;
+use crate::sql::migrate::Migrating;
 use sha2::{Digest, Sha256};
 
-/// Brings a database, which may be empty, to the current schema.
-///
-/// # Errors
-///
-/// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it, [`StoreError::Unfit`] if somebody has changed what made its schema.
-pub(super) fn migrate(driver: &mut Driver) -> Result<(), StoreError> {
-    if version(driver)? == KNOWN {
-        return Ok(());
+impl Migrating for Driver {
+    fn steps(&self) -> &'static [&'static str] {
+        MIGRATIONS
     }
-    driver.run("BEGIN")?;
-    let outcome = migrate_in_transaction(driver);
-    driver.run(if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    outcome
+
+    fn schema_version(&mut self) -> Result<i64, StoreError> {
+        version(self)
+    }
+
+    fn place(&self) -> String {
+        self.database().to_owned()
+    }
+
+    /// Others wait for a lock that is none of a table; however long that takes, and the steps.
+    fn lock_schema(&mut self) -> Result<(), StoreError> {
+        self.wait_patiently();
+        self.run("BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")?;
+        self.run(&format!("SELECT pg_advisory_xact_lock({LOCK})")).map(drop)
+    }
+
+    fn run_statements(&mut self, text: &str) -> Result<(), StoreError> {
+        self.run(text).map(drop)
+    }
+
+    fn note_of(&self, number: i64) -> String {
+        let step = usize::try_from(number - 1).ok().and_then(|at| MIGRATIONS.get(at)).copied().unwrap_or_default();
+        format!("INSERT INTO rookery_schema (version, checksum) VALUES ({number}, '{}');", checksum(step))
+    }
+
+    fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        let ended = self.run(if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" });
+        outcome.and(ended.map(drop))
+    }
 }
 
 /// Returns the version of a database's schema, 0 if it is empty.
 ///
 /// # Errors
 ///
-/// As [`migrate`].
+/// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it, [`StoreError::Unfit`] if somebody has changed what made its schema.
 pub(super) fn version(driver: &mut Driver) -> Result<i64, StoreError> {
     if driver.run(HAS_SCHEMA)?.is_empty() {
         let tables = driver.run(OUR_NAMES)?;
@@ -50,27 +71,6 @@ pub(super) fn version(driver: &mut Driver) -> Result<i64, StoreError> {
     Ok(applied.len() as i64)
 }
 
-/// Reads the version again: another server may have migrated while we waited for the lock.
-fn migrate_in_transaction(driver: &mut Driver) -> Result<(), StoreError> {
-    driver.run(&format!(
-        "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})"
-    ))?;
-    let version = version(driver)?;
-    for (migration, number) in MIGRATIONS.iter().zip(1..).filter(|(_, number)| *number > version) {
-        if number == 1 {
-            driver.run(MAKE_SCHEMA)?;
-        }
-        driver.run(migration)?;
-        let checksum = checksum(migration);
-        driver.run(&format!("INSERT INTO rookery_schema (version, checksum) VALUES ({number}, '{checksum}')"))?;
-        // A new database is no news.
-        if version > 0 {
-            tracing::info!(database = driver.database(), schema = number, "the database schema was updated");
-        }
-    }
-    Ok(())
-}
-
 fn checksum(migration: &str) -> String {
     Sha256::digest(migration).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -79,10 +79,6 @@ fn checksum(migration: &str) -> String {
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql")];
-
-const MAKE_SCHEMA: &str = "\
-    CREATE TABLE rookery_schema (version BIGINT PRIMARY KEY, checksum TEXT NOT NULL, \
-    applied_at TIMESTAMPTZ NOT NULL DEFAULT now(), applied_by TEXT NOT NULL DEFAULT current_user)";
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'rookery_schema'";

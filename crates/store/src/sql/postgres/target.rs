@@ -3,6 +3,7 @@
 use super::tls::MakeTls;
 use crate::StoreError;
 use crate::error::Engine;
+use crate::sql::Migrations;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Options {
     pub connections: usize,
     /// Trusts the database to keep what it has acknowledged, whatever its settings say.
     pub trusts_durability: bool,
+    /// Says whether the schema may be changed.
+    pub migrations: Migrations,
     /// Bounds what may wait.
     pub bounds: crate::sql::Bounds,
 }
@@ -32,7 +35,15 @@ impl Options {
     /// Returns the options for an address of which nothing else is known: in the clear, eight connections.
     pub fn at(address: Address) -> Options {
         let bounds = crate::sql::Bounds::default();
-        Options { address, password: None, tls: None, connections: 8, trusts_durability: false, bounds }
+        Options {
+            address,
+            password: None,
+            tls: None,
+            connections: 8,
+            trusts_durability: false,
+            migrations: Migrations::Auto,
+            bounds,
+        }
     }
 }
 

@@ -1,0 +1,42 @@
+//! PostgreSQL's side of a copy.
+
+use super::driver::Driver;
+use crate::StoreError;
+use crate::sql::copy::catalogue::Table;
+use crate::sql::copy::copying::Copying;
+use crate::sql::copy::rows::Record;
+
+impl Copying for Driver {
+    fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
+        let Some(sequence) = sequence(self, table)? else { return Ok(0) };
+        let last = self.run(&format!("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"))?;
+        Ok(last.first().and_then(|last| last.parse().ok()).unwrap_or_default())
+    }
+
+    fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError> {
+        let is_needed = number > 0;
+        match sequence(self, table)?.filter(|_| is_needed) {
+            Some(sequence) => self.run(&format!("SELECT setval('{sequence}', {number})")).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Columns that follow from others are PostgreSQL's own work.
+    fn derive(&mut self, _: &'static Table, _: &[Record]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn clear_derived(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Returns the name of what numbers the rows of a table, if they are numbered.
+fn sequence(driver: &mut Driver, table: &'static Table) -> Result<Option<String>, StoreError> {
+    let name = table.name;
+    let found = driver.run(&format!(
+        "SELECT pg_get_serial_sequence('{name}', 'id') FROM pg_attribute \
+         WHERE attrelid = '{name}'::regclass AND attname = 'id' AND attidentity <> ''"
+    ))?;
+    Ok(found.into_iter().next())
+}
