@@ -34,11 +34,13 @@ pub trait Forward: Send + Sync {
     ) -> Pending<T>;
 }
 
-/// Those by whom an operation is ordered: it takes effect behind all that were called before it and share an owner with it.
+/// Those by whom an operation is ordered: it takes effect behind those that were called before it and share an owner with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owners {
     /// Accounts, rooms, hosts of nodes, tokens and names of settings, in order.
     These(Vec<String>),
+    /// The archives of these: only what is about archives waits for it.
+    Archives(Vec<String>),
     /// Everybody: it changes what many have.
     All,
 }
@@ -63,11 +65,21 @@ impl Owners {
         Owners::These(owners)
     }
 
-    /// Returns whether operations of the two keep the order of their calls.
-    pub fn share(&self, other: &Owners) -> bool {
-        match (self, other) {
-            (Owners::These(one), Owners::These(other)) => one.iter().any(|owner| other.contains(owner)),
-            _ => true,
+    fn of_archives(self) -> Owners {
+        match self {
+            Owners::These(owners) => Owners::Archives(owners),
+            other => other,
+        }
+    }
+
+    /// Returns whether an operation takes effect behind another that was called before it.
+    pub fn waits_for(&self, earlier: &Owners) -> bool {
+        match (self, earlier) {
+            (Owners::All, _) | (_, Owners::All) => true,
+            (Owners::These(_), Owners::Archives(_)) => false,
+            (Owners::These(own) | Owners::Archives(own), Owners::These(other) | Owners::Archives(other)) => {
+                own.iter().any(|owner| other.contains(owner))
+            }
         }
     }
 }
@@ -173,16 +185,16 @@ forward! { Documents in documents {
     put_within(owner: jid, prefix: text, documents: [Vec<Document>], room: [DocumentRoom]) -> DocumentsPut,
         of Owners::of(owner);
     starting(owner: jid, prefix: text) -> Vec<Document>, of Owners::of(owner);
-    of(owners: [Vec<Jid>], name: text) -> Vec<(Jid, Vec<u8>)>, of Owners::many(owners.iter().map(Jid::as_ref));
+    of(owners: [Vec<Jid>], name: text) -> Vec<(Jid, Vec<u8>)>, of Owners::NONE;
 }}
 
 forward! { Archive in archive {
     append(messages: [Arc<[ArchivedMessage]>]) -> (),
-        of Owners::many(messages.iter().map(|message| message.owner.as_ref()));
-    page(owner: jid, query: [ArchiveQuery]) -> Option<ArchivePage>, of Owners::of(owner);
-    replace(owner: jid, id: [u64], stanza: [Vec<u8>]) -> bool, of Owners::of(owner);
-    ends(owner: jid) -> Option<(u64, u64)>, of Owners::of(owner);
-    purge(owner: jid) -> (), of Owners::of(owner);
+        of Owners::many(messages.iter().map(|message| message.owner.as_ref())).of_archives();
+    page(owner: jid, query: [ArchiveQuery]) -> Option<ArchivePage>, of Owners::of(owner).of_archives();
+    replace(owner: jid, id: [u64], stanza: [Vec<u8>]) -> bool, of Owners::of(owner).of_archives();
+    ends(owner: jid) -> Option<(u64, u64)>, of Owners::of(owner).of_archives();
+    purge(owner: jid) -> (), of Owners::of(owner).of_archives();
     clear(limit: [usize]) -> bool, of Owners::NONE;
     sweep(after: [u64], expiry: [Vec<Expiry>], limit: [usize]) -> Swept, of Owners::NONE;
 }}
@@ -210,7 +222,7 @@ forward! { Slots in slots {
 forward! { LastPresence in last_presence {
     put(owner: jid, unix_ms: [u64], stanza: [Vec<u8>]) -> (), of Owners::of(owner);
     last(owner: jid) -> Option<LastSeen>, of Owners::of(owner);
-    of(asker: jid, owners: [Vec<Jid>], document: text) -> Vec<crate::presence::SeenWith>, of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
+    of(asker: jid, owners: [Vec<Jid>], document: text) -> Vec<crate::presence::SeenWith>, of Owners::of(asker);
 }}
 
 forward! { Pubsub in pubsub {
@@ -235,7 +247,7 @@ forward! { Pubsub in pubsub {
     subscriptions_of(host: jid, entity: jid) -> Vec<(String, Jid, NodeSubscription)>, of Owners::of(host);
     affiliations_of(host: jid, entity: jid) -> Vec<(String, Affiliation)>, of Owners::of(host);
     news(asker: jid, owners: [Vec<Jid>], nodes: [Vec<String>], after: [Option<(Jid, String)>]) -> (Vec<News>, bool),
-        of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
+        of Owners::of(asker);
     accounts_nodes(after: [u64], limit: [usize]) -> Vec<(u64, Jid, String)>, of Owners::NONE;
 }}
 

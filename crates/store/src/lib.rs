@@ -10,10 +10,10 @@
 //! 1. The operation is queued when the method is *called*. Polling the future only looks whether it is done, and dropping
 //!    the future doesn't cancel the operation.
 //! 2. Operations take effect, and complete, in the order of the calls for one owner (account, room, host of nodes, token, name of a
-//!    setting), whoever called. Nothing is promised between owners. An operation that many owners have a part in keeps its place with each of
-//!    them, and removing an account with everybody. Archives and long reads make nobody wait: what is written to archives, pages of them, and reads about many
-//!    owners come behind what was called before for the same owners, but what is called afterwards may overtake them, unless it is about archives too.
-//!    Lists and counts are of the moment when they are made. [`forward::Owners`] says it of every method.
+//!    setting), whoever called. Nothing is promised between owners. A write that many owners have a part in keeps its place with each of
+//!    them, and removing an account with everybody. Archives make nobody wait: what is written to them, and pages of them, come behind
+//!    what was called before for the same owners, but what is called afterwards may overtake them, unless it is about archives too. Reads about
+//!    many owners, lists and counts are of the moment when they are made. [`forward::Owners`] says it of every method.
 //! 3. A write that was acknowledged is durable: neither a crash of the process nor a power cut takes it back.
 //! 4. A failed operation has changed nothing.
 //!    The one exception is [`StoreError::Lost`]: the database was lost while it was told to commit, and stayed away.

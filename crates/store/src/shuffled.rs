@@ -69,7 +69,7 @@ impl State {
     fn draw(&mut self) -> Option<Waiting> {
         let is_next = |at: &usize| {
             let (before, rest) = self.waiting.split_at(*at);
-            rest.first().is_some_and(|own| before.iter().all(|other| !other.owners.share(&own.owners)))
+            rest.first().is_some_and(|own| before.iter().all(|other| !own.owners.waits_for(&other.owners)))
         };
         let next: Vec<usize> = (0..self.waiting.len()).filter(is_next).collect();
         let drawn = next.get((self.number() % next.len().max(1) as u64) as usize).copied()?;

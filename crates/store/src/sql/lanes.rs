@@ -6,7 +6,8 @@
 //! - What is written to archives comes behind all that was called before for their owners, such as making the account. What is called for the owners
 //!   afterwards doesn't wait for it.
 //! - A page of an archive comes behind that and behind what is written to archives; nothing waits for it.
-//! - Reads for many owners come behind what was called before for each of them; only what goes to the same lane waits for them.
+//! - Reads about many owners are of the moment when they are made, as lists are: if each waited for what waits in all lanes, they would
+//!   be done one after the other.
 //! - Writes for many owners come behind and hold up what is in the lanes of all of them, removing an account what is in all lanes.
 //! - Lists and counts wait for nothing, and nothing for them.
 
@@ -81,11 +82,6 @@ impl Lanes {
     /// For what a login waits for.
     pub(crate) fn login(self, account: &str) -> Route {
         Route { is_login: true, ..self.owner(account) }
-    }
-
-    /// For a read about many owners, in the lane of the one who asks.
-    pub(crate) fn read_of<'o>(self, asker: &str, owners: impl Iterator<Item = &'o str>) -> Route {
-        Route { behind: self.all_of(owners), ..self.owner(asker) }
     }
 
     /// For a write that many owners have a part in.

@@ -194,9 +194,9 @@ impl Documents for SqlStore {
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
         let name = name.to_owned();
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
+        // They lie in several lanes: the first one's is as good as any.
         let first = owners.first().map_or("", Jid::bare_str);
-        let route = self.lanes.read_of(first, owners.iter().map(Jid::bare_str));
-        self.read(route, bytes, move |c| documents::of(c, &owners, &name))
+        self.read(self.lanes.owner(first), bytes, move |c| documents::of(c, &owners, &name))
     }
 }
 
@@ -307,9 +307,7 @@ impl LastPresence for SqlStore {
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<crate::presence::SeenWith>> {
         let (asker, document) = (asker.bare().to_jid(), document.to_owned());
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(self.lanes.read_of(asker.as_str(), owners.iter().map(Jid::bare_str)), bytes, move |c| {
-            presence::of(c, asker.as_ref(), &owners, &document)
-        })
+        self.read(self.of(asker.as_ref()), bytes, move |c| presence::of(c, asker.as_ref(), &owners, &document))
     }
 }
 
@@ -418,7 +416,7 @@ impl Pubsub for SqlStore {
     ) -> Pending<(Vec<News>, bool)> {
         let asker = asker.bare().to_jid();
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(self.lanes.read_of(asker.as_str(), owners.iter().map(Jid::bare_str)), bytes, move |c| {
+        self.read(self.of(asker.as_ref()), bytes, move |c| {
             pubsub::news(c, asker.as_ref(), &owners, &nodes, after.clone())
         })
     }
