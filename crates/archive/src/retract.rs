@@ -13,7 +13,7 @@ use rookery_base::date;
 use rookery_fanout::Packet;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{ArchivePage, ArchiveQuery, StoreError};
+use rookery_store::{ArchivePage, ArchiveQuery, WorkError};
 use rookery_xml::{Child, Element, Namespaces, Stanza, Writer, ns};
 
 use super::id;
@@ -102,9 +102,9 @@ pub fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retract
 }
 
 /// Writes the tombstone that was made, if a message was found.
-fn replace(world: &mut World, owner: Jid, whose: Jid, found: Result<Option<(u64, Vec<u8>)>, StoreError>) {
+fn replace(world: &mut World, owner: Jid, whose: Jid, found: Result<Option<(u64, Vec<u8>)>, WorkError>) {
     let found = found.unwrap_or_else(|error| {
-        world.store_failed("taking back a message", &owner, &error);
+        world.work_failed("taking back a message", &owner, error);
         None
     });
     let Some((id, tombstone)) = found else { return world.state_mut::<UnderWay>().end(&whose) };

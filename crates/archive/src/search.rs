@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use rookery_base::{Awaited, Completer, Map, one_shot};
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::work_condition;
 use rookery_store::{ArchivePage, ArchiveQuery};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
@@ -152,7 +153,8 @@ impl Search {
                 Ok(found) => self.take(world, iq, found, more),
                 Err(error) => {
                     world.state_mut::<Searches>().leave(iq.from.as_ref());
-                    failed(world, iq, &error);
+                    world.work_failed("searching an archive", &iq.to, error);
+                    world.reply_error(iq, work_condition(error));
                 }
             }
         });

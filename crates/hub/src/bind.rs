@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::StoreError;
+use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::StreamError;
 use rookery_xml::Kind;
 use tracing::warn;
@@ -331,6 +331,15 @@ impl World {
     /// Counts an answer of the store that an operator has to know of, and logs it; one in a second at most, since a full disk makes one of each stanza.
     pub fn store_failed(&mut self, doing: &str, whose: &Jid, error: &StoreError) {
         self.counters.store_errors += 1;
+        self.log_failure(doing, whose, error);
+    }
+
+    /// Logs that background work has no outcome, as [`World::store_failed`] does.
+    pub fn work_failed(&mut self, doing: &str, whose: &Jid, error: WorkError) {
+        self.log_failure(doing, whose, &error);
+    }
+
+    fn log_failure(&mut self, doing: &str, whose: &Jid, error: &dyn std::error::Error) {
         self.out.untold_errors += 1;
         if self.clock.now_ms >= self.out.next_store_error_ms {
             self.out.next_store_error_ms = self.clock.now_ms + STORE_ERROR_MS;
@@ -340,7 +349,7 @@ impl World {
     }
 }
 
-/// Milliseconds between two lines of the log about errors of the store.
+/// Milliseconds between two lines of the log about errors of the store and of background work.
 const STORE_ERROR_MS: u64 = 1_000;
 /// Milliseconds after which a stanza that is sent on its way again tells when it came.
 const LATE_MS: u64 = 5_000;

@@ -43,7 +43,7 @@ impl World {
                     Ok(true) if disabled => LoginAnswer::VerifiedDisabled,
                     Ok(correct) => LoginAnswer::Verified(correct),
                     Err(error) => {
-                        world.store_failed("checking a password", &account, &error);
+                        world.work_failed("checking a password", &account, error);
                         LoginAnswer::Failed
                     }
                 };

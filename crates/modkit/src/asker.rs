@@ -4,7 +4,7 @@
 //! answer takes tells as little as the answer.
 
 use rookery_hub::{Iq, World};
-use rookery_store::{StoreError, Subscription};
+use rookery_store::{StoreError, Subscription, WorkError};
 use rookery_stream::error::Condition;
 
 /// What an asker may know of the account that a request is for.
@@ -37,7 +37,12 @@ pub fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Iq, A
     });
 }
 
-/// What a sender is told when the store failed: to wait where that helps.
+/// Returns the condition that a sender is told when the store failed: to wait where that helps.
 pub fn condition(error: &StoreError) -> Condition {
+    if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
+}
+
+/// Returns the condition that a sender is told when background work has no outcome.
+pub fn work_condition(error: WorkError) -> Condition {
     if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
 }

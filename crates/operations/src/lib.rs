@@ -43,7 +43,7 @@ pub mod welcome;
 use std::fmt;
 
 use rookery_hub::Hooks;
-use rookery_store::StoreError;
+use rookery_store::{StoreError, WorkError};
 
 /// Answers the questions that operations put to shards.
 pub fn install(hooks: &mut Hooks<'_>) {
@@ -89,6 +89,8 @@ pub enum Refusal {
     Late,
     /// The store failed, or the server is stopping.
     Store(StoreError),
+    /// Work that takes long has no outcome, mostly since too much waits.
+    Work(WorkError),
     /// Something else of the server failed, named here; the log says why.
     Failed(&'static str),
 }
@@ -113,6 +115,12 @@ impl From<StoreError> for Refusal {
     }
 }
 
+impl From<WorkError> for Refusal {
+    fn from(error: WorkError) -> Self {
+        Self::Work(error)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -123,6 +131,7 @@ impl fmt::Display for Refusal {
             | Self::Off(words) => f.write_str(words),
             Self::Late => f.write_str("the server has not answered in time; what was asked for may be done yet"),
             Self::Store(error) => error.fmt(f),
+            Self::Work(error) => error.fmt(f),
             Self::Failed(what) => write!(f, "{what} failed; the server's log says why"),
         }
     }

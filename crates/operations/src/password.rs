@@ -2,27 +2,31 @@
 
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
+use rookery_modkit::asker::work_condition;
 use rookery_sasl::{Credentials, CredentialsError};
-use rookery_store::{Pending, StoreError};
+use rookery_store::WorkError;
+use rookery_store::background::Outcome;
 use rookery_stream::error::{Condition, StanzaError};
 
-/// What [`derive()`] answers with.
+/// The outcome of [`derive()`].
 pub type Derived = Result<Credentials, CredentialsError>;
 
 /// Derives the keys of a password for the account `whose` in the background: that takes some ten
 /// milliseconds. Every way to set a password while the server runs comes here, so that all accounts
 /// have the same number of iterations: another one would tell accounts from unknown names.
-pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> Pending<Derived> {
+pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> Outcome<Derived> {
     let iterations = world.settings().scram_iterations;
     world.background.run(whose.bare_str(), move || Credentials::derive(&password, iterations))
 }
 
-/// The keys, or what to tell whoever chose the password.
+/// Returns the keys.
+///
+/// # Errors
+/// The error for whoever chose the password.
 pub fn derived(
     world: &mut World,
     whose: &Jid,
-    derived: Result<Derived, StoreError>,
+    derived: Result<Derived, WorkError>,
 ) -> Result<Credentials, StanzaError> {
     match derived {
         Ok(Ok(credentials)) => Ok(credentials),
@@ -34,8 +38,8 @@ pub fn derived(
             Err(Condition::InternalServerError.into())
         }
         Err(error) => {
-            world.store_failed("deriving the keys of a password", whose, &error);
-            Err(condition(&error).into())
+            world.work_failed("deriving the keys of a password", whose, error);
+            Err(work_condition(error).into())
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn ensure<A: Asks>(
 ) {
     state::with_node(world, key.clone(), asks, move |world, asks, found| match found {
         Ok(Some(node)) => then(world, asks, Ok(node)),
-        Err(error) => then(world, asks, Err(failed(&error))),
+        Err(error) => then(world, asks, Err(error.into())),
         Ok(None) => {
             state::hold(world, &key);
             let (host, room) = (key.0.as_ref(), Limits::of(world, &key.0).room());

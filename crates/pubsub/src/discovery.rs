@@ -70,7 +70,7 @@ pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
             world.reply(&call.iq, reply);
         }
         Ok(_) => call.refuse(world, Condition::ItemNotFound),
-        Err(error) => call.refuse(world, failed(&error)),
+        Err(error) => call.refuse(world, error),
     });
 }
 
@@ -108,7 +108,7 @@ pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
         let node = match node {
             Ok(Some(node)) => node,
             Ok(None) => return call.refuse(world, Condition::ItemNotFound),
-            Err(error) => return call.refuse(world, failed(&error)),
+            Err(error) => return call.refuse(world, error),
         };
         if let Err(error) = node.lets_retrieve(call.from(), &call.relation()) {
             return call.refuse(world, error);

@@ -36,7 +36,25 @@ pub(crate) fn presence_required() -> StanzaError {
     specific(Condition::NotAuthorized, "presence-subscription-required")
 }
 
-/// What is told of a store that failed.
+/// Says why an operation gets no node.
+#[derive(Debug)]
+pub(crate) enum Withheld {
+    /// As much waits for nodes as may, of this sender or of all.
+    Crowded,
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl From<Withheld> for StanzaError {
+    fn from(withheld: Withheld) -> Self {
+        match withheld {
+            Withheld::Crowded => Condition::ResourceConstraint.into(),
+            Withheld::Store(error) => failed(&error),
+        }
+    }
+}
+
+/// Returns the answer to a request for which the store failed.
 pub(crate) fn failed(error: &StoreError) -> StanzaError {
     asker::condition(error).into()
 }

@@ -78,85 +78,40 @@ impl Limits {
     }
 }
 
-pub(super) const NODES: OptionSpec = OptionSpec {
-    key: "nodes",
-    default: || Value::Number(10_000),
-    doc: "nodes that the service may have",
-    check: option::at_least_one,
-};
+pub(super) const NODES: OptionSpec = limit("nodes", || Value::Number(10_000), "nodes that the service may have");
+pub(super) const ACCOUNT_NODES: OptionSpec =
+    limit("account_nodes", || Value::Number(100), "nodes that one account may make");
+pub(super) const OWN_NODES: OptionSpec = limit(NODES.key, || Value::Number(500), "nodes that an account may have");
+pub(super) const ITEMS: OptionSpec =
+    limit("items", || Value::Number(10_000), "items that a node may keep; what \"max\" means in its configuration");
+pub(super) const ITEM_BYTES: OptionSpec =
+    limit("item_bytes", || Value::Number(128 * 1024), "bytes of an item's payload");
+pub(super) const OWN_ITEM_BYTES: OptionSpec =
+    limit(ITEM_BYTES.key, || Value::Number(64 * 1024), "bytes of an item's payload, images apart");
+pub(super) const IMAGE_BYTES: OptionSpec = limit(
+    "image_bytes",
+    || Value::Number(192 * 1024),
+    "bytes of an avatar, which is about a third larger than its image, or of a card with one (XEP-0084, XEP-0292)",
+);
+pub(super) const NODE_BYTES: OptionSpec =
+    limit("node_bytes", || Value::Number(8 * 1024 * 1024), "bytes of a node with its items and affiliations");
+pub(super) const ACCOUNT_BYTES: OptionSpec =
+    limit("account_bytes", || Value::Number(16 * 1024 * 1024), "bytes of all nodes that one account has made");
+pub(super) const SUBSCRIPTIONS: OptionSpec =
+    limit("subscriptions", || Value::Number(20_000), "subscriptions that a node may have, and affiliations");
+pub(super) const ACCOUNT_SUBSCRIPTIONS: OptionSpec = limit(
+    "account_subscriptions",
+    || Value::Number(1000),
+    "subscriptions that one account may have to all nodes together",
+);
 
-pub(super) const ACCOUNT_NODES: OptionSpec = OptionSpec {
-    key: "account_nodes",
-    default: || Value::Number(100),
-    doc: "nodes that one account may make",
-    check: option::at_least_one,
-};
-
-pub(super) const OWN_NODES: OptionSpec = OptionSpec {
-    key: NODES.key,
-    default: || Value::Number(500),
-    doc: "nodes that an account may have",
-    check: option::at_least_one,
-};
-
-pub(super) const ITEMS: OptionSpec = OptionSpec {
-    key: "items",
-    default: || Value::Number(10_000),
-    doc: "items that a node may keep; what \"max\" means in its configuration",
-    check: option::at_least_one,
-};
-
-pub(super) const ITEM_BYTES: OptionSpec = OptionSpec {
-    key: "item_bytes",
-    default: || Value::Number(128 * 1024),
-    doc: "bytes of an item's payload",
-    check: option::at_least_one,
-};
-
-pub(super) const OWN_ITEM_BYTES: OptionSpec = OptionSpec {
-    key: ITEM_BYTES.key,
-    default: || Value::Number(64 * 1024),
-    doc: "bytes of an item's payload, images apart",
-    check: option::at_least_one,
-};
-
-pub(super) const IMAGE_BYTES: OptionSpec = OptionSpec {
-    key: "image_bytes",
-    default: || Value::Number(192 * 1024),
-    doc: "bytes of an avatar, which is about a third larger than its image, or of a card with one (XEP-0084, XEP-0292)",
-    check: option::at_least_one,
-};
-
-pub(super) const NODE_BYTES: OptionSpec = OptionSpec {
-    key: "node_bytes",
-    default: || Value::Number(8 * 1024 * 1024),
-    doc: "bytes of a node with its items and affiliations",
-    check: option::at_least_one,
-};
-
-pub(super) const ACCOUNT_BYTES: OptionSpec = OptionSpec {
-    key: "account_bytes",
-    default: || Value::Number(16 * 1024 * 1024),
-    doc: "bytes of all nodes that one account has made",
-    check: option::at_least_one,
-};
-
-pub(super) const SUBSCRIPTIONS: OptionSpec = OptionSpec {
-    key: "subscriptions",
-    default: || Value::Number(20_000),
-    doc: "subscriptions that a node may have, and affiliations",
-    check: option::at_least_one,
-};
-
-pub(super) const ACCOUNT_SUBSCRIPTIONS: OptionSpec = OptionSpec {
-    key: "account_subscriptions",
-    default: || Value::Number(1000),
-    doc: "subscriptions that one account may have to all nodes together",
-    check: option::at_least_one,
-};
+/// Returns an option that is a number of at least one.
+const fn limit(key: &'static str, default: fn() -> Value, doc: &'static str) -> OptionSpec {
+    OptionSpec { key, default, doc, check: option::at_least_one }
+}
 
 /// The bounds of the service.
-pub(super) const OF_SERVICE: &[Bound] = &[
+pub(super) const OF_SERVICE: &[Bound] = &with_those_of_nodes::<14>(&[
     Bound::on("nodes", Per::Other("service"), Most::Option(NODES.key), Unit::Number)
         .or("creating one more gets <policy-violation/>"),
     Bound::on("nodes that it has made", Per::Account, Most::Option(ACCOUNT_NODES.key), Unit::Number)
@@ -165,38 +120,16 @@ pub(super) const OF_SERVICE: &[Bound] = &[
     Bound::on("nodes that it has made", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
         .or("what would make them larger gets <policy-violation/>")
         .kept_in(&["pubsub_items", "pubsub_affiliations"]),
-    OF_NODE[0],
-    OF_NODE[1],
-    OF_NODE[2],
-    OF_NODE[3],
-    OF_NODE[4],
-    OF_NODE[5],
-    OF_NODE[6],
-    OF_NODE[7],
-    OF_WAITING[0],
-    OF_WAITING[1],
-    OF_ACCOUNT_SUBSCRIPTIONS,
-];
+]);
 
 /// The bounds of accounts' own nodes.
-pub(super) const OF_ACCOUNTS: &[Bound] = &[
+pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<15>(&[
     Bound::on("nodes", Per::Account, Most::Option(OWN_NODES.key), Unit::Number)
         .or("creating one more gets <policy-violation/>"),
     Bound::on("nodes", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
         .or("what would make them larger gets <policy-violation/>"),
     Bound::on("an avatar or a card", Per::Stanza, Most::Option(IMAGE_BYTES.key), Unit::Bytes)
         .or("its publication gets <not-acceptable/>"),
-    OF_NODE[0],
-    OF_NODE[1],
-    OF_NODE[2],
-    OF_NODE[3],
-    OF_NODE[4],
-    OF_NODE[5],
-    OF_NODE[6],
-    OF_NODE[7],
-    OF_WAITING[0],
-    OF_WAITING[1],
-    OF_ACCOUNT_SUBSCRIPTIONS,
     Bound::on(
         "accounts that a session has told its capabilities by directed presence",
         Per::Session,
@@ -204,9 +137,22 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &[
         Unit::Number,
     )
     .or("it hears nothing of the nodes of one more"),
-];
+]);
 
-const OF_NODE: [Bound; 8] = [
+/// Adds the bounds that all nodes have to those of a kind of host.
+const fn with_those_of_nodes<const ALL: usize>(own: &[Bound]) -> [Bound; ALL] {
+    assert!(own.len() + OF_NODES.len() == ALL, "one array has room for both");
+    let mut all = [OF_NODES[0]; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < own.len() { own[at] } else { OF_NODES[at - own.len()] };
+        at += 1;
+    }
+    all
+}
+
+/// The bounds of the nodes of any host.
+const OF_NODES: [Bound; 11] = [
     Bound::on("a node with its items and affiliations", Per::Node, Most::Option(NODE_BYTES.key), Unit::Bytes)
         .or("what would make it larger gets <policy-violation/>"),
     Bound::on("items", Per::Node, Most::Option(ITEMS.key), Unit::Number).or("the oldest ones go"),
@@ -232,19 +178,14 @@ const OF_NODE: [Bound; 8] = [
     .or("one more gets <policy-violation/>"),
     Bound::on("an item whose notification has its payload", Per::Stanza, Most::Fixed(TOLD_BYTES as u64), Unit::Bytes)
         .or("a larger one is told of without it"),
-];
-
-const OF_WAITING: [Bound; 2] = [
     Bound::on("requests that wait for a node", Per::Shard, Most::Fixed(WAITING.number as u64), Unit::Number)
         .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
     Bound::on("requests that wait for a node", Per::Shard, Most::Fixed(WAITING.bytes as u64), Unit::Bytes)
         .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
-];
-
-const OF_ACCOUNT_SUBSCRIPTIONS: Bound =
     Bound::on("subscriptions to all nodes", Per::Account, Most::Option(ACCOUNT_SUBSCRIPTIONS.key), Unit::Number)
         .or("one more gets <policy-violation/>")
-        .kept_in(&["pubsub_subscriptions"]);
+        .kept_in(&["pubsub_subscriptions"]),
+];
 
 /// Nodes with images: no client gets their items without asking for one.
 const IMAGES: [&str; 2] = [ns::AVATAR_DATA, "urn:xmpp:vcard4"];

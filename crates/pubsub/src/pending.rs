@@ -82,7 +82,7 @@ fn one_node(world: &mut World, call: Call, node: &str) {
         }
         Ok(Some(_)) => call.refuse(world, Condition::Forbidden),
         Ok(None) => call.refuse(world, Condition::ItemNotFound),
-        Err(error) => call.refuse(world, failed(&error)),
+        Err(error) => call.refuse(world, error),
     });
 }
 

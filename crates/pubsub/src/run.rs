@@ -5,7 +5,6 @@ use std::rc::Rc;
 use rookery_hub::World;
 use rookery_stream::error::Condition;
 
-use super::error::failed;
 use super::node::Node;
 use super::relation::{local_owner, relation};
 use super::request::{Action, Call};
@@ -28,7 +27,7 @@ pub(super) fn run(world: &mut World, call: Call, action: Action) {
     state::with_node(world, key, call, move |world, call, found| match found {
         Ok(Some(found)) => with_relation(world, call, action, found),
         Ok(None) => without_node(world, call, action),
-        Err(error) => call.refuse(world, failed(&error)),
+        Err(error) => call.refuse(world, error),
     });
 }
 

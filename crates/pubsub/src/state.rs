@@ -18,14 +18,14 @@ use std::rc::Rc;
 
 use rookery_hub::{Custody, Iq, Share, World};
 use rookery_jid::Jid;
-use rookery_store::StoreError;
 
 use super::config::Config;
+use super::error::Withheld;
 use super::limits::WAITING;
 use super::node::{Key, Node};
 
-/// A node; nothing if there is no such node, or why the store did not tell.
-pub(super) type Found = Result<Option<Rc<Node>>, StoreError>;
+/// A node; nothing if there is no such node, or why it can't be had.
+pub(super) type Found = Result<Option<Rc<Node>>, Withheld>;
 
 /// An operation that needs a node.
 type Operation = Box<dyn FnOnce(&mut World, Found)>;
@@ -137,7 +137,7 @@ fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
 }
 
 /// Runs `operation` with a node and what asks for it, after what waits for that node already. What
-/// may not wait hears that the store is busy.
+/// may not wait hears that too much does.
 pub(super) fn with_node<A: Asks>(
     world: &mut World,
     key: Key,
@@ -161,7 +161,7 @@ pub(super) fn with_node<A: Asks>(
 fn wait<A: Asks>(world: &mut World, key: &Key, asks: A, operation: impl FnOnce(&mut World, A, Found) + 'static) {
     let waiting = &mut nodes(world, &key.0).waiting;
     if asks.takes().is_some_and(|(sender, bytes)| !waiting.take_bytes(sender, bytes)) {
-        return operation(world, asks, Err(StoreError::Busy));
+        return operation(world, asks, Err(Withheld::Crowded));
     }
     let host = key.0.clone();
     let operation: Operation = Box::new(move |world, found| {
@@ -242,7 +242,7 @@ fn load(world: &mut World, key: Key, operation: Operation) {
             Ok(stored) => Ok(stored.map(|stored| Rc::new(Node::of(stored, defaults(&key.0, &key.1))))),
             Err(error) => {
                 world.store_failed("loading a node", &key.0, &error);
-                Err(error)
+                Err(Withheld::Store(error))
             }
         };
         if let Ok(Some(node)) = &node {

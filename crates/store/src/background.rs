@@ -1,6 +1,7 @@
 //! Threads for work that takes milliseconds, such as deriving keys from a password: a shard never does it itself.
 //!
-//! The answer is the same kind of future that a store gives, so whoever waits for the one can wait for the other.
+//! The outcome is a future as a store gives them, so that one can wait for it as for the store; its errors are those of
+//! work, since the store has no part in it.
 //!
 //! # Invariants
 //!
@@ -9,12 +10,12 @@
 //! * Waiting work is bounded per account and in all, so that an account that asks for too much is refused before anybody else is.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rookery_base::{Abandoned, one_shot};
 use rookery_observe::{Bound, Most, Per, Unit, vital};
-
-use crate::pending::{Completer, pending};
-use crate::{Pending, StoreError};
 
 /// Holds a few threads for logins and a few for everything else. Cloning shares them; they end with the last clone.
 #[derive(Clone, Debug)]
@@ -30,6 +31,42 @@ struct Crews {
 }
 
 type Work = Box<dyn FnOnce() + Send>;
+
+/// The outcome of work that was given to the background. Dropping it cancels nothing.
+pub type Outcome<T> = Pin<Box<dyn Future<Output = Result<T, WorkError>> + Send>>;
+
+/// Says why work has no outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkError {
+    /// As much work waits as may, in all or for this account or room: it was not taken.
+    Crowded,
+    /// The code of the work panicked.
+    Panicked,
+    /// The threads were ended before its turn.
+    Closed,
+}
+
+impl WorkError {
+    /// Tells whether the same work may well be done later.
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::Crowded | Self::Closed)
+    }
+}
+
+impl fmt::Display for WorkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Crowded => {
+                "too much background work waits: the processors are slower than logins, searches and logs need; look \
+                 for an account or a room that asks for too much"
+            }
+            Self::Panicked => "background work panicked; please report this as a bug",
+            Self::Closed => "the background is shut down",
+        })
+    }
+}
+
+impl std::error::Error for WorkError {}
 
 impl Background {
     /// Starts `threads` threads, at least one, for logins, and half as many, at least one, for everything else.
@@ -47,14 +84,14 @@ impl Background {
         Self { crews: None }
     }
 
-    /// Checks something that a login of the account `whose` waits for. Returns what [`Background::run`] does.
-    pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
+    /// Checks something that a login of the account `whose` waits for. The outcome is as that of [`Background::run`].
+    pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
         self.give(|crews| &crews.logins, whose, work)
     }
 
-    /// Does `work` for `whose`: the account or room that the work is counted for. Returns [`StoreError::Busy`] if too much of it waits
-    /// already, [`StoreError::Panicked`] if it panics.
-    pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
+    /// Does `work` for `whose`: the account or room that the work is counted for. The outcome is [`WorkError::Crowded`] if too much of it
+    /// waits already, [`WorkError::Panicked`] if it panics.
+    pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
         self.give(|crews| &crews.others, whose, work)
     }
 
@@ -63,19 +100,20 @@ impl Background {
         to: impl FnOnce(&Crews) -> &Crew,
         whose: &str,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Pending<T> {
-        let (completer, answer): (Completer<T>, _) = pending();
+    ) -> Outcome<T> {
+        let (completer, awaited) = one_shot::<Result<T, WorkError>>();
+        let outcome = Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(WorkError::Closed)) });
         let job: Work = Box::new(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            completer.complete(outcome.map_err(|_| StoreError::Panicked("background work".into())));
+            completer.complete(outcome.map_err(|_| WorkError::Panicked));
         });
         let Some(crews) = &self.crews else {
             job();
-            return answer;
+            return outcome;
         };
         match to(crews).turns.push(whose, job) {
-            Ok(()) => answer,
-            Err(error) => crate::pending::ready(Err(error)),
+            Ok(()) => outcome,
+            Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 }
@@ -128,11 +166,11 @@ struct Waiting {
 }
 
 impl Turns {
-    fn push(&self, whose: &str, work: Work) -> Result<(), StoreError> {
+    fn push(&self, whose: &str, work: Work) -> Result<(), WorkError> {
         let mut waiting = self.waiting();
         let own = waiting.work.get(whose).map_or(0, VecDeque::len);
         if waiting.count >= MOST_WAITING || own >= MOST_WAITING_FOR_ONE {
-            return Err(StoreError::Busy);
+            return Err(WorkError::Crowded);
         }
         if own == 0 {
             waiting.order.push_back(whose.into());
@@ -207,7 +245,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     /// Keeps a crew busy until the sender is dropped.
-    fn occupied(crew: impl FnOnce(Work) -> Pending<()>) -> (Sender<()>, Pending<()>) {
+    fn occupied(crew: impl FnOnce(Work) -> Outcome<()>) -> (Sender<()>, Outcome<()>) {
         let (started, has_started) = channel();
         let (free, is_free) = channel::<()>();
         let answer = crew(Box::new(move || {
@@ -223,8 +261,8 @@ mod tests {
         let background = Background::new(2).unwrap();
         assert_eq!(wait(background.run("a@x", || 6 * 7)), Ok(42));
         for _ in 0..3 {
-            let broken: Pending<u8> = background.run("a@x", || panic!("as a bug would"));
-            assert!(matches!(wait(broken), Err(StoreError::Panicked(_))));
+            let broken: Outcome<u8> = background.run("a@x", || panic!("as a bug would"));
+            assert!(matches!(wait(broken), Err(WorkError::Panicked)));
         }
         assert_eq!(wait(background.run("a@x", || 1)), Ok(1));
     }
@@ -260,10 +298,10 @@ mod tests {
         let background = Background::new(1).unwrap();
         let (free, first) = occupied(|work| background.run("a@x", work));
         let given: Vec<_> = (0..MOST_WAITING_FOR_ONE).map(|_| background.run("a@x", || ())).collect();
-        assert_eq!(wait(background.run("a@x", || ())), Err(StoreError::Busy));
+        assert_eq!(wait(background.run("a@x", || ())), Err(WorkError::Crowded));
         let others: Vec<_> =
             (MOST_WAITING_FOR_ONE..MOST_WAITING).map(|n| background.run(&format!("{n}@x"), || ())).collect();
-        assert_eq!(wait(background.run("b@x", || ())), Err(StoreError::Busy));
+        assert_eq!(wait(background.run("b@x", || ())), Err(WorkError::Crowded));
         drop(free);
         for answer in given.into_iter().chain(others).chain([first]) {
             assert_eq!(wait(answer), Ok(()));

@@ -49,7 +49,7 @@ mod stores;
 
 pub use accounts::Accounts;
 pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Swept};
-pub use background::Background;
+pub use background::{Background, WorkError};
 pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
 pub use error::StoreError;
 pub use invitations::{Invitation, Invitations, Purpose};

@@ -21,6 +21,7 @@ pub(crate) mod service;
 use rookery_base::Set;
 use rookery_hub::{Hooks, Module, OptionSpec, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::work_condition;
 use rookery_modkit::form::{Field, Form};
 use rookery_operations::journal::{self, Entry, Journal};
 use rookery_operations::logins::{self, Logins};
@@ -197,6 +198,10 @@ pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
             order.refuse(world, StanzaError::new(Condition::InternalServerError).with_text(refusal.to_string()));
         }
         Refusal::Store(error) => order.store_failed(world, "a command of an administrator", &error),
+        Refusal::Work(error) => {
+            world.work_failed("a command of an administrator", order.from(), error);
+            order.refuse(world, work_condition(error));
+        }
     }
 }
 

@@ -248,7 +248,7 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
             let title = page.map_or_else(|| visit.value("jid"), |page| page.name);
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
-        Err(refusal @ (Refusal::Store(_) | Refusal::Late | Refusal::Failed(_))) => failed(&refusal),
+        Err(refusal @ (Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_))) => failed(&refusal),
         Err(refusal) => {
             let main = Html::of("<h1>Not found</h1><p id=\"missing\">{}</p>", &[&refusal]);
             respond_with(StatusCode::NOT_FOUND, path, "Not found", visit, &main)
@@ -283,7 +283,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
 /// Back to the page that the form is on, which says why nothing was done.
 fn refuse(path: &str, visit: &Visit, refusal: &Refusal) -> Response<Body> {
     let words = match refusal {
-        Refusal::Store(cause) => {
+        cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
             tracing::error!(%cause, "the admin page failed");
             "The server can't do it now; its log says why.".to_owned()
         }

@@ -90,9 +90,9 @@ impl From<Refusal> for Problem {
             Refusal::Off(_) => (StatusCode::CONFLICT, "module-off"),
             Refusal::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Refusal::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
-            Refusal::Store(cause) => {
+            Refusal::Store(_) | Refusal::Work(_) => {
                 // What the store says names files of this machine.
-                error!(%cause, "a request to the API failed");
+                error!(cause = %refusal, "a request to the API failed");
                 return Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "unavailable",
