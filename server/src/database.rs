@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rookery_base::chance;
 use rookery_store::sql::SqlStore;
 use rookery_store::sql::copy::Address;
 use rookery_store::{Stores, postgres, sqlite, wait};
@@ -177,8 +178,7 @@ fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> Failure 
 /// [`Failure::Failed`] if it has none.
 pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::Failed(format!("the operating system gives no random bytes: {error}")))?;
+    chance::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(bytes)
 }
 

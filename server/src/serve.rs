@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use rookery_base::chance;
 use rookery_hub::Registry;
 use rookery_operations::process::Wish;
 use rookery_shard::{Census, Generation, Running};
@@ -347,7 +348,7 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
 /// that every process draws at its start.
 fn unpredictable() -> u128 {
     let mut bytes = [0; 16];
-    if getrandom::fill(&mut bytes).is_err() {
+    if chance::fill(&mut bytes).is_err() {
         let (a, b) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
         return u128::from(a) << 64 | u128::from(b);
     }

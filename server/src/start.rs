@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 
+use rookery_base::chance;
 use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
-use crate::database::{self, Database};
+use crate::database::Database;
 use crate::dpm::Opened;
 use crate::failure::Failure;
 use crate::folder::Lock;
@@ -132,12 +133,8 @@ fn create_admin(
 
 /// A password of 100 bits, without letters that are taken for others.
 fn random_password() -> Result<String, Failure> {
-    let bytes: [u8; 20] = database::random()?;
-    let letters = bytes.iter().filter_map(|byte| ALPHABET.get(usize::from(byte & 31)));
-    Ok(letters.map(|letter| char::from(*letter)).collect())
+    chance::text(20).map_err(|error| Failure::Failed(error.to_string()))
 }
-
-const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz123456789";
 
 #[cfg(test)]
 mod tests {

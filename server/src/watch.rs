@@ -6,11 +6,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use crate::config::Config;
 use crate::failure::Failure;
+use rookery_base::lock::lock;
 
 /// Somebody who looks. Ends some time after this is dropped.
 #[derive(Debug)]
@@ -78,10 +79,6 @@ fn look(watched: &Weak<Mutex<Seen>>) -> Option<bool> {
     let seen = watched.upgrade()?;
     let settled = lock(&seen).has_settled();
     Some(settled)
-}
-
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The files of certificates that the operator named.

@@ -43,6 +43,25 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), NoChance> {
     Ok(())
 }
 
+/// Returns so many letters and digits that nobody can guess, of 5 bits each.
+///
+/// # Errors
+/// [`NoChance`] if the operating system gives no random bytes.
+pub fn text(length: usize) -> Result<String, NoChance> {
+    let mut bytes = vec![0; length];
+    fill(&mut bytes)?;
+    Ok(bytes.into_iter().map(letter).collect())
+}
+
+/// Returns the letter or digit for the lowest five bits. None is taken for another by people who read it.
+#[inline]
+pub fn letter(bits: u8) -> char {
+    LETTERS.get(usize::from(bits & 31)).copied().map_or('x', char::from)
+}
+
+/// Without `l` and `o`, `0` and `1`.
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
 /// The operating system gives no random bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoChance;
@@ -79,6 +98,13 @@ mod tests {
         assert_ne!(with(1), with(2));
         let (first, second) = with(3);
         assert_ne!(first.0, second.0);
+    }
+
+    #[test]
+    fn texts_have_their_length_and_all_letters() {
+        let text = text(10_000).unwrap();
+        let letters: std::collections::BTreeSet<char> = text.chars().collect();
+        assert_eq!((text.len(), letters.len()), (10_000, 32));
     }
 
     #[test]

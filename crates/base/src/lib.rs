@@ -3,19 +3,24 @@
 //! # Layout
 //!
 //! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
-//! * [`chance`]: random bytes. [`map`]: hash tables.
+//! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: how fast something may
+//!   happen.
 //!
 //! # Invariants
 //!
 //! * Nothing here depends on another crate of the server or touches the outside, but for [`chance`], which
 //!   asks the operating system for random bytes.
 
+pub mod bucket;
 pub mod chance;
 pub mod date;
+pub mod hex;
+pub mod lock;
 pub mod map;
 pub mod one_shot;
 pub mod transport;
 
+pub use bucket::Bucket;
 pub use map::{Keyed, Map, Set};
 pub use one_shot::{Abandoned, Awaited, Completer, one_shot, wait};
 pub use transport::Transport;

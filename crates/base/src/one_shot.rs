@@ -10,8 +10,10 @@
 
 use std::fmt;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+
+use crate::lock::lock;
 
 /// Makes an answer to wait for, and what gives it.
 pub fn one_shot<T>() -> (Completer<T>, Awaited<T>) {
@@ -117,11 +119,6 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
-}
-
-/// A cell is replaced in one step, so a panic elsewhere can't leave it half changed.
-fn lock<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
-    cell.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

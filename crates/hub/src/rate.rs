@@ -3,6 +3,7 @@
 //! Each session has a bucket of bytes and stanzas that empties with time, kept as one number: the time until which what it has sent is paid for. If that
 //! lies further ahead than the burst allows, reading pauses until it doesn't.
 
+use rookery_base::Bucket;
 use rookery_fanout::{Link, Places};
 
 /// What one session may send.
@@ -30,15 +31,15 @@ impl Rate {
     }
 }
 
-/// Until when, in microseconds of the shard's clock, what each link has sent is paid for.
+/// What each link has sent, in microseconds of the shard's clock.
 #[derive(Debug, Default)]
-pub(crate) struct Paid(pub(crate) Places<u64>);
+pub(crate) struct Paid(pub(crate) Places<Bucket>);
 
 impl Paid {
     /// A new session begins with an empty bucket.
     pub(crate) fn open(&mut self, link: Link) {
-        if let Some(until) = self.0.open(link) {
-            *until = 0;
+        if let Some(bucket) = self.0.open(link) {
+            *bucket = Bucket::default();
         }
     }
 }

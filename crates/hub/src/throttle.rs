@@ -12,9 +12,7 @@ impl World {
     pub(crate) fn charge(&mut self, link: Link, bytes: usize) -> Option<u64> {
         let rate = self.catalogue.settings.rate;
         let now_us = self.clock.now_ms * 1000;
-        let until = self.people.paid.0.get_mut(link)?;
-        *until = (*until).max(now_us).saturating_add(rate.cost_us(bytes));
-        let ahead = *until - now_us;
+        let ahead = self.people.paid.0.get_mut(link)?.put(rate.cost_us(bytes), now_us);
         let burst = rate.burst_seconds.saturating_mul(SECOND_US);
         (ahead > burst).then(|| (ahead - burst).div_ceil(1000))
     }

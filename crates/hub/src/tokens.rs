@@ -9,6 +9,7 @@
 //! * The store has a hash of a token, never the token.
 
 use rookery_base::date;
+use rookery_base::hex;
 use rookery_jid::Jid;
 use rookery_sasl::token::new_token;
 use rookery_sasl::{Credentials, Hash, TokenKey, TokenMechanism};
@@ -194,7 +195,7 @@ impl Tokens {
         let mut text = self.password.clone();
         for token in &self.tokens {
             let slot = if token.slot == Slot::New { "new" } else { "current" };
-            let (mechanism, key) = (token.mechanism.name(), hex(token.key.bytes()));
+            let (mechanism, key) = (token.mechanism.name(), hex::encode(token.key.bytes()));
             text.push_str(&format!("\n{slot} {mechanism} {key} {} {}", token.issued, token.expires));
         }
         (!self.tokens.is_empty()).then(|| text.into_bytes())
@@ -212,7 +213,7 @@ fn read_token(line: &str) -> Option<StoredToken> {
         }
     };
     let mechanism = TokenMechanism::from_name(words.next()?)?;
-    let key = TokenKey::from_bytes(unhex(words.next()?)?);
+    let key = TokenKey::from_bytes(hex::decode(words.next()?)?);
     Some(StoredToken {
         slot,
         mechanism,
@@ -231,27 +232,12 @@ fn newest(bytes: &[u8]) -> u64 {
 /// Returns what stands for a password: it changes with it, and tells nothing of it.
 pub fn password_mark(credentials: &Credentials) -> String {
     let keys = credentials.keys(Hash::Sha256);
-    hex(TokenKey::of(&hex(&keys.stored_key)).bytes())
+    hex::encode(TokenKey::of(&hex::encode(&keys.stored_key)).bytes())
 }
 
 /// The name of the document for a client, whose identifier may be any text.
 fn document(client: &str) -> String {
-    format!("{PREFIX}{}", hex(TokenKey::of(client).bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    format!("{PREFIX}{}", hex::encode(TokenKey::of(client).bytes()))
 }
 
 /// What the names of the documents begin with.

@@ -1,7 +1,9 @@
 //! Tells a shard from other threads which of its tasks to look at.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
+
+use rookery_base::lock::lock;
 
 /// What the store's thread tells the shard: which tasks to look at. Shared, the only such thing in a world.
 pub struct Wakeups {
@@ -17,7 +19,7 @@ impl Wakeups {
 
     /// Notes that a task is to be looked at.
     pub(crate) fn push(&self, task: usize) {
-        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut woken = lock(&self.woken);
         woken.push(task);
         if woken.len() == 1 {
             drop(woken);
@@ -27,7 +29,7 @@ impl Wakeups {
 
     /// Returns the tasks that were woken since the last call.
     pub(crate) fn take(&self) -> Vec<usize> {
-        std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.woken))
     }
 }
 

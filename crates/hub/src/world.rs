@@ -12,6 +12,7 @@ use std::any::type_name;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use rookery_base::chance;
 use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Outboxes};
 use rookery_jid::{Jid, JidRef};
@@ -214,7 +215,7 @@ impl World {
         let mut text = String::with_capacity(16);
         for at in 0..16 {
             let source = if at < 8 { &mut bits } else { &mut more };
-            text.push(char::from(LETTERS.get((*source & 31) as usize).copied().unwrap_or(b'x')));
+            text.push(chance::letter((*source & 31) as u8));
             *source >>= 5;
         }
         text
@@ -288,8 +289,6 @@ impl World {
         self.people.names.user(self.people.names.find(hash, bare)?)
     }
 }
-
-const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 #[track_caller]
 fn undeclared<T>() -> ! {

@@ -10,9 +10,9 @@
 //!
 //! Left out: UDP (§7), which no client speaks.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
+use rookery_base::hex;
 use rookery_base::{Completer, one_shot};
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
@@ -311,11 +311,7 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
 fn token(sid: &str, requester: &Jid, target: &Jid) -> String {
     let parts = [sid, requester.as_str(), target.as_str()];
     let hash = parts.iter().fold(Sha1::new(), |hash, part| hash.chain_update(part.as_bytes())).finalize();
-    hash.iter().fold(String::with_capacity(40), |mut token, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(token, "{byte:02x}");
-        token
-    })
+    hex::encode(hash)
 }
 
 /// Sorted.

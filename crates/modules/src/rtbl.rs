@@ -10,8 +10,10 @@
 
 use rookery_base::{Map, Set};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
+use rookery_base::hex;
+use rookery_base::lock::{read, write};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Stanzas, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
@@ -90,13 +92,13 @@ impl Lists {
     }
 
     fn change(&self, list: &List, change: impl FnOnce(&mut Set<Hash>)) {
-        let mut lists = self.0.hashes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = write(&self.0.hashes);
         change(lists.entry(list.clone()).or_default());
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
 
     fn keep_only(&self, wanted: &Set<List>) {
-        let mut lists = self.0.hashes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = write(&self.0.hashes);
         lists.retain(|list, _| wanted.contains(list));
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
@@ -111,7 +113,7 @@ impl Lists {
     }
 
     fn read<T>(&self, ask: impl FnOnce(&Map<List, Set<Hash>>) -> T) -> T {
-        ask(&self.0.hashes.read().unwrap_or_else(PoisonError::into_inner))
+        ask(&read(&self.0.hashes))
     }
 }
 
@@ -219,15 +221,7 @@ fn change(hashes: &mut Set<Hash>, item: &Element) {
 
 /// Returns the hash that an item is named by.
 fn listed(item: &Element) -> Option<Hash> {
-    let id = item.attr("id")?.as_bytes();
-    let mut hash = Hash::default();
-    if id.len() != 2 * hash.len() {
-        return None;
-    }
-    for (byte, digits) in hash.iter_mut().zip(id.chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(hash)
+    hex::decode(item.attr("id")?)
 }
 
 fn hash(text: &str) -> Hash {
@@ -282,7 +276,7 @@ mod tests {
     #[test]
     fn an_item_is_named_by_a_hash() {
         let item = |id: &str| Element::new("item", ns::PUBSUB).with_attr("id", id);
-        let id: String = hash("a@x.example").iter().map(|byte| format!("{byte:02x}")).collect();
+        let id: String = hex::encode(hash("a@x.example"));
         assert_eq!(listed(&item(&id)), Some(hash("a@x.example")));
         for wrong in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"é".repeat(32)] {
             assert_eq!(listed(&item(wrong)), None, "{wrong}");

@@ -11,8 +11,9 @@
 //! * Large domains are served in steps: the store is never flooded.
 
 use rookery_base::Map;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{DocumentName, DocumentSpec, Hooks, Letter, Module, Phase, Verdict, World};
 use rookery_jid::{Jid, JidRef};
@@ -120,7 +121,7 @@ impl Motd {
 
 impl Motds {
     fn table(&self) -> MutexGuard<'_, Map<String, Option<Motd>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -78,15 +78,10 @@ pub fn uri(invitation: &Invitation, invites: bool) -> String {
 /// # Errors
 /// The operating system gives no random bytes.
 fn token() -> Result<String, NoChance> {
-    let mut bytes = [0; 26];
-    chance::fill(&mut bytes)?;
-    let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 31)));
-    Ok(letters.map(|letter| char::from(*letter)).collect())
+    chance::text(26)
 }
 
 /// Invitations of one account that may be open.
 pub const MAX_OPEN: usize = 50;
 /// A day, milliseconds.
 const DAY_MS: u64 = 86_400_000;
-
-const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";

@@ -4,8 +4,9 @@
 //! process has all of them at once. Acts of the command line are not here: it works beside the server.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_hub::{Hooks, World};
 use rookery_store::Pending;
 use tracing::info;
@@ -115,7 +116,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::Transport;
+use rookery_base::lock::lock;
 use rookery_hub::{Hooks, LoginSeen};
 use rookery_jid::{Jid, JidRef};
 
@@ -64,7 +65,7 @@ impl Logins {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -7,8 +7,7 @@
 //! next account of that name is not meant. Two that write at a time may overwrite each other, so
 //! the one that waits repeats its note.
 
-use std::fmt::Write as _;
-
+use rookery_base::hex;
 use rookery_hub::{Hooks, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -170,11 +169,7 @@ fn read(line: &str) -> Option<Note> {
 fn mark(credentials: &Credentials) -> String {
     let keys = &credentials.sha256;
     let hash = Sha256::new().chain_update(&keys.salt).chain_update(&keys.stored_key).finalize();
-    hash.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(hash)
 }
 
 /// Where the store keeps the notes.

@@ -3,8 +3,7 @@
 //! A token is made on the command line and shown once. The store keeps its hash: 256 bits of the system's randomness need no salt and no work factor.
 //! The list is one document in the store, which only the command line writes; the server reads it at each request, so that a revoked token ends at once.
 
-use rookery_base::chance;
-use std::fmt::Write;
+use rookery_base::{chance, hex};
 
 use rookery_store::{Added, Pending, Stores};
 use sha2::{Digest, Sha256};
@@ -154,7 +153,7 @@ pub fn add(
         if let Err(error) = chance::fill(&mut bytes) {
             return Ok(Err(Refusal::Impossible(error.to_string())));
         }
-        let secret = format!("{PREFIX}{}", hex(&bytes));
+        let secret = format!("{PREFIX}{}", hex::encode(&bytes));
         let token = Token { name, scopes, domain, made_ms: now_ms, hash: hash(&secret) };
         let added = stores.meta.add_entry(KEY, &token.name, token.write().into_bytes(), MAX_TOKENS);
         Ok(match added.await? {
@@ -188,15 +187,7 @@ pub fn find(stores: &Stores, secret: &str) -> Pending<Option<Token>> {
 }
 
 fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&Sha256::digest(secret.as_bytes()))
 }
 
 /// Where the store keeps them.

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rookery_archive::id;
+use rookery_base::chance;
 use rookery_base::date;
 use rookery_hub::{DocumentSpec, Exported};
 use rookery_jid::Jid;
@@ -89,7 +90,7 @@ pub fn to_unnamed_file(
     damaged: &mut dyn FnMut(&str),
 ) -> Result<File, ExportError> {
     let mut number = [0; 8];
-    getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
+    chance::fill(&mut number).map_err(io::Error::other)?;
     let path = folder.join(format!("export-{:016x}", u64::from_ne_bytes(number)));
     let in_folder = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let opened = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use rookery_base::hex;
 use rookery_xml::{Attr, Element, ns};
 use rxml::{Event, Options, Reader};
 
@@ -242,8 +243,8 @@ fn unescape(text: &str) -> Option<String> {
             bytes.push(byte);
             continue;
         }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        let [byte] = hex::decode(std::str::from_utf8(rest.get(..2)?).ok()?)?;
+        bytes.push(byte);
         rest = rest.get(2..)?;
     }
     String::from_utf8(bytes).ok()

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_base::hex;
 use rookery_hub::{Document, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -38,7 +39,7 @@ impl Photo {
     pub(super) fn new(type_: &str, base64: &str) -> Option<Self> {
         let base64: String = base64.split_ascii_whitespace().collect();
         let bytes = STANDARD.decode(&base64).ok().filter(|bytes| !bytes.is_empty())?;
-        let hash = Sha1::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex::encode(Sha1::digest(&bytes));
         Some(Self { type_: type_.to_owned(), base64, bytes: bytes.len(), hash })
     }
 

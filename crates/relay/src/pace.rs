@@ -1,5 +1,6 @@
 //! How fast the bytes of one direction may go.
 
+use rookery_base::Bucket;
 use std::time::{Duration, Instant};
 
 /// A bucket that holds what may go in a tenth of a second.
@@ -7,14 +8,15 @@ use std::time::{Duration, Instant};
 pub struct Pace {
     /// Bytes a second; 0 for as many as there are.
     rate: u64,
-    /// When all that went would have gone at that rate.
-    until: Instant,
+    /// In nanoseconds since the start.
+    gone: Bucket,
+    start: Instant,
 }
 
 impl Pace {
     /// `rate`: bytes a second; 0 for as many as there are.
     pub fn new(rate: u64, now: Instant) -> Self {
-        Self { rate, until: now }
+        Self { rate, gone: Bucket::default(), start: now }
     }
 
     /// So many bytes have gone; says how long to wait before the next.
@@ -23,16 +25,16 @@ impl Pace {
             return Duration::ZERO;
         }
         let nanos = u128::from(bytes as u64) * 1_000_000_000 / u128::from(self.rate);
-        let taken = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        // A rate of some bytes a second with large reads is hours, not ages: no sum leaves what an instant can be.
-        self.until = self.until.max(now).checked_add(taken.min(LONGEST)).unwrap_or(now);
-        self.until.saturating_duration_since(now).saturating_sub(BURST)
+        // A rate of some bytes a second with large reads is hours, not ages.
+        let taken = u64::try_from(nanos).unwrap_or(u64::MAX).min(LONGEST_NANOS);
+        let now = u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.gone.put(taken, now)).saturating_sub(BURST)
     }
 }
 
 /// What may go at once.
 const BURST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(3600);
+const LONGEST_NANOS: u64 = 3_600_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -53,6 +55,6 @@ mod tests {
     fn without_a_rate_nothing_waits() {
         let start = Instant::now();
         assert_eq!(Pace::new(0, start).went(usize::MAX, start), Duration::ZERO);
-        assert!(Pace::new(1, start).went(usize::MAX, start) <= LONGEST);
+        assert!(Pace::new(1, start).went(usize::MAX, start) <= Duration::from_nanos(LONGEST_NANOS));
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_base::hex;
 use rookery_hub::{Iq, World};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
@@ -54,7 +55,7 @@ fn hashes(vcard: &Element) -> Vec<String> {
         let text: String = text.split_ascii_whitespace().collect();
         STANDARD.decode(text).ok()
     });
-    images.map(|image| Sha1::digest(image).iter().map(|byte| format!("{byte:02x}")).collect()).collect()
+    images.map(|image| hex::encode(Sha1::digest(image))).collect()
 }
 
 /// The largest vCard, in bytes.

@@ -8,8 +8,9 @@ use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::rsm::{Answer, Part, Request};
@@ -348,11 +349,11 @@ impl Directory {
     }
 
     fn unheeded(&self) -> MutexGuard<'_, Unheeded> {
-        self.removed.unheeded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.removed.unheeded)
     }
 
     fn hosts(&self) -> MutexGuard<'_, Map<String, Hosted>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hosts)
     }
 }
 

@@ -7,8 +7,9 @@
 
 use rookery_base::{Keyed, Map};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_jid::JidRef;
 
 use super::limits::Limits;
@@ -117,7 +118,7 @@ impl Holdings {
     fn part(&self, name: &str) -> (u64, MutexGuard<'_, Part>) {
         let key = self.0.hashing.hash_one(name);
         let part = self.0.parts.get(key as usize % PARTS).unwrap_or(&self.0.parts[0]);
-        (key, part.lock().unwrap_or_else(PoisonError::into_inner))
+        (key, lock(part))
     }
 }
 

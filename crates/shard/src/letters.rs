@@ -1,9 +1,10 @@
 //! What shards tell each other, and what their owner tells them: mailboxes with at most one wake per batch.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rookery_base::Transport;
+use rookery_base::lock::lock;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
@@ -173,7 +174,7 @@ impl<S> Post<S> {
     /// Sends a letter. A shard that doesn't exist gets none.
     pub fn send(&self, shard: usize, letter: Letter<S>) {
         let Some(mailbox) = self.boxes.get(shard) else { return };
-        let mut letters = mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut letters = lock(&mailbox.letters);
         letters.push(letter);
         if letters.len() == 1 {
             drop(letters);
@@ -197,9 +198,7 @@ impl<S> Post<S> {
     /// All letters that wait for a shard.
     pub fn take(&self, shard: usize) -> Vec<Letter<S>> {
         let letters = self.boxes.get(shard).map(|mailbox| &mailbox.letters);
-        letters
-            .map(|letters| std::mem::take(&mut *letters.lock().unwrap_or_else(PoisonError::into_inner)))
-            .unwrap_or_default()
+        letters.map(|letters| std::mem::take(&mut *lock(letters))).unwrap_or_default()
     }
 
     /// Wakes a shard that has no letter: its store has answered.

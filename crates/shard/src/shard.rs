@@ -7,8 +7,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use rookery_base::lock::lock;
 use rookery_fanout::Link;
 use rookery_hub::{Event, LoginAnswer, World};
 use rookery_observe::Since;
@@ -259,7 +260,7 @@ impl<D: Driver> Shard<D> {
             }
             Letter::Stop => self.stop(),
             Letter::Count(sum, done) => {
-                self.be_counted(&mut sum.lock().unwrap_or_else(PoisonError::into_inner));
+                self.be_counted(&mut lock(&sum));
                 // Whoever asked may have stopped waiting.
                 let _ = done.try_send(());
             }

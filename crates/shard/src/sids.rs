@@ -1,8 +1,9 @@
 //! The places of all sessions of BOSH (XEP-0124), by their ids: requests come in anywhere.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_fanout::Link;
 
 /// Where the sessions are: asked once for each request.
@@ -41,6 +42,6 @@ impl Sids {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u128, Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -5,10 +5,11 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rookery_base::lock::lock;
 use rookery_base::{Awaited, Completer, one_shot};
 use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
@@ -223,7 +224,7 @@ impl Door {
                 break;
             }
         }
-        census.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&census).clone()
     }
 }
 

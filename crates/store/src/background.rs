@@ -14,6 +14,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rookery_base::lock::lock;
 use rookery_base::{Abandoned, one_shot};
 use rookery_observe::{Bound, Most, Per, Unit, vital};
 
@@ -199,7 +200,7 @@ impl Turns {
     /// Locks the waiting work. No work is done under the lock, so that a panic can't leave it half
     /// changed.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

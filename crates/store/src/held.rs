@@ -8,7 +8,9 @@ use crate::forward::{Forward, Owners};
 use crate::pending::{Completer, pending, ready};
 use crate::{Pending, StoreError, Stores};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rookery_base::lock::lock;
 
 /// Stores whose completions are released by hand.
 pub struct Held {
@@ -83,7 +85,7 @@ impl Held {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -30,7 +30,9 @@ use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rookery_base::lock::lock;
 use world::World;
 
 /// The stores in memory.
@@ -52,7 +54,7 @@ impl Memory {
     /// A panic of a caller's code is caught before anything is changed, so the world is whole even when the lock is
     /// poisoned.
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.world)
     }
 }
 

@@ -7,7 +7,9 @@
 use crate::forward::{Forward, Owners};
 use crate::pending::pending;
 use crate::{Pending, Stores};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rookery_base::lock::lock;
 
 /// Stores that shuffle between owners.
 pub struct Shuffled {
@@ -44,7 +46,7 @@ impl Shuffled {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,8 +1,9 @@
 //! A client of BOSH (XEP-0124): sends requests, and looks at what comes back, if anything has.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_base::lock::lock;
 use rookery_stream::bosh::{Answer, Status, Waiter};
 use rookery_xml::{Element, ns};
 
@@ -38,13 +39,13 @@ struct Waiting(Arc<Mutex<Slot>>);
 
 impl Waiter for Waiting {
     fn answer(self: Box<Self>, answer: Answer) {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.0);
         assert!(slot.answer.is_none(), "a request is answered once");
         slot.answer = Some(answer);
     }
 
     fn is_gone(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_gone
+        lock(&self.0).is_gone
     }
 }
 
@@ -132,12 +133,12 @@ impl Pending {
     /// The answer, if there is one.
     pub fn answer(&self) -> Option<Answer> {
         self.server.settle();
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).answer.clone()
+        lock(&self.slot).answer.clone()
     }
 
     /// The connection that it waits on breaks.
     pub fn vanish(&self) {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner).is_gone = true;
+        lock(&self.slot).is_gone = true;
     }
 
     /// The answer, which has to be there and say that all is well.

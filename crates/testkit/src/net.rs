@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use rookery_base::lock::lock;
 use rookery_shard::{Driver, Ready};
 
 /// One connection, as both ends see it.
@@ -189,11 +190,6 @@ impl Driver for Network {
     fn shutdown(&mut self, socket: &Socket) {
         lock(&socket.0).server_ended = true;
     }
-}
-
-/// A test that panics with the lock held has failed anyway.
-fn lock(pipe: &Shared) -> MutexGuard<'_, Pipe> {
-    pipe.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What lies in a pipe unless a test says otherwise: more than any test sends to a client that reads.

@@ -4,12 +4,13 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use rookery_base::Transport;
+use rookery_base::lock::lock;
 use rookery_observe::Since;
 use rookery_shard::Handed;
 use tokio::net::{TcpListener, TcpStream};
@@ -158,7 +159,7 @@ async fn begin(
     let offered = settings.tls.offering(&[HTTP, XMPP]);
     let since = Since::now();
     let conduit = Conduit::tls(socket, &offered).await?;
-    shared.counts.handshakes.lock().unwrap_or_else(PoisonError::into_inner).record_time(since.elapsed());
+    lock(&shared.counts.handshakes).record_time(since.elapsed());
     Ok((conduit, peer))
 }
 

@@ -12,7 +12,7 @@ mod https;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::{Response, StatusCode};
@@ -20,6 +20,7 @@ use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, ChallengeType, Identifier, NewAccount, NewOrder, Order,
     OrderStatus, RetryPolicy,
 };
+use rookery_base::lock::lock;
 
 use crate::reply::{Body, reply, text};
 use https::Https;
@@ -104,7 +105,7 @@ impl std::fmt::Debug for Client {
 impl Challenges {
     /// Answers a request for what is behind `/.well-known/acme-challenge/`.
     pub(crate) fn answer(&self, token: &str) -> Response<Body> {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned();
+        let found = lock(&self.0).get(token).cloned();
         match found {
             Some(authorization) => reply(StatusCode::OK, "application/octet-stream", authorization),
             None => text(StatusCode::NOT_FOUND, "there is no such challenge"),
@@ -112,7 +113,7 @@ impl Challenges {
     }
 
     fn show(&self, token: &str, authorization: &str) -> Shown {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.insert(token.to_owned(), authorization.to_owned());
         Shown { challenges: self.clone(), token: token.to_owned() }
     }
@@ -126,7 +127,7 @@ struct Shown {
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        self.challenges.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+        lock(&self.challenges.0).remove(&self.token);
     }
 }
 

@@ -3,11 +3,12 @@
 //! The compressor has a quarter of a megabyte, so there is one for all, which is cleared after each answer: answers hold what one user is
 //! told, and nothing of it may show in what another gets.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use hyper::header::{ACCEPT_ENCODING, HeaderMap};
 use miniz_oxide::deflate::core::create_comp_flags_from_zip_params;
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output};
+use rookery_base::lock::lock;
 
 /// A coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +69,7 @@ pub fn encode(coding: Coding, plain: &[u8], encoder: &Encoder) -> Vec<u8> {
 
 /// `window_bits` as zlib has it: positive for its own head and checksum, 0 for none.
 fn compress(compressor: &Mutex<Option<Box<CompressorOxide>>>, window_bits: i32, plain: &[u8], out: &mut Vec<u8>) {
-    let mut compressor = compressor.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut compressor = lock(compressor);
     let new = || Box::new(CompressorOxide::new(create_comp_flags_from_zip_params(LEVEL, window_bits, 0)));
     let compressor = compressor.get_or_insert_with(new);
     compressor.reset();

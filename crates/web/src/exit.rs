@@ -1,9 +1,10 @@
 //! The way of a connection out of the library that reads its requests: it becomes a WebSocket, or waits for an answer of BOSH.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hyper::Response;
+use rookery_base::lock::lock;
 
 use crate::bosh::Held;
 use crate::proxy::Origin;
@@ -31,15 +32,15 @@ impl Exit {
 
     /// Says what becomes of the connection.
     pub fn leave(&self, leave: Leave) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leave);
+        *lock(&self.0) = Some(leave);
     }
 
     /// Tells whether a request waits.
     pub fn holds(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Some(Leave::Held(_)))
+        matches!(*lock(&self.0), Some(Leave::Held(_)))
     }
 
     pub fn take(&self) -> Option<Leave> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }

@@ -54,9 +54,10 @@ use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 
+use rookery_base::lock::{read, write};
 use rookery_hub::{Domain, Network};
 use rookery_operations::journal::Journal;
 use rookery_operations::logins::Logins;
@@ -207,7 +208,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
 impl Running {
     /// Replaces what the operator decides.
     pub fn reload(&self, settings: Settings) {
-        *self.shared.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *write(&self.shared.settings) = Arc::new(settings);
     }
 
     /// Stops, and waits until that is done. `false` if the thread panicked.
@@ -240,7 +241,7 @@ impl Shared {
     }
 
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.settings).clone()
     }
 }
 

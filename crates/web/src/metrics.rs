@@ -5,10 +5,11 @@
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hyper::{Response, StatusCode};
 use rookery_base::Transport;
+use rookery_base::lock::lock;
 use rookery_observe::{Histogram, Stage};
 use rookery_shard::{Carrier, Cause, Census};
 use rookery_store::Activity;
@@ -172,7 +173,7 @@ fn times(page: &mut Page, census: &Census, counts: &Counts) {
     }
     let name = "rookery_tls_handshake_seconds";
     page.head(name, HISTOGRAM, "How long handshakes of TLS took, the client's part included.");
-    let web = counts.handshakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let web = lock(&counts.handshakes).clone();
     for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
         page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);
     }

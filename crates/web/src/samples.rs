@@ -3,9 +3,10 @@
 //! A sample asks the shards for their counters, which costs each a copy of some kilobytes; their sessions are not looked at one by one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rookery_base::lock::lock;
 use rookery_observe::{Counters, Stage};
 use rookery_shard::Census;
 
@@ -53,7 +54,7 @@ pub struct Sample {
 impl Samples {
     /// Adds a sample of the shards.
     pub fn add(&self, unix_ms: u64, census: &Census) {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = lock(&self.0);
         let sample = Sample {
             unix_ms,
             sessions: census.sessions as u64,
@@ -75,7 +76,7 @@ impl Samples {
 
     /// All of them, oldest first.
     pub fn all(&self) -> Vec<Sample> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).samples.iter().cloned().collect()
+        lock(&self.0).samples.iter().cloned().collect()
     }
 }
 

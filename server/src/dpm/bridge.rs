@@ -3,8 +3,9 @@
 //! Shards ask what a node is while they serve a user; so the device database is at hand here, and looking into it takes a lock for as long as it takes
 //! to copy a reference. All else is an order for the thread, which hears of it by one wake.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
+use rookery_base::lock::{lock, read, write};
 use rookery_dpm::authority::Roles;
 use rookery_dpm::database::{Database, Stored};
 use rookery_dpm::drf::{Event, Request, Time};
@@ -53,12 +54,12 @@ impl Bridge {
 
     /// Answers from this database from now on.
     pub fn know(&self, database: Arc<Database>) {
-        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Known::new(database);
+        *write(&self.0.known) = Known::new(database);
     }
 
     /// Tells the thread what to do.
     pub fn order(&self, order: Order) {
-        let mut orders = self.0.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut orders = lock(&self.0.orders);
         orders.push(order);
         let is_first = orders.len() == 1;
         drop(orders);
@@ -69,11 +70,11 @@ impl Bridge {
 
     /// What the thread was told since it looked last.
     pub fn take(&self) -> Vec<Order> {
-        std::mem::take(&mut *self.0.orders.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.0.orders))
     }
 
     fn database(&self) -> Arc<Database> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).database.clone()
+        read(&self.0.known).database.clone()
     }
 }
 
@@ -84,7 +85,7 @@ impl Source for Bridge {
     }
 
     fn nodes(&self) -> Arc<[Listed]> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).listed.clone()
+        read(&self.0.known).listed.clone()
     }
 
     fn open(&self, topic: &Arc<Topic>, shard: usize) {

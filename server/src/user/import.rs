@@ -8,11 +8,11 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rookery_base::Set;
+use rookery_base::lock::lock;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::{Pending, wait};
@@ -154,7 +154,7 @@ impl Import<'_> {
         let work = || {
             let mut done = Vec::new();
             loop {
-                let row = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let row = lock(&waiting).next();
                 let Some(row) = row else { return done };
                 let derived = Credentials::derive(&row.password, iterations);
                 bar.inc(row.bytes);

@@ -9,9 +9,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rookery_base::lock::lock;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -132,7 +133,7 @@ fn signal(pid: u32, signal: Signal) -> rustix::io::Result<()> {
 /// Numbers and folders of the children. A number is removed once its process has been waited for and not later: until then it can't belong to
 /// another process.
 fn living() -> MutexGuard<'static, Vec<(u32, PathBuf)>> {
-    LIVING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&LIVING)
 }
 
 static LIVING: Mutex<Vec<(u32, PathBuf)>> = Mutex::new(Vec::new());

@@ -1,6 +1,7 @@
 //! The accounts of a server before a load begins, and who knows whom.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_base::hex;
 use rookery_sasl::Credentials;
 
 use crate::Outcome;
@@ -37,13 +38,12 @@ pub(super) fn credentials() -> Outcome<Credentials> {
 /// [`credentials`] as texts.
 pub(super) fn keys() -> Outcome<Keys> {
     let sha1 = credentials()?.sha1;
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Keys {
         salt: STANDARD.encode(&sha1.salt),
         stored: STANDARD.encode(&sha1.stored_key),
         server: STANDARD.encode(&sha1.server_key),
-        stored_hex: hex(&sha1.stored_key),
-        server_hex: hex(&sha1.server_key),
+        stored_hex: hex::encode(&sha1.stored_key),
+        server_hex: hex::encode(&sha1.server_key),
     })
 }
 

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rookery_base::lock::lock;
 use rookery_xml::{Kind, Stanza};
 use serde::Serialize;
 
@@ -196,7 +196,7 @@ fn join(run: &mut Run<'_>, places: &Places, first: bool) -> Outcome<()> {
         let refused = refused.lock().is_ok_and(|refused| refused.is_some());
         reached >= wanted || refused || last.elapsed() > PATIENCE
     })?;
-    if let Some(refused) = refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(refused) = lock(&refused).take() {
         return Err(format!("no room can be joined at {}: {refused}", places.service).into());
     }
     if reached < wanted {
@@ -235,7 +235,7 @@ impl Load for Joining {
             return;
         }
         if stanza.type_().as_deref() == Some("error") {
-            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refused = lock(&self.refused);
             refused.get_or_insert_with(|| condition(stanza));
             return;
         }

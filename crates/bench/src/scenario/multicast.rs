@@ -7,9 +7,10 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use clap::{Args, ValueEnum};
+use rookery_base::lock::lock;
 use rookery_xml::{Element, Kind, Stanza, ns};
 use serde::Serialize;
 
@@ -178,7 +179,7 @@ struct Shared {
 impl Shared {
     /// What the service said to a message.
     fn refused(&self) -> Option<String> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.refused).take()
     }
 }
 
@@ -284,7 +285,7 @@ impl Load for Rounds {
             return;
         }
         if number == 0 && stanza.type_().as_deref() == Some("error") {
-            let mut refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refused = lock(&self.shared.refused);
             refused.get_or_insert_with(|| condition(stanza));
         }
         let Some(mark) = self.receiver.take(number, stanza, now) else { return };

@@ -8,8 +8,9 @@
 //! * The lists are in the store; all shards look at one copy in memory, which is read when the server starts and again every minute.
 
 use rookery_base::{Map, Set};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
+use rookery_base::lock::{read, write};
 use rookery_hub::{Hooks, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::form::Field;
@@ -79,12 +80,12 @@ impl Lists {
 
 impl Borders {
     fn let_pass(&self, remote: JidRef<'_>, domain: &str) -> bool {
-        let lists = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let lists = read(&self.0);
         lists.get(domain).is_none_or(|lists| lists.let_pass(remote))
     }
 
     fn set(&self, domain: &str, which: Which, list: Set<String>) {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = write(&self.0);
         let lists = all.entry(domain.to_owned()).or_default();
         match which {
             Which::Black => lists.black = list,

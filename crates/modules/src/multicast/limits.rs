@@ -5,7 +5,7 @@
 //! archives, and for those who are away once again. So bytes times recipients count, in each
 //! minute.
 
-use rookery_base::Map;
+use rookery_base::{Bucket, Map};
 use rookery_hub::Options;
 use rookery_xml::{Element, Kind, ns};
 
@@ -20,22 +20,22 @@ pub(super) const REMOTE_PRESENCES: &str = "remote_presences";
 /// Bytes times recipients that a sender may have in a minute; 0: any number.
 pub(super) const MINUTE_BYTES: &str = "minute_bytes";
 
-/// Remembers until when, in milliseconds, what senders have had multiplied is paid for: local ones by their bare JID, others by their domain. Nobody who
+/// Remembers what senders have had multiplied and owe, in milliseconds: local ones by their bare JID, others by their domain. Nobody who
 /// has nothing to pay has an entry for long.
 #[derive(Debug, Default)]
-pub(super) struct Spent(Map<Box<str>, u64>);
+pub(super) struct Spent(Map<Box<str>, Bucket>);
 
 impl Spent {
     /// Charges a sender for a message. Returns `false` if that would be more than it may have in a minute. A sender that owes nothing may have any message.
     pub(super) fn charge(&mut self, sender: &str, bytes: u64, minute_bytes: u64, now_ms: u64) -> bool {
         let Some(cost_ms) = bytes.saturating_mul(MINUTE_MS).checked_div(minute_bytes) else { return true };
         if self.0.len() >= MOST_SENDERS {
-            self.0.retain(|_, until| *until > now_ms);
+            self.0.retain(|_, owed| owed.level(now_ms) > 0);
         }
-        let owed_ms = self.0.get(sender).map_or(0, |until| until.saturating_sub(now_ms));
+        let owed_ms = self.0.get(sender).map_or(0, |owed| owed.level(now_ms));
         let is_allowed = owed_ms == 0 || owed_ms.saturating_add(cost_ms) <= MINUTE_MS;
         if is_allowed && cost_ms > 0 {
-            self.0.insert(sender.into(), now_ms.saturating_add(owed_ms).saturating_add(cost_ms));
+            self.0.entry(sender.into()).or_default().put(cost_ms, now_ms);
         }
         is_allowed
     }

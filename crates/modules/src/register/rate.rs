@@ -5,8 +5,9 @@
 
 use rookery_base::Map;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_hub::{Network, OptionSpec, Options, Value};
 use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
@@ -89,7 +90,7 @@ impl Creations {
     }
 
     fn parties(&self) -> MutexGuard<'_, Map<IpAddr, Recent>> {
-        self.parties.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.parties)
     }
 }
 

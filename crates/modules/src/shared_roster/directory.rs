@@ -3,8 +3,9 @@
 
 use rookery_base::Map;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_jid::Jid;
 
 /// The directories of all domains; clones mean the same ones.
@@ -43,7 +44,7 @@ impl Directories {
     }
 
     fn lock(&self) -> MutexGuard<'_, Map<String, Directory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

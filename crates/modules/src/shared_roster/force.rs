@@ -1,9 +1,10 @@
 //! The groups in force, and what rosters have of contacts by group.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rookery_base::Map;
+use rookery_base::lock::lock;
 use rookery_hub::{Circle, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::RosterItem;
@@ -65,7 +66,7 @@ pub(super) fn in_force(world: &World) -> Compiled {
     if let Some(now) = state.now.as_ref().filter(|now| Arc::ptr_eq(&now.settings, settings)) {
         return now.clone();
     }
-    let mut compiled = state.common.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut compiled = lock(&state.common.compiled);
     let now = match compiled.take() {
         Some(compiled) if Arc::ptr_eq(&compiled.settings, settings) => compiled,
         before => Compiled::new(settings.clone(), before),

@@ -5,8 +5,9 @@
 use rookery_base::Map;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
 use rookery_jid::{Jid, JidRef};
 
 use super::source::Topic;
@@ -70,6 +71,6 @@ impl Subscriptions {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.by_account.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.by_account)
     }
 }

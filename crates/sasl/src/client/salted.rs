@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::Hash;
 use crate::credentials::{CLIENT_KEY, SERVER_KEY};
+use rookery_base::lock::lock;
 
 /// What RFC 5802 §3 derives from the salted password.
 pub(super) struct ClientKeys {
@@ -59,7 +60,7 @@ impl SaltedPasswords {
 
     /// How many derivations are kept.
     pub fn len(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.entries).len()
     }
 
     /// Whether nothing is kept.
@@ -77,11 +78,11 @@ impl SaltedPasswords {
         derive: impl FnOnce() -> Arc<ClientKeys>,
     ) -> Arc<ClientKeys> {
         let input = Input { hash, iterations, salt: salt.to_vec(), password: password.to_owned() };
-        if let Some(keys) = self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(&input) {
+        if let Some(keys) = lock(&self.entries).get(&input) {
             return keys.clone();
         }
         let keys = derive();
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).insert(input, keys.clone());
+        lock(&self.entries).insert(input, keys.clone());
         keys
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::credentials::{SALT_BYTES, VERIFY_HASH};
 use crate::{Credentials, Hash, Keys};
+use rookery_base::hex;
 
 /// Makes up credentials for accounts that don't exist, always the same for the same name.
 ///
@@ -71,7 +72,7 @@ impl Decoy {
             parts.extend([&length[..], text.as_bytes()]);
         }
         let digest = Hash::Sha256.hmac(&self.secret, &parts);
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(digest.get(..8).unwrap_or(&digest))
     }
 
     /// The keys that `username` seems to have.

@@ -19,6 +19,8 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rookery_base::lock::lock;
+
 /// How much may wait in the queue of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -266,7 +268,7 @@ impl Queues {
 
     /// No caller's code runs under the lock, so it can't be poisoned halfway through a change.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

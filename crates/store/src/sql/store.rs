@@ -12,9 +12,11 @@ use crate::{Activity, Pending, StoreError};
 use rookery_jid::JidRef;
 use rookery_observe::vital;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use rookery_base::lock::lock;
 
 /// All stores in one SQL database, served by a thread for each connection. See [`sqlite::open`](super::sqlite::open).
 ///
@@ -160,7 +162,7 @@ impl SqlStore {
 
     /// Locks the threads. Nothing panics under the lock.
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.threads)
     }
 }
 

@@ -3,8 +3,10 @@
 use crate::StoreError;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::Discriminant;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use rookery_base::lock::lock;
 
 /// Remembers what keeps the store from its work. The workers note it, anybody may look.
 #[derive(Debug, Default)]
@@ -83,7 +85,7 @@ impl Trouble {
 
     /// Locks the state. Nothing panics under the lock.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keys that show that a request comes from whoever sent the one before, though others can read both (XEP-0124 §15).
 
 use aws_lc_rs::digest;
+use rookery_base::hex;
 
 use super::request::Request;
 
@@ -40,12 +41,5 @@ pub(super) fn shown(request: &Request) -> Option<Key> {
 }
 
 fn read(text: &str) -> Option<Key> {
-    let mut key = Key::default();
-    if text.len() != 2 * key.len() || !text.is_ascii() {
-        return None;
-    }
-    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(key)
+    hex::decode(text)
 }

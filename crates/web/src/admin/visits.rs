@@ -6,9 +6,10 @@
 //! its own for forms, so that other pages can't have them sent.
 
 use std::collections::HashMap;
-use std::fmt::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use rookery_base::lock::lock;
+use rookery_base::{chance, hex};
 use rookery_jid::Jid;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -111,7 +112,7 @@ impl Visits {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Visit>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -134,12 +135,8 @@ fn id(cookie: &str) -> [u8; 32] {
 
 fn random() -> Option<String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).ok()?;
-    Some(bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    chance::fill(&mut bytes).ok()?;
+    Some(hex::encode(bytes))
 }
 
 /// How long a visit may be idle, and how long it lasts at most, milliseconds.

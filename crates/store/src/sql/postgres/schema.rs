@@ -6,6 +6,7 @@
 use super::driver::Driver;
 use crate::StoreError;
 use crate::sql::migrate::Migrating;
+use rookery_base::hex;
 use sha2::{Digest, Sha256};
 
 impl Migrating for Driver {
@@ -72,7 +73,7 @@ pub(super) fn version(driver: &mut Driver) -> Result<i64, StoreError> {
 }
 
 fn checksum(migration: &str) -> String {
-    Sha256::digest(migration).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(migration))
 }
 
 /// The newest schema.

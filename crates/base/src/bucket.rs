@@ -1,0 +1,37 @@
+//! Bounds how fast something may happen.
+
+/// A bucket that empties with time, kept as one number: the time until which all that was put in is paid for.
+///
+/// The unit of time is the caller's, and so is the price: what costs 10 in it fills the bucket by 10, which is gone 10
+/// later. The clock must not go back: until it is where it was, nothing would empty.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bucket(u64);
+
+impl Bucket {
+    /// Returns how full the bucket is: the time that it takes to be empty.
+    #[inline]
+    pub fn level(&self, now: u64) -> u64 {
+        self.0.saturating_sub(now)
+    }
+
+    /// Puts something in, and returns how full the bucket is then.
+    #[inline]
+    pub fn put(&mut self, cost: u64, now: u64) -> u64 {
+        self.0 = self.0.max(now).saturating_add(cost);
+        self.0 - now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_is_gone_after_its_time() {
+        let mut bucket = Bucket::default();
+        assert_eq!((bucket.put(10, 100), bucket.put(5, 100)), (10, 15));
+        assert_eq!((bucket.level(105), bucket.put(1, 105)), (10, 11));
+        assert_eq!((bucket.level(500), bucket.put(3, 500)), (0, 3), "time that nobody used is gone");
+        assert_eq!(bucket.put(u64::MAX, 600), u64::MAX - 600, "no sum is too large");
+    }
+}
