@@ -1,4 +1,4 @@
-//! What one shard tells another: any bytes are mail or refused, and mail that was read means the same when it is read again.
+//! Mail between shards: any bytes are mail or refused, and mail that was read means the same when it is read again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What documents and comments say of the tree is so: the lists of modules in heads are complete, every path that is named exists, and
+//! Documents and comments tell the truth of the tree: the lists of modules in heads are complete, every path that is named exists, and
 //! programs that documents show are in the tree.
 
 mod documents {

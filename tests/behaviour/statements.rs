@@ -1,4 +1,4 @@
-//! What the server asks of its database, in statements: each is a way there and back where that is another machine.
+//! The statements that the server asks its database: each is a way there and back where that is another machine.
 
 use std::fmt::Write;
 use std::path::Path;

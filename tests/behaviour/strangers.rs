@@ -59,7 +59,7 @@ fn strangers_cannot_tell_who_is_there() {
     learn_nothing(&Config::default(), QUESTIONS);
 }
 
-/// What each namespace that a module answers for gets without knowing its words.
+/// The requests that each namespace of a module gets without knowing its words.
 #[test]
 fn no_namespace_tells_strangers_who_is_there() {
     let namespaces = Registry::new(table(&Shared::default())).requests(Target::Account);

@@ -10,7 +10,7 @@ use rookery_xml::{Element, ns};
 
 use super::id;
 
-/// How an archive is shown to whoever asks.
+/// The form in which an archive is shown to a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// That of an account, as it is.

@@ -1,6 +1,6 @@
 //! The way of messages into the archives.
 //!
-//! What is said is delivered at once; it goes to the store in groups. In a busy server a message of every user touches pages of the database of
+//! Messages are delivered at once; they go to the store in groups. In a busy server a message of every user touches pages of the database of
 //! its own: written one by one, it is pages that cost, not messages. Whoever asks for an archive sees what waits, since it is written before the
 //! question is put.
 //!
@@ -81,7 +81,7 @@ struct Waiting {
     bytes: usize,
     /// When it is written, at the latest.
     timer: Option<Timer>,
-    /// Whoever waits for it.
+    /// The shares of those who wait for it.
     custody: Vec<Custody>,
 }
 
@@ -183,9 +183,9 @@ fn cause(hash: u64) -> u8 {
 /// A message to be recorded.
 #[derive(Debug)]
 pub struct Record<'a> {
-    /// Whose archive: the bare JID of an account or room whose home this shard is.
+    /// The owner of the archive: the bare JID of an account or room whose home this shard is.
     pub owner: JidRef<'a>,
-    /// What that is.
+    /// The kind of owner.
     pub of: ArchiveOf,
     /// The sender; in a room, the room.
     pub by: JidRef<'a>,

@@ -1,6 +1,6 @@
-//! What carries the stream of a client.
+//! Transports: carriers of the stream of a client.
 
-/// How a client's stream is carried: whoever writes to a session, counts it or tells of it means one of
+/// The carrier of a client's stream: all that writes to a session, counts it or tells of it means one of
 /// these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Transport {

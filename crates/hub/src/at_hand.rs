@@ -22,7 +22,7 @@ pub(crate) struct AtHand {
     pub(crate) documents: Vec<Kept>,
     /// Only where a document asks for it.
     pub(crate) roster: Option<Box<Known>>,
-    /// Whether modules decide for each session what it gets of what is for the account.
+    /// Set if modules decide for each session what it gets of what is for the account.
     pub(crate) is_screened: bool,
     /// The store has not told yet what there is.
     pub(crate) is_loading: bool,
@@ -163,7 +163,7 @@ impl std::fmt::Debug for AtHand {
 
 /// Accounts without session whose documents a shard keeps at hand.
 pub(crate) const MAX_ABSENT: usize = 10_000;
-/// How long it keeps those, milliseconds.
+/// The time for which it keeps those, in milliseconds.
 pub(crate) const MAX_AGE_MS: u64 = 60_000;
 /// The bytes that their documents may take in the store.
 pub(crate) const MAX_ABSENT_BYTES: usize = 64 << 20;

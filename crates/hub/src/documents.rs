@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Whether modules decide for each session of an account what it gets of what is for the bare JID; see [`Document::may_reach`].
+    /// Says whether modules decide for each session of an account what it gets of what is for the bare JID; see [`Document::may_reach`].
     pub fn is_screened(&self, account: JidRef<'_>) -> bool {
         self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
     }

@@ -36,7 +36,7 @@ impl Filters {
 }
 
 impl World {
-    /// Whether accounts of a domain are here: it is one of this server's, and no service.
+    /// Tells whether accounts of a domain are here: it is one of this server's, and no service.
     pub(crate) fn is_domain(&self, name: &str) -> bool {
         self.place_of(name).is_some()
     }

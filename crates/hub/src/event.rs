@@ -1,4 +1,4 @@
-//! What a world tells its driver.
+//! Events, by which a world tells its driver what to do.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 
 use crate::reply::Reply;
 
-/// What the driver has to do.
+/// A task for the driver.
 #[derive(Debug)]
 pub enum Event {
     /// The answer to [`World::bind`](crate::World::bind): the full JID, or why not.
@@ -70,7 +70,7 @@ pub enum LoginAnswer {
     Credentials(Option<Box<Credentials>>),
     /// The credentials of an account that is disabled: whoever proves them is told so, and nobody else.
     Disabled(Box<Credentials>),
-    /// Whether the password is the account's.
+    /// Says whether the password is the account's.
     Verified(bool),
     /// The tokens of a client.
     Tokens(Vec<StoredToken>),

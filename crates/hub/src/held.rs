@@ -9,7 +9,7 @@ use crate::custody::Custody;
 use crate::passage::Notes;
 use crate::share::{Bounds, Share};
 
-/// What waits for an account.
+/// The stanzas that wait for an account.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) serial: u32,

@@ -6,16 +6,16 @@ use rookery_jid::Jid;
 
 use crate::custody::{Balance, Ledger};
 
-/// What a session with stream management has in addition.
+/// The additional data of a session with stream management.
 #[derive(Debug)]
 pub(crate) struct Managed {
-    /// What the client has sent, and how much of it is acknowledged.
+    /// Counts what the client has sent, and how much of it is acknowledged.
     pub(crate) ledger: Ledger,
     /// By which the client can come back; `None` if it can't.
     pub(crate) id: Option<Box<str>>,
     /// For how long, in seconds.
     pub(crate) seconds: u32,
-    /// How often the connection has been lost or resumed: a timer of before means nothing.
+    /// Counts losses of the connection and resumptions: a timer of before means nothing.
     pub(crate) turn: u32,
 }
 

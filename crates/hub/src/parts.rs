@@ -31,7 +31,7 @@ use crate::state::States;
 pub struct Place {
     /// This shard, from zero.
     pub shard: usize,
-    /// How many shards there are, at least one.
+    /// The number of shards, at least one.
     pub shards: usize,
     /// The keys of the address hash, the same for all shards; chosen at random so that nobody can aim at one shard.
     pub keys: [u64; 4],
@@ -105,7 +105,7 @@ pub struct User {
     pub(crate) contacts: Box<[Contact]>,
     /// Stanzas that wait until those from the store have been delivered.
     pub(crate) held: Option<Box<Held>>,
-    /// What modules need of the account, if there is anything.
+    /// The documents that modules need of the account, if there are any.
     pub(crate) at_hand: Option<Box<AtHand>>,
 }
 

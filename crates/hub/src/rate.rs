@@ -31,7 +31,7 @@ impl Rate {
     }
 }
 
-/// What each link has sent, in microseconds of the shard's clock.
+/// The buckets of links, in microseconds of the shard's clock.
 #[derive(Debug, Default)]
 pub(crate) struct Paid(pub(crate) Places<Bucket>);
 

@@ -21,7 +21,7 @@ pub(crate) struct Filters {
     pub(crate) service: u64,
 }
 
-/// What serves a host.
+/// The service of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Service {
     /// Index of the domain in the settings.

@@ -23,7 +23,7 @@ use crate::World;
 pub use crate::calls::{Circle, SharedContacts};
 use crate::letter::Letter;
 
-/// What all accounts of a domain that are here get.
+/// A stanza or a question for all accounts of a domain that are here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum ForEverybody {
     /// Presence.

@@ -1,4 +1,4 @@
-//! What goes on later: continuations, timers, questions without an answer.
+//! Continuations, timers, and questions without an answer: all that goes on later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

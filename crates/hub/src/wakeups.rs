@@ -5,7 +5,8 @@ use std::task::{Wake, Waker};
 
 use rookery_base::lock::lock;
 
-/// What the store's thread tells the shard: which tasks to look at. Shared, the only such thing in a world.
+/// The tasks that a shard has to look at, as the store's thread tells it: shared, as nothing else in a
+/// world is.
 pub struct Wakeups {
     woken: Mutex<Vec<usize>>,
     notify: Box<dyn Fn() + Send + Sync>,

@@ -1,4 +1,4 @@
-//! What the modules have in common, and what knows none of them: data forms, result sets, what disco#info tells of an entity,
+//! Tools that modules have in common and that know none of them: data forms, result sets, what disco#info tells of an entity,
 //! requests, options.
 //!
 //! # Invariants

@@ -8,10 +8,11 @@ use crate::{
     stream_management, time, upload, version,
 };
 
-/// What the modules of all shards have in common. Made once per server; every shard's [`table`] gets a clone.
+/// The state that the modules of all shards share. It is made once per server; every shard's [`table`]
+/// gets a clone.
 #[derive(Debug, Clone, Default)]
 pub struct Shared {
-    /// Who has created accounts of late.
+    /// Those who have created accounts of late.
     pub creations: register::Creations,
     /// The groups of the operator, and who is there.
     pub groups: shared_roster::Common,
@@ -23,15 +24,15 @@ pub struct Shared {
     pub borders: administration::border::Borders,
     /// The messages of the day.
     pub motds: rookery_operations::announce::Motds,
-    /// What administrators did.
+    /// The deeds of administrators.
     pub journal: rookery_operations::journal::Journal,
-    /// Who logged in of late, and who failed to.
+    /// The latest logins and failures to log in.
     pub logins: rookery_operations::logins::Logins,
-    /// What gives items from outside, and who is subscribed to them.
+    /// The source of items from outside, and the subscriptions to them.
     pub data: rookery_pubsub::data::Data,
-    /// Who hears when an administrator wants the server to stop.
+    /// Hears when an administrator wants the server to stop.
     pub process: rookery_operations::process::Process,
-    /// Who joins the connections of bytestreams.
+    /// Joins the connections of bytestreams.
     pub relay: bytestreams::Relay,
 }
 

@@ -1,4 +1,4 @@
-//! How long something is waited for.
+//! Measures how long something is waited for.
 
 use std::time::{Duration, Instant};
 

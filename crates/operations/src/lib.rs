@@ -1,4 +1,4 @@
-//! What operators do to accounts, sessions, rooms and domains: one implementation for all who offer it.
+//! Operations on accounts, sessions, rooms and domains: one implementation for all who offer them.
 //!
 //! The commands of XEP-0133, the HTTP API, the admin page and the command line are views of these operations: each reads what is asked in its own form,
 //! calls one of them, and says in its own form what came of it. Who may ask is theirs to know ([`administrators`] and [`tokens`] tell); what an operation
@@ -55,7 +55,7 @@ pub fn install(hooks: &mut Hooks<'_>) {
 /// A list that the shards have gathered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gathered<T> {
-    /// What is in it.
+    /// Its entries.
     pub items: Vec<T>,
     /// A shard has not answered in time: what it knows is missing.
     pub is_partial: bool,
@@ -69,17 +69,17 @@ impl<T> From<Vec<Option<Vec<T>>>> for Gathered<T> {
     }
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 pub type Outcome<T> = Result<T, Refusal>;
 
 /// Why an operation was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// What is asked for is impossible, whatever there is: an address, a password or a text that nobody can have.
+    /// The request is impossible whatever there is: an address, a password or a text that nobody can have.
     Impossible(String),
-    /// What it is about isn't there.
+    /// The account, room or other thing that it is about isn't there.
     Missing(String),
-    /// What is to be made is there already.
+    /// The thing to be made is there already.
     Exists(String),
     /// A limit is reached.
     Full(String),
@@ -139,6 +139,6 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// How long a shard may take for something small, and for what writes a lot, in milliseconds.
+/// The time that a shard may take for something small, and for what writes a lot, in milliseconds.
 const PATIENCE_MS: u64 = 10_000;
 const LONG_PATIENCE_MS: u64 = 60_000;

@@ -44,7 +44,7 @@ pub(crate) struct Import<'a> {
     pub stores: &'a Stores,
     pub terms: Terms,
     pub documents: Vec<DocumentSpec>,
-    /// What the names of documents begin with that hold private elements.
+    /// The beginning of the names of documents that hold private elements.
     pub private: String,
     pub importer: &'a mut dyn Importer,
     pub counts: Counts,

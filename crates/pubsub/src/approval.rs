@@ -46,7 +46,7 @@ pub(super) fn decide(world: &mut World, key: Key, node: &Rc<Node>, subscriber: J
     });
 }
 
-/// What an owner's form says: node, subscriber, and whether the subscription is allowed.
+/// Reads an owner's form: node, subscriber, and whether the subscription is allowed.
 fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
     if packet.kind() != Kind::Message {
         return None;

@@ -28,7 +28,7 @@ pub(super) struct Photo {
     pub type_: String,
     /// Its bytes in Base64, without white space.
     pub base64: String,
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub bytes: usize,
     /// Their SHA-1, in hexadecimal digits.
     pub hash: String,

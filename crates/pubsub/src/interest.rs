@@ -1,4 +1,4 @@
-//! What clients want to be notified of, from their capabilities (XEP-0060 §9.2, XEP-0115).
+//! Finds out what clients want to be notified of, from their capabilities (XEP-0060 §9.2, XEP-0115).
 //!
 //! A client says in its presence by a hash what it can do; the features behind the hash are asked for once per server shard, by a service discovery
 //! request of its domain. Only the nodes to which `+notify` is appended are kept, and for each session that

@@ -10,7 +10,7 @@ use rookery_jid::Jid;
 use super::caps::{Caps, Nodes, texts};
 use super::directed::Directed;
 
-/// What the sessions of a shard want.
+/// The wishes of the sessions of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     pub sessions: Map<Link, Interest>,

@@ -191,7 +191,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Whether a node of the service is at home on this shard; if not, its home gets the stanza.
+/// Tells whether a node of the service is at home on this shard; if not, its home gets the stanza.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = world.home_of_text(&format!("{}/{node}", to.as_str()));
     if home != world.shard() {

@@ -207,7 +207,7 @@ pub fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(
     related(world, iq, |world, call| discovery::account_nodes(world, call, then));
 }
 
-/// What accounts have and services don't.
+/// The features that accounts have and services don't.
 const FEATURES: [&str; 9] = [
     ns::PUBSUB,
     "urn:xmpp:bookmarks-conversion:0",

@@ -1,4 +1,4 @@
-//! How the owner of a node sees those who ask for it.
+//! Finds out how the owner of a node sees those who ask for it.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

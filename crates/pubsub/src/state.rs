@@ -1,6 +1,6 @@
 //! The nodes that a shard is home to: what is done to one is done in order, and those in use are at hand.
 //!
-//! Whatever needs a node runs when the node is there: at once if it is, else when the store has answered. An operation that changes a node
+//! An operation runs when its node is there: at once if it is, else when the store has answered. An operation that changes a node
 //! holds it ([`hold`]) until the store has taken the change; later ones wait in line. What leaves the node as it is, a publication
 //! above all, holds nothing: the store carries out what it is called for in the order of the calls for one host, so those never wait for
 //! each other.

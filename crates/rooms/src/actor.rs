@@ -28,7 +28,7 @@ pub(super) struct Actors {
     slots: Map<Jid, Slot>,
     /// The share that each sender has of what waits for rooms and their lists.
     waiting: Share,
-    /// What waits for the list of a service's rooms; `None` once that is here.
+    /// The stanzas that wait for the list of a service's rooms; `None` once that is here.
     listed: Map<String, Option<Queue>>,
     /// Rooms that are on their way from the store, with the number of accounts that had been
     /// removed when they were asked for.

@@ -12,7 +12,7 @@ pub(crate) struct Waiting {
     pub user: Jid,
     /// The nick that is to be reserved.
     pub nick: String,
-    /// What else the user has told, in fields of [`ABOUT`].
+    /// The rest of what the user has told, in fields of [`ABOUT`].
     pub about: Form,
 }
 
@@ -24,7 +24,7 @@ impl Waiting {
         waiting.with_child(self.about.element())
     }
 
-    /// What [`Waiting::element`] has written.
+    /// Reads what [`Waiting::element`] has written.
     pub(crate) fn read(element: &Element) -> Option<Self> {
         let user = Jid::parse(element.attr("jid")?).ok()?;
         Some(Self { user, nick: element.attr("nick")?.to_owned(), about: Form::within(element)? })
@@ -41,7 +41,7 @@ pub(super) const REGISTER: &str = "http://jabber.org/protocol/muc#register";
 /// The nick that is to be reserved.
 pub(super) const NICK: &str = "muc#register_roomnick";
 
-/// What a user may tell beside the nick (§15.5.1).
+/// The fields that a user may fill in beside the nick (§15.5.1).
 pub(super) const ABOUT: [(&str, &str); 5] = [
     ("muc#register_first", "Given name"),
     ("muc#register_last", "Family name"),

@@ -114,5 +114,6 @@ impl Room {
     }
 }
 
-/// How long a room may take to answer an operator, in milliseconds: it may have to come from the store.
+/// The time that a room may take to answer an operator, in milliseconds: it may have to come from the
+/// store.
 const PATIENCE_MS: u64 = 10_000;

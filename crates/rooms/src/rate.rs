@@ -70,7 +70,7 @@ impl Former {
     }
 }
 
-/// How many seconds' worth may come at once.
+/// The seconds' worth that may come at once.
 const BURST_SECONDS: u64 = 5;
 /// Accounts that a room remembers to have been fast.
 const MOST: usize = 10_000;

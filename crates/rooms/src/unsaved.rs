@@ -13,14 +13,14 @@ use rookery_stream::error::{ErrorType, StanzaError};
 #[derive(Debug, Default)]
 pub(crate) struct Unsaved(Map<Jid, Lack>);
 
-/// What the store lacks of a room.
+/// The changes of a room that the store lacks.
 #[derive(Debug, Default)]
 pub(crate) struct Lack {
     /// Writes that it has not answered.
     pending: usize,
     /// It has refused one.
     pub(super) is_refused: bool,
-    /// Whose affiliations, besides the document.
+    /// The users whose affiliations it lacks, besides the document.
     pub(super) users: BTreeSet<Jid>,
     /// It has a room that was destroyed.
     pub(super) is_destroyed: bool,
@@ -78,18 +78,18 @@ pub(crate) fn remove(world: &mut World, room: &Jid, then: impl FnOnce(&mut World
 }
 
 impl Lack {
-    /// Whether anything was refused, or is on its way.
+    /// Tells whether anything was refused, or is on its way.
     pub(crate) fn is_real(&self) -> bool {
         self.is_refused || self.pending > 0
     }
 }
 
-/// What is told whose change holds but is not in the store.
+/// Returns the error for a change that holds but is not in the store.
 pub(crate) fn not_kept_yet(error: &StoreError) -> StanzaError {
     StanzaError::new(rookery_modkit::asker::condition(error))
         .with_type(ErrorType::Wait)
         .with_text("this holds from now on but could not be stored yet; that will be tried again")
 }
 
-/// How long after a failure it is tried again, milliseconds.
+/// The time after a failure until the next attempt, in milliseconds.
 pub(crate) const RETRY_MS: u64 = 10_000;

@@ -28,7 +28,7 @@ pub(super) enum What {
     Register { iq: Iq, known_in: u64 },
 }
 
-/// What a room answers an operator; `None` where there is no such room.
+/// The answer of a room to an operator; `None` where there is no such room.
 pub(super) type Found<T> = Result<Option<T>, StoreError>;
 
 impl Work {
@@ -50,15 +50,15 @@ impl Work {
 pub struct Described {
     /// Its name for people.
     pub name: String,
-    /// Whether everybody may find it.
+    /// Set if everybody may find it.
     pub is_public: bool,
-    /// Whether it stays when everybody has left.
+    /// Set if it stays when everybody has left.
     pub is_persistent: bool,
-    /// Whether only members may enter.
+    /// Set if only members may enter.
     pub is_members_only: bool,
     /// Users with an affiliation.
     pub affiliations: usize,
-    /// Who is there, by nick.
+    /// The occupants, by nick.
     pub occupants: Vec<Inside>,
 }
 

@@ -36,7 +36,7 @@ pub struct Connection<S> {
     pub(crate) wants_write: bool,
 }
 
-/// What carries the stream, with its state.
+/// The transport of the stream, with its state.
 #[derive(Debug, Default)]
 pub(crate) enum Wire {
     /// The bytes of the connection are the stream (RFC 6120).
@@ -146,7 +146,7 @@ pub(crate) enum Question {
     Tokens(Jid, String),
 }
 
-/// What a connection has asked for whose session is still to be settled.
+/// The request of a connection whose session is still to be settled.
 #[derive(Debug)]
 pub(crate) struct Resumption {
     /// The connection, by its key.

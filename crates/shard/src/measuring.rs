@@ -1,4 +1,4 @@
-//! What a shard counts, and what a tick measures: how long copies and letters take. Two readings of the clock per tick, and one per letter.
+//! Counts what a shard does, and measures its ticks: how long copies and letters take. Two readings of the clock per tick, and one per letter.
 
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Errand, World};

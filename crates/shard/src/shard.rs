@@ -45,7 +45,7 @@ pub struct Shard<D: Driver> {
 
 /// Holds what all shards of the process have in common.
 pub(crate) struct Common<S> {
-    /// What the operator decides.
+    /// The decisions of the operator.
     pub(crate) generation: Arc<Generation>,
     pub(crate) gate: Arc<Gate>,
     /// The mailboxes.
@@ -100,7 +100,7 @@ pub struct Setup<D: Driver> {
     pub post: Arc<Post<D::Socket>>,
     /// Shared by all shards.
     pub gate: Arc<Gate>,
-    /// What the operator decides.
+    /// The decisions of the operator.
     pub generation: Arc<Generation>,
     /// Unpredictable numbers for stream ids (RFC 6120 §4.7.3).
     pub ids: Arc<dyn Fn() -> u128 + Send + Sync>,

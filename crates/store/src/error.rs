@@ -80,12 +80,12 @@ impl StoreError {
         StoreError::Other(Engine { database: database.display().to_string(), message: error.to_string() })
     }
 
-    /// Whether the operation should be run again at once: nothing is wrong but that others got in its way.
+    /// Tells whether the operation should be run again at once: nothing is wrong but that others got in its way.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
     }
 
-    /// Whether the store was only away: nothing is wrong with the operation, nor with what it has written, and the same one should be tried again
+    /// Tells whether the store was only away: nothing is wrong with the operation, nor with what it has written, and the same one should be tried again
     /// in a while. Everything else is a refusal.
     pub fn is_outage(&self) -> bool {
         matches!(

@@ -1,6 +1,6 @@
-//! What stands in front of other stores and passes every operation on: see [`Forward`].
+//! Stores that stand in front of others and pass every operation on: see [`Forward`].
 //!
-//! Whose an operation is stands here once for every method of every trait: the owners by which the contract orders it.
+//! The owner of an operation stands here once for every method of every trait: the owners by which the contract orders it.
 
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{

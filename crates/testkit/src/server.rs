@@ -43,7 +43,7 @@ struct Running {
     next_port: u16,
     sent: Sent,
     wishes: Arc<Mutex<Vec<Wish>>>,
-    /// What the shards have in front of the store, if it is to be shuffled.
+    /// The shuffling store that the shards have in front of theirs, if there is one.
     shuffled: Option<Arc<Shuffled>>,
     /// A shard that does nothing.
     stalled: Option<usize>,

@@ -38,7 +38,7 @@ pub struct Wire {
     items: VecDeque<Item>,
     /// What came in all, decrypted, for those who look at bytes.
     pub plain: Vec<u8>,
-    /// What carries the stream: TCP or a WebSocket.
+    /// The transport of the stream: TCP or a WebSocket.
     pub transport: Transport,
     /// What came in control frames, opcode first (RFC 6455 §5.5).
     pub controls: Vec<(u8, Vec<u8>)>,

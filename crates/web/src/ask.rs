@@ -34,7 +34,7 @@ impl Shared {
     /// Waits for a store.
     ///
     /// # Errors
-    /// What the store says; [`Refusal::Late`] if it says nothing in time.
+    /// Returns the answer of the store; [`Refusal::Late`] if there is none in time.
     pub async fn wait<T>(&self, pending: Pending<T>) -> Outcome<T> {
         timeout(PATIENCE, pending).await.map_err(|_| Refusal::Late)?.map_err(Refusal::from)
     }
@@ -83,7 +83,7 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// What is told of an export that broke off.
+/// Returns the refusal for an export that broke off.
 const EXPORT: Refusal = Refusal::Failed("the export");
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);

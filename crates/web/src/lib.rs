@@ -158,9 +158,9 @@ pub struct Reach {
     pub challenges: acme::Challenges,
     /// All stores.
     pub stores: Stores,
-    /// What administrators did.
+    /// The deeds of administrators.
     pub journal: Journal,
-    /// Who logged in of late, and who failed to.
+    /// The latest logins and failures to log in.
     pub logins: Logins,
     /// The folder where exports of accounts are written, each in a file without a name.
     pub exports: PathBuf,

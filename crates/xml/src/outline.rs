@@ -1,4 +1,4 @@
-//! What is kept of a scan beside the bytes of a stanza that is passed on, so that it needs no
+//! Outlines: kept of a scan beside the bytes of a stanza that is passed on, so that it needs no
 //! second one: the places in its start tag, in twenty bytes.
 //!
 //! # Invariants

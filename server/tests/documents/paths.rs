@@ -1,6 +1,6 @@
 //! Paths in documents and comments.
 //!
-//! What counts as a path, and has to exist:
+//! These count as paths, and have to exist:
 //! * the target of a link in a document, from the document's folder;
 //! * what ends as a source file or document does (`.rs`, `.py`, `.md`), with or without folders;
 //! * between backticks, what begins with a folder of the root or with the name of a crate, and has a slash.
@@ -71,7 +71,7 @@ fn prose(path: &str, text: &str) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
-/// What counts as a path in a line.
+/// Returns the paths that a line names.
 fn names(line: &str, tree: &Tree) -> Vec<String> {
     let mut names = Vec::new();
     for (at, part) in line.split('`').enumerate() {
@@ -105,7 +105,7 @@ fn is_path(word: &str, is_quoted: bool, tree: &Tree) -> bool {
     is_source || (is_quoted && is_ours)
 }
 
-/// Whether a path exists, as seen from a file.
+/// Tells whether a path exists, as seen from a file.
 fn exists(tree: &Tree, from: &str, name: &str) -> bool {
     let up = name.matches("../").count();
     if up > 0 {

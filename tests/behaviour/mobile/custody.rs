@@ -165,7 +165,7 @@ fn a_refusal_is_told_before_the_acknowledgement() {
     assert_eq!(scene.server.counters().archive_lost, 2);
 }
 
-/// What waits for a store that is away is bounded: the rest is refused, and is not delivered. Nothing that was acknowledged is missing.
+/// The stanzas that wait for a store that is away are bounded: the rest is refused, and is not delivered. Nothing that was acknowledged is missing.
 #[test]
 fn what_waits_for_a_store_that_is_away_is_bounded() {
     let mut scene = Scene::with(Config::default());

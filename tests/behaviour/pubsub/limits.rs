@@ -262,7 +262,7 @@ fn long_lists_come_in_parts() {
     assert!(xml(&listed).len() < 300_000 && xml(&listed).contains("http://jabber.org/protocol/rsm"));
 }
 
-/// What waits for a node while the store is slow is bounded in bytes, and each sender has a share of it: the flood of one
+/// The queue of a node is bounded in bytes while the store is slow, and each sender has a share of it: the flood of one
 /// leaves room for others, whichever nodes it is for, and nothing is counted for ever.
 #[test]
 fn a_flood_of_requests_while_the_store_is_slow_hits_its_sender_alone() {

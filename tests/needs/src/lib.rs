@@ -1,4 +1,4 @@
-//! What tests need of the machine they run on.
+//! The needs that tests have of the machine they run on.
 //!
 //! A test that lacks something (a program, a library, a way to another host) fails: one that passes because it tried nothing would hide
 //! that for ever. What is missing is installed where that is possible; on a machine where it isn't, the operator names the tests that are

@@ -243,5 +243,5 @@ const GUARD: &str = "folder=$1; shift; \"$@\" >$folder/log 2>&1 & server=$!; rea
 /// The port in the name of a Unix socket.
 const PORT: u16 = 5432;
 
-/// How long a start may take on a machine that does much else.
+/// The time that a start may take on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@
 
 use rookery_base::Transport;
 
-/// How the stanzas of a session are told apart on the wire: one after the other (RFC 6120, XEP-0206
+/// The way in which the stanzas of a session are told apart on the wire: one after the other (RFC 6120, XEP-0206
 /// §2), or each in a message of text (RFC 7395 §3.3).
 pub(super) trait Framing: Copy {
     /// Returns the length on the wire of what has `len` bytes on a stream. `relies`: it needs the

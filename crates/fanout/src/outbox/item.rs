@@ -33,7 +33,7 @@ pub(super) struct Item {
     pub to: To,
     /// See [`paced`](super::paced).
     pub paced: bool,
-    /// What a newer stanza must have too in order to take its place, see [`quiet`](super::quiet); 0 for none.
+    /// The mark that a newer stanza must have too in order to take its place, see [`quiet`](super::quiet); 0 for none.
     pub tag: u32,
     /// The number of copies that the shard had taken before this one.
     pub number: u64,
@@ -46,7 +46,7 @@ pub struct Unsent {
     pub packet: Packet,
     /// Which `to` it would have carried.
     pub to: To,
-    /// How many copies the shard had taken before this one: see [`Outboxes::pushed_total`](super::Outboxes::pushed_total).
+    /// The number of copies that the shard had taken before this one: see [`Outboxes::pushed_total`](super::Outboxes::pushed_total).
     pub number: u64,
 }
 
@@ -84,7 +84,8 @@ impl Item {
         transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
     }
 
-    /// Whether its root relies on the namespace that a stream has declared: what is no stanza has its own.
+    /// Tells whether its root relies on the namespace that a stream has declared: an element that is no
+    /// stanza has its own.
     fn declares(&self) -> bool {
         self.to != To::Nobody
     }

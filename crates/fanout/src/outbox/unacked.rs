@@ -1,4 +1,4 @@
-//! What a managed session was sent and has not acknowledged: the count and the stanzas, of which
+//! Stanzas that a managed session was sent and has not acknowledged: the count and the stanzas, of which
 //! [`managed`](super::managed) tells what is done with them.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub(super) struct Managed {
     pub ahead: u32,
     /// Items that precede the beginning of the count.
     pub uncounted: usize,
-    /// How much it may hold, with what waits.
+    /// The bounds of it, together with what waits.
     pub bounds: Bounds,
     /// A request is open.
     pub asked: bool,
@@ -38,7 +38,7 @@ pub struct Bounds {
     pub bytes: u32,
 }
 
-/// What the driver has to look at later; see [`Outboxes::take_asking`](super::Outboxes::take_asking).
+/// A session that the driver has to look at later; see [`Outboxes::take_asking`](super::Outboxes::take_asking).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
     /// Something was sent: [`Outboxes::ask`](super::Outboxes::ask) when it has been quiet for a moment.

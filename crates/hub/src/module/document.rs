@@ -69,5 +69,5 @@ pub(crate) fn stored_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// What the names of documents that are kept at hand begin with in the store.
+/// The beginning of the names, in the store, of documents that are kept at hand.
 pub(crate) const PREFIX: &str = "at-hand/";

@@ -27,12 +27,13 @@ pub trait Module {
     /// The standards that it implements, as `XEP-0199` with the version.
     fn standards(&self) -> &'static [(&'static str, &'static str)];
 
-    /// What it leaves out of these standards: the standard with a few words for people. A standard that isn't here is there as far as it concerns a server.
+    /// The parts of these standards that it leaves out: the standard with a few words for people.
+    /// Of a standard that isn't named here all is there that concerns a server.
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Whether it is on where the configuration says nothing.
+    /// Tells whether it is on where the configuration says nothing.
     fn on_by_default(&self) -> bool {
         true
     }

@@ -3,7 +3,7 @@
 use rookery_base::Transport;
 use rookery_jid::JidRef;
 
-/// Who an IQ is for.
+/// The kind of entity that an IQ is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Target {
     /// A domain of this server.
@@ -23,7 +23,7 @@ pub enum Phase {
     Record,
 }
 
-/// What a filter decides.
+/// The decision of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Go on.
@@ -56,6 +56,6 @@ pub struct Guest {
     pub connection: u64,
     /// Where it comes from.
     pub address: std::net::IpAddr,
-    /// Whether what it says can't be read on the way.
+    /// Set if what it says can't be read on the way.
     pub secure: bool,
 }

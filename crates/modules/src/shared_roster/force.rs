@@ -13,7 +13,7 @@ use tracing::error;
 use super::directory::Directories;
 use super::groups::Groups;
 
-/// What all shards have in common.
+/// The groups and directories that all shards share.
 #[derive(Debug, Clone, Default)]
 pub struct Common {
     pub(super) directories: Directories,

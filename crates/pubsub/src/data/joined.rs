@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::source::Source;
 use super::subscriptions::Subscriptions;
 
-/// What the modules of all shards have in common. Clones mean the same.
+/// The source and the subscriptions that all shards share. Clones mean the same.
 #[derive(Clone, Default)]
 pub struct Data(Arc<Common>);
 

@@ -162,7 +162,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// Whether a node is at home on this shard; if not, its home gets the stanza.
+/// Tells whether a node is at home on this shard; if not, its home gets the stanza.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
     let home = home(world, to.domain(), node);
     if home != world.shard() {

@@ -1,4 +1,4 @@
-//! What the operator decides about the service, and the bounds that follow.
+//! Options of the service, and the bounds that follow from them.
 
 use rookery_hub::{Bound, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::Jid;

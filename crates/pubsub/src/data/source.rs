@@ -8,7 +8,10 @@ use rookery_xml::Element;
 
 /// Gives items from outside. Its methods are called on shards and must not wait for anything.
 pub trait Source: Send + Sync {
-    /// What a node is, or why there is none of that name, in words for people.
+    /// Describes a node.
+    ///
+    /// # Errors
+    /// The reason why there is none of that name, in words for people.
     fn describe(&self, node: &str) -> Result<Description, String>;
 
     /// The nodes that service discovery lists, by name. There may be others.
@@ -30,12 +33,12 @@ pub struct Topic {
     pub node: String,
 }
 
-/// What a node is.
+/// The description of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Description {
     /// A short name.
     pub title: String,
-    /// What is read, in a sentence; may be empty.
+    /// Tells in a sentence what is read; may be empty.
     pub about: String,
     /// The namespace of the payloads.
     pub payload: &'static str,
@@ -48,14 +51,14 @@ pub struct Description {
 pub struct Listed {
     /// Its name.
     pub node: String,
-    /// What it is.
+    /// Its title for people.
     pub title: String,
 }
 
 /// An item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// What is published.
+    /// The payload that is published.
     pub payload: Element,
     /// When it was read, in milliseconds since 1970.
     pub unix_ms: u64,

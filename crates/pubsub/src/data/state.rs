@@ -18,7 +18,7 @@ use crate::error::invalid_options;
 /// Holds what a shard remembers of the service.
 #[derive(Debug)]
 pub(super) struct DataState {
-    /// What all shards share.
+    /// The source and the subscriptions, which all shards share.
     pub data: Data,
     pub nodes: Map<Topic, Node>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Pace {
     pub interval: u64,
     /// When the last one went, in milliseconds of the shard's clock.
     pub sent_at: Option<u64>,
-    /// Whether a timer will send the next one.
+    /// Set if a timer will send the next one.
     pub waits: bool,
     /// They.
     pub to: Vec<Jid>,

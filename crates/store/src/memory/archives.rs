@@ -1,4 +1,4 @@
-//! What the archives in memory hold.
+//! The archives in memory.
 
 use super::key::key;
 use rookery_jid::{Jid, JidRef};

@@ -1,4 +1,4 @@
-//! What the nodes in memory hold.
+//! The nodes in memory.
 
 use crate::pubsub::*;
 use rookery_jid::{Jid, JidRef};

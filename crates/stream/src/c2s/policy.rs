@@ -64,7 +64,7 @@ pub struct Facts {
     pub plaintext_login_allowed: bool,
     /// The channel bindings of the TLS connection; empty without TLS.
     pub bindings: ChannelBindings,
-    /// What carries the stream; it decides whether there is stream management (XEP-0198) on it.
+    /// The transport of the stream; it decides whether there is stream management (XEP-0198) on it.
     pub transport: Transport,
 }
 

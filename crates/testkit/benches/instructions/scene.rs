@@ -15,9 +15,9 @@ const CHANGES: usize = 8;
 pub struct Scene {
     /// The server.
     pub server: Server,
-    /// Who hears of it.
+    /// Those who hear of it.
     recipients: Vec<Client>,
-    /// How many stanzas each of them gets.
+    /// The number of stanzas that each of them gets.
     stanzas: usize,
 }
 

@@ -7,7 +7,7 @@ use rookery_stream::tls::{Identity, ServerTls, TlsSettings, certificate};
 
 /// Bytes of a message: about those of a chat message with its `to`.
 const BYTES: usize = 300;
-/// How many messages are written, each in a record.
+/// The number of messages that are written, each in a record.
 const RECORDS: usize = 64;
 
 /// Both ends, behind their handshake.

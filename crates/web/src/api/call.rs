@@ -143,5 +143,5 @@ impl Call {
     }
 }
 
-/// How many a part of a list has if nothing is said.
+/// The entries of a part of a list if nothing is said.
 pub(super) const PAGE: u64 = 100;
