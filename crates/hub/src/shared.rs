@@ -1,7 +1,7 @@
 //! Contacts that accounts have by the will of the operator: groups whose members see each other without asking (shared roster groups).
 //!
 //! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They stand in the roster with the account's own contacts,
-//! and see its presence. Nothing of it is in the store, so that a group of ten thousand costs no look-up there: presence goes to a [`Roll`] that all
+//! and see its presence. Nothing of it is in the store, so that a group of ten thousand costs no look-up there: presence goes to a [`Roll`](crate::Roll) that all
 //! members share, probes are answered by those who are here and by nobody else.
 //!
 //! # Invariants
