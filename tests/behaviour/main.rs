@@ -12,6 +12,7 @@ mod administration;
 mod announce;
 mod archive;
 mod at_login;
+mod away;
 mod bad_input;
 mod bosh;
 mod bytestreams;

@@ -1,0 +1,174 @@
+//! A database on another machine that goes away: chat between those who are connected goes on, what needs it waits or is refused, and nothing that
+//! was acknowledged is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rookery_needs::{Postgres, Proxy};
+use rookery_store::forward::{Forward, Owners};
+use rookery_store::{ArchiveQuery, Pending, Stores, postgres, wait};
+use rookery_testkit::client::befriend;
+use rookery_testkit::login::sasl;
+use rookery_testkit::server::PASSWORD;
+use rookery_testkit::{Client, Config, Server, element};
+use rookery_xml::ns;
+
+/// Stores that are waited for, as long as that is asked for: the server has nothing left to wait for when it has settled.
+struct Awaited {
+    stores: Stores,
+    is_awaited: Arc<AtomicBool>,
+}
+
+impl Forward for Awaited {
+    fn inner(&self) -> &Stores {
+        &self.stores
+    }
+
+    fn forward<T: Send + 'static>(
+        &self,
+        _: Owners,
+        call: impl FnOnce(&Stores) -> Pending<T> + Send + 'static,
+    ) -> Pending<T> {
+        let answer = call(&self.stores);
+        if self.is_awaited.load(Ordering::Relaxed) { Box::pin(std::future::ready(wait(answer))) } else { answer }
+    }
+}
+
+struct Scene {
+    server: Server,
+    proxy: Proxy,
+    is_awaited: Arc<AtomicBool>,
+    stores: Stores,
+    _cluster: Postgres,
+}
+
+impl Scene {
+    /// A server whose database is a PostgreSQL behind a proxy; `None` if that is to be left out here.
+    fn start() -> Option<Scene> {
+        if rookery_needs::skips("behaviour.postgres") {
+            return None;
+        }
+        let cluster = Postgres::start();
+        let database = cluster.database();
+        let proxy = Proxy::start(&cluster.socket());
+        let name = database.rsplit('/').next().expect("a name");
+        let address = postgres::Address::parse(&cluster.address_by(&proxy, name)).expect("an address");
+        let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
+        let stores = Stores::of(Arc::new(postgres::open(&options).expect("a database")));
+        let is_awaited = Arc::new(AtomicBool::new(true));
+        let awaited = Awaited { stores: stores.clone(), is_awaited: is_awaited.clone() };
+        let stores_of_server = Stores::of(Arc::new(awaited));
+        let server = Server::with(Config { stores: stores_of_server, shards: 2, ..Config::default() });
+        Some(Scene { server, proxy, is_awaited, stores, _cluster: cluster })
+    }
+
+    /// From now on, nobody waits for the database but those who need it.
+    fn let_go(&self) {
+        self.server.settle();
+        self.is_awaited.store(false, Ordering::Relaxed);
+    }
+
+    fn take_away(&self) {
+        self.proxy.refuse(true);
+        self.proxy.cut_all();
+    }
+
+    /// Lets the server work until something has come about, on its clock as on ours.
+    fn until(&self, mut is_so: impl FnMut() -> bool) {
+        while !is_so() {
+            thread::sleep(Duration::from_millis(20));
+            self.server.advance(20);
+        }
+    }
+
+    /// The bodies in an archive, oldest first.
+    fn archived(&self, owner: &str) -> Vec<String> {
+        let query = ArchiveQuery { limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
+        let page = wait(self.stores.archive.page(self.server.address(owner).as_ref(), query)).expect("a page");
+        let stanzas = page.expect("an archive").messages.into_iter();
+        let body =
+            |stanza: &[u8]| element(&String::from_utf8_lossy(stanza)).child("body", ns::CLIENT).map(|body| body.text());
+        stanzas.filter_map(|(_, stanza)| body(&stanza)).map(|body| body.to_string()).collect()
+    }
+}
+
+fn send(from: &mut Client, to: &str, body: &str) {
+    from.send(&format!("<message type='chat' to='{to}'><body>{body}</body></message>"));
+}
+
+#[test]
+fn chat_goes_on_while_the_database_is_away() {
+    let Some(scene) = Scene::start() else { return };
+    let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
+    befriend(&mut romeo, &mut juliet);
+    scene.let_go();
+    scene.take_away();
+    let mut bodies = Vec::new();
+    for number in 0..50 {
+        let body = format!("word {number}");
+        send(&mut romeo, "juliet@example.org", &body);
+        scene.server.settle();
+        assert_eq!(juliet.bodies(), [body.clone()], "without the database");
+        bodies.push(body);
+    }
+    // What needs the database is refused in time.
+    romeo.send("<iq type='get' id='card'><vCard xmlns='vcard-temp'/></iq>");
+    send(&mut romeo, "nobody@example.org", "who is not there");
+    let mut late = scene.server.connect();
+    late.open("example.org");
+    late.send(&sasl("auth", Some(rookery_sasl::Mechanism::Plain), format!("\0juliet\0{PASSWORD}").as_bytes()));
+    let (mut refused, mut login) = (Vec::new(), Vec::new());
+    scene.until(|| {
+        refused.extend(romeo.all());
+        login.extend(late.all());
+        refused.len() >= 2 && !login.is_empty()
+    });
+    for refused in &refused {
+        let error = refused.child("error", ns::CLIENT).unwrap_or_else(|| panic!("{refused:?}"));
+        assert_eq!(error.attr("type"), Some("wait"), "{refused:?}");
+    }
+    assert!(login[0].child("temporary-auth-failure", ns::SASL).is_some(), "{login:?}");
+    // Nobody was disconnected, and all comes into the archives, once.
+    assert_eq!(scene.server.sessions(), 2);
+    scene.proxy.refuse(false);
+    scene.until(|| scene.stores.meta.trouble().is_none());
+    scene.until(|| scene.archived("juliet").len() >= bodies.len() && scene.archived("romeo").len() >= bodies.len());
+    scene.until(|| scene.server.tasks() == 0);
+    assert_eq!(scene.archived("juliet"), bodies);
+    // Whatever became of it, he has sent it.
+    bodies.push("who is not there".to_owned());
+    assert_eq!(scene.archived("romeo"), bodies);
+    for client in [&mut romeo, &mut juliet] {
+        client.expect_alive();
+    }
+}
+
+#[test]
+fn many_who_come_back_with_the_database_are_all_let_in() {
+    let Some(scene) = Scene::start() else { return };
+    let clients = (0..200).map(|number| {
+        let account = scene.server.account(&format!("user{number}"));
+        let mut client = scene.server.connect_from(std::net::Ipv4Addr::new(198, 51, 100, number as u8).into());
+        client.open("example.org");
+        (account, client)
+    });
+    let mut clients: Vec<_> = clients.collect();
+    scene.let_go();
+    scene.take_away();
+    for (account, client) in &mut clients {
+        let name = account.local().expect("a name");
+        client.send(&sasl("auth", Some(rookery_sasl::Mechanism::Plain), format!("\0{name}\0{PASSWORD}").as_bytes()));
+    }
+    scene.server.settle();
+    let most = scene.stores.meta.logins_at_once();
+    assert!(most < 200 && scene.server.tasks() <= most, "{} ask the database, {most} may", scene.server.tasks());
+    scene.proxy.refuse(false);
+    let mut answers = Vec::new();
+    scene.until(|| {
+        answers.extend(clients.iter_mut().flat_map(|(_, client)| client.all()));
+        answers.len() == 200
+    });
+    assert!(answers.iter().all(|answer| answer.name() == "success"), "{answers:?}");
+}
