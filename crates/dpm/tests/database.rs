@@ -1,7 +1,7 @@
 //! The device database: what a file says, what is wrong with it, and what a request finds.
 
 use rookery_dpm::blocks::{AlarmBlock, Bit, Command};
-use rookery_dpm::database::{self, Database, Stored};
+use rookery_dpm::database::{self, Database, Stored, import};
 use rookery_dpm::drf::{Event, Request};
 use rookery_dpm::status::Status;
 
@@ -260,4 +260,53 @@ fn alarm_blocks_hold_limits_in_three_ways() {
     assert_eq!((nominal.tries_now, nominal.tries_needed), (1, 3));
     assert_eq!(block(2, -1, 3).bits(), (0xffff, 3));
     assert_eq!(AlarmBlock::read(&[0; 19]), None);
+}
+
+#[test]
+fn tables_of_a_spreadsheet_make_the_same_database() {
+    let nodes = "name,address,socket,protocol,aliases\nDEMOFE,0c24,127.0.0.1:6801,GETS32,DEMO;DEMO1\n";
+    let devices = "\
+index,name,reading.node,reading.ssdn,description,reading.primary,reading.common,reading.constants,reading.unframed,setting.node,setting.ssdn,setting.primary
+118001,Z:CUBE_X,DEMOFE,0000000000000010,\"Test, \"\"quoted\"\"\",10,2,1.0;100.0;0.0,f,,,
+118002,Z:CUBE_Y,DEMOFE,0000000000000012,,10,,,,DEMOFE,0000000000000013,10
+";
+    let import = |kind, table| import(kind, table).expect("a good table");
+    let (nodes, devices) = (import("node", nodes), import("device", devices));
+    let made = Database::read(&format!("{}{}", nodes.text, devices.text)).expect("a good file");
+    let written = r#"
+        [[node]]
+        name = "DEMOFE"
+        address = "0c24"
+        socket = "127.0.0.1:6801"
+        protocol = "GETS32"
+        aliases = ["DEMO", "DEMO1"]
+
+        [[device]]
+        index = 118001
+        name = "Z:CUBE_X"
+        description = 'Test, "quoted"'
+        [device.reading]
+        node = "DEMOFE"
+        ssdn = "0000000000000010"
+        primary = 10
+        common = 2
+        constants = [1.0, 100.0, 0.0]
+        unframed = false
+
+        [[device]]
+        index = 118002
+        name = "Z:CUBE_Y"
+        [device.reading]
+        node = "DEMOFE"
+        ssdn = "0000000000000012"
+        primary = 10
+        [device.setting]
+        node = "DEMOFE"
+        ssdn = "0000000000000013"
+        primary = 10
+    "#;
+    let written = Database::read(written).expect("a good file");
+    assert_eq!((made.nodes(), made.devices()), (written.nodes(), written.devices()));
+    // Whoever looks for a mistake of the text finds the row that it comes from.
+    assert_eq!((devices.lines.first(), devices.lines.last()), (Some(&2), Some(&3)));
 }

@@ -13,7 +13,7 @@ pub use device::{
     AlarmProperty, ControlProperty, Database, Device, Names, Node, Place, Protocol, StatusProperty, Value,
 };
 pub(crate) use file::line;
-pub use file::{Fault, Mistake, Script, example, reference};
+pub use file::{Fault, Imported, Mistake, Script, example, import, reference};
 pub use find::{Form, Stored, Target, Wanted};
 pub use limits::Limits;
 

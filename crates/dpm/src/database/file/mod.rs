@@ -7,6 +7,7 @@
 //! A file is read as a whole: every row that is wrong is told, and nothing is taken of a file with a mistake.
 
 mod given;
+mod import;
 mod keys;
 mod mistake;
 mod properties;
@@ -16,6 +17,7 @@ mod script;
 mod table;
 mod transforms;
 
+pub use import::{Imported, import};
 pub use mistake::Mistake;
 pub(crate) use mistake::line;
 pub(crate) use mistake::{At, Wrong};

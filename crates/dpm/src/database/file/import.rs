@@ -1,0 +1,178 @@
+//! Databases from tables of values separated by commas (RFC 4180), as spreadsheets and `psql --csv` write them.
+//!
+//! A table's first row names keys of this file, those of a property with its name in front: `index`, `name`, `reading.node`, `reading.ssdn`. The
+//! table of keys says how a value is written, so whatever a file can say, a table can.
+
+use super::keys;
+use super::mistake::Mistake;
+use super::table::{KeyShape, Shape};
+
+/// A table as text of a database file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The text.
+    pub text: String,
+    /// The line of the table from which each line of the text comes.
+    pub lines: Vec<usize>,
+}
+
+/// Writes a table of `node`s or `device`s as a database file has them. Cells that are empty say nothing.
+///
+/// # Errors
+/// The first mistake, with the table's line and column: a quote that doesn't end, a column that is no key, a row that has more cells than columns.
+pub fn import(kind: &str, table: &str) -> Result<Imported, Mistake> {
+    let mut rows = rows(table)?.into_iter();
+    let (head_line, head) = rows.next().unwrap_or_default();
+    let of_file = shape(keys::FILE.rows(), kind, head_line)?;
+    let columns = head.iter().map(|name| column(of_file, name, head_line)).collect::<Result<Vec<_>, _>>()?;
+    let mut imported = Imported { text: String::new(), lines: Vec::new() };
+    for (line, cells) in rows {
+        if cells.iter().all(String::is_empty) {
+            continue;
+        }
+        if cells.len() > columns.len() {
+            let what = format!("there are {} cells and {} columns", cells.len(), columns.len());
+            return Err(Mistake { line, field: String::new(), what });
+        }
+        imported.put(line, of_file.heading());
+        let mut heading = String::new();
+        let mut filled: Vec<_> = columns.iter().zip(&cells).filter(|(_, cell)| !cell.is_empty()).collect();
+        // Tables below the row come after all of its own keys, each in one piece.
+        filled.sort_by_key(|(column, _)| column.table.unwrap_or_default());
+        for (column, cell) in filled {
+            if let Some(table) = column.table.filter(|table| *table != heading) {
+                imported.put(line, table);
+                table.clone_into(&mut heading);
+            }
+            imported.put(line, &format!("{} = {}", column.key.name, written(cell.trim(), column.key.example)));
+        }
+    }
+    Ok(imported)
+}
+
+impl Imported {
+    fn put(&mut self, line: usize, words: &str) {
+        self.text.push_str(words);
+        self.text.push('\n');
+        self.lines.push(line);
+    }
+}
+
+/// A column: a key, and the heading of the table that has it if that is below the row.
+struct Column {
+    table: Option<&'static str>,
+    key: KeyShape,
+}
+
+fn column(of: &'static dyn Shape, name: &str, line: usize) -> Result<Column, Mistake> {
+    let name = name.trim();
+    let wrong = |what: String| Mistake { line, field: name.to_owned(), what };
+    let find = |shape: &'static dyn Shape, name: &str| shape.rows().into_iter().find(|key| key.name == name);
+    let unknown = |shape: &'static dyn Shape| {
+        let names: Vec<_> = shape.rows().iter().map(|key| key.name).collect();
+        wrong(format!("there is no such key; there are {}", names.join(", ")))
+    };
+    let Some((table, own)) = name.split_once('.') else {
+        return Ok(Column { table: None, key: find(of, name).ok_or_else(|| unknown(of))? });
+    };
+    let below = find(of, table).and_then(|key| key.inner).filter(|inner| !inner.heading().is_empty());
+    let below = below.ok_or_else(|| unknown(of))?;
+    let key = find(below, own).ok_or_else(|| unknown(below))?;
+    Ok(Column { table: Some(below.heading()), key })
+}
+
+fn shape(keys: Vec<KeyShape>, name: &str, line: usize) -> Result<&'static dyn Shape, Mistake> {
+    let found = keys.into_iter().find(|key| key.name == name).and_then(|key| key.inner);
+    found.ok_or_else(|| Mistake { line, field: name.to_owned(), what: "there is no such table".to_owned() })
+}
+
+/// Returns a cell as TOML, in the way of the key's example. A list of numbers or texts may be written with semicolons.
+fn written(cell: &str, example: &str) -> String {
+    let is_list = example.starts_with('[') && !example.starts_with("[[") && !example.starts_with("[{");
+    match example.trim_start_matches('[').chars().next() {
+        _ if cell.starts_with('[') || cell.starts_with('{') => cell.to_owned(),
+        Some('"') if is_list => {
+            let quoted: Vec<_> = cell.split(';').map(|one| quoted(one.trim())).collect();
+            format!("[{}]", quoted.join(", "))
+        }
+        Some('"') => quoted(cell),
+        _ if is_list => format!("[{}]", cell.replace(';', ",")),
+        // PostgreSQL writes truth so.
+        Some('t' | 'f') if cell == "t" => "true".to_owned(),
+        Some('t' | 'f') if cell == "f" => "false".to_owned(),
+        _ => cell.to_owned(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// Reads a table: its rows, each with the line in which it begins.
+fn rows(table: &str) -> Result<Vec<(usize, Vec<String>)>, Mistake> {
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let (mut line, mut begun, mut is_quoted) = (1, 1, false);
+    let mut letters = table.trim_start_matches('\u{feff}').chars().peekable();
+    while let Some(letter) = letters.next() {
+        line += usize::from(letter == '\n');
+        match letter {
+            '"' if is_quoted && letters.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' if is_quoted || cell.is_empty() => is_quoted = !is_quoted,
+            letter if is_quoted => cell.push(letter),
+            ',' => row.push(std::mem::take(&mut cell)),
+            '\r' if letters.peek() == Some(&'\n') => {}
+            '\n' => {
+                row.push(std::mem::take(&mut cell));
+                rows.push((begun, std::mem::take(&mut row)));
+                begun = line;
+            }
+            letter => cell.push(letter),
+        }
+    }
+    if is_quoted {
+        let what = "a quote begins in this row and doesn't end".to_owned();
+        return Err(Mistake { line: begun, field: String::new(), what });
+    }
+    if !cell.is_empty() || !row.is_empty() {
+        row.push(cell);
+        rows.push((begun, row));
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{import, rows};
+
+    #[test]
+    fn cells_are_read_as_spreadsheets_write_them() {
+        let table = "a,\"b \"\"c\"\", d\",\r\n\"two\nlines\",x\ny";
+        let row = |line, cells: &[&str]| (line, cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>());
+        let expected = [row(1, &["a", "b \"c\", d", ""]), row(2, &["two\nlines", "x"]), row(4, &["y"])];
+        assert_eq!(rows(table), Ok(expected.to_vec()));
+    }
+
+    #[test]
+    fn mistakes_name_line_and_column() {
+        for (table, line, field) in [
+            ("index,colour\n1,red", 1, "colour"),
+            ("index,reading.colour\n1,red", 1, "reading.colour"),
+            ("index,nothing.node\n1,red", 1, "nothing.node"),
+            ("index\n1\n\n2,3", 4, ""),
+            ("index,name\n1,\"M:OUT", 2, ""),
+        ] {
+            let mistake = import("device", table).expect_err("a mistake");
+            assert_eq!((mistake.line, mistake.field.as_str()), (line, field), "{mistake}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_to_an_end(table in ".{0,200}") {
+            let _ = import("node", &table);
+            let _ = import("device", &table);
+        }
+    }
+}
