@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Subcommand};
 
 use crate::authority::Access;
-use crate::database::{self, Database, Unusable};
+use crate::database::{self, Database, Mistake, Unusable};
 use crate::demo::Simulated;
-use crate::driver::{Certificate, Front, Keys, Server, Settings, raise_descriptors, show_top};
+use crate::driver::{Certificate, Front, Keys, Server, Settings, Until, ask, raise_descriptors, show_top};
 use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, Options, passable};
@@ -34,6 +34,14 @@ enum Command {
     /// Play the front-ends of a database on the network, each device by its script
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
+    /// Read devices once and print what they say; ends with 1 if one of them is an error
+    #[command(after_help = GET_EXAMPLES)]
+    Get(Get),
+    /// Print readings of devices as they come
+    #[command(after_help = MONITOR_EXAMPLES)]
+    Monitor(Monitor),
+    /// List the devices of a database: number, name, units and description
+    Devices(Devices),
     /// Watch a DPM of this machine: its counters, and where the time of readings goes
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
@@ -50,12 +58,54 @@ enum Command {
 enum DatabaseCommand {
     /// Write a database with every key, explained, to standard output
     Example,
+    /// Write a database that is made of tables of values separated by commas to standard output
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(Import),
     /// Say what is wrong with a database, line by line, or what is in it
     Check {
         /// The device database
         #[arg(value_name = "FILE.toml")]
         file: PathBuf,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+struct Get {
+    /// Requests in the grammar DRF, such as M:OUTTMP or B:ARRAY[0:3]
+    #[arg(value_name = "REQUEST", required = true)]
+    requests: Vec<String>,
+    /// Where the DPM's clients connect
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
+    from: SocketAddr,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Monitor {
+    #[command(flatten)]
+    what: Get,
+    /// End after as many readings
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<usize>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Devices {
+    /// A part of the name or the description; all devices if it is not given
+    #[arg(value_name = "WORDS", default_value = "")]
+    words: String,
+    /// The device database; the one of --demo if there is none
+    #[arg(long, value_name = "FILE.toml")]
+    database: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Import {
+    /// The table of front-ends; `-` is standard input
+    #[arg(long, value_name = "FILE.csv")]
+    nodes: PathBuf,
+    /// The table of devices; `-` is standard input
+    #[arg(long, value_name = "FILE.csv")]
+    devices: PathBuf,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -134,6 +184,9 @@ impl Dpm {
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Some(Command::Simulate(simulate)) => simulate.run(),
+            Some(Command::Get(get)) => get.run(Until::Answered),
+            Some(Command::Monitor(Monitor { what, count })) => what.run(Until::Readings(count)),
+            Some(Command::Devices(devices)) => devices.run(),
             Some(Command::Top(top)) => {
                 show_top(top.address, top.pages).map_err(|error| Failure::new(format!("{}: {error}", top.address)))
             }
@@ -141,6 +194,7 @@ impl Dpm {
                 print!("{}", database::example());
                 Ok(())
             }
+            Some(Command::Database { command: DatabaseCommand::Import(tables) }) => tables.run(),
             Some(Command::Database { command: DatabaseCommand::Check { file } }) => check(&file),
             None => self.serve.run(),
         };
@@ -275,6 +329,67 @@ impl Serve {
     }
 }
 
+impl Get {
+    /// Prints readings.
+    fn run(self, until: Until) -> Result<(), Failure> {
+        match ask(self.from, &self.requests, until, &mut std::io::stdout().lock()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::new("")),
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(Failure::new(format!("{}: {error}", self.from))),
+        }
+    }
+}
+
+impl Devices {
+    fn run(self) -> Result<(), Failure> {
+        let (database, words) = (read(self.database.as_deref())?, self.words.to_lowercase());
+        for device in database.devices() {
+            let is_meant = |text: &str| text.to_lowercase().contains(&words);
+            if is_meant(&device.name) || is_meant(&device.description) {
+                let units = device.reading.as_ref().map_or("", |reading| reading.units.as_str());
+                println!("{:>8} {:<16} {units:<8} {}", device.index, device.name, device.description);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Import {
+    /// Makes a database of the tables, and prints it if it is a good one.
+    fn run(self) -> Result<(), Failure> {
+        let (mut text, mut origins) = (String::new(), Vec::new());
+        for (kind, path) in [("node", &self.nodes), ("device", &self.devices)] {
+            let (name, table) = table(path)?;
+            let wrong = |mistake| Failure { words: format!("{name}: {mistake}"), code: ExitCode::from(78) };
+            let imported = database::import(kind, &table).map_err(wrong)?;
+            text.push_str(&imported.text);
+            origins.extend(imported.lines.into_iter().map(|line| (name.clone(), line)));
+        }
+        Database::check(&text).map_err(|mistakes| {
+            let told = mistakes.into_iter().map(|mistake| match origins.get(mistake.line.saturating_sub(1)) {
+                Some((name, line)) => format!("{name}: {}", Mistake { line: *line, ..mistake }),
+                None => mistake.to_string(),
+            });
+            Failure { words: told.collect::<Vec<_>>().join("\n"), code: ExitCode::from(78) }
+        })?;
+        print!("{text}");
+        Ok(())
+    }
+}
+
+/// Reads a table, and the name that it has in messages.
+fn table(path: &Path) -> Result<(String, String), Failure> {
+    if path == Path::new("-") {
+        let text = std::io::read_to_string(std::io::stdin());
+        return text.map(|text| ("standard input".to_owned(), text)).map_err(|error| Failure::new(error.to_string()));
+    }
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    Ok((path.display().to_string(), text))
+}
+
 impl Simulate {
     fn run(self) -> Result<(), Failure> {
         let simulator = Simulator::new(read(self.database.as_deref())?);
@@ -371,6 +486,26 @@ Examples:
   rookery dpm database check devices.toml
 
 The reference of all keys is doc/device-file.md.";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  rookery dpm get M:OUTTMP 'B:ARRAY[0:3]' 'M|OUTTMP'
+  rookery dpm get M:OUTTMP --from 10.0.0.5:6802";
+
+const MONITOR_EXAMPLES: &str = "\
+Examples:
+  rookery dpm monitor M:OUTTMP
+  rookery dpm monitor M:OUTTMP@p,200 G:COUNTR@e,2 --count 20
+
+A request without an event is read once a second.";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  rookery dpm database import --nodes nodes.csv --devices devices.csv > devices.toml
+
+  psql --csv -c 'SELECT di AS index, name, ... AS \"reading.node\" FROM ...' devices | rookery dpm database import --nodes nodes.csv --devices -
+
+The first row names keys of doc/device-file.md: index, name, reading.node, reading.ssdn, ...";
 
 const TOP_EXAMPLES: &str = "\
 Examples:

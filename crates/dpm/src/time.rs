@@ -1,5 +1,7 @@
 //! Time as the core sees it: handed in, never asked for.
 
+use std::fmt;
+
 /// A moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
@@ -8,3 +10,27 @@ pub struct Moment {
     /// Milliseconds since 1970, as the machine's clock says.
     pub unix_millis: i64,
 }
+
+/// A time in milliseconds since 1970, shown as ISO 8601 writes it, in UTC.
+#[derive(Debug, Clone, Copy)]
+pub struct Utc(pub i64);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, of_day) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        // Years that begin in March have the leap day at their end: 146 097 days are 400 of them.
+        let shifted = days + 719_468;
+        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let (month, is_next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        let (hours, minutes) = (of_day / 3_600_000, of_day / 60_000 % 60);
+        let (seconds, millis) = (of_day / 1000 % 60, of_day % 1000);
+        write!(formatter, "{:04}-{month:02}-{day:02}T", year + 400 * era + is_next)?;
+        write!(formatter, "{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
+    }
+}
+
+const DAY: i64 = 86_400_000;

@@ -71,3 +71,51 @@ fn the_example_database_is_a_good_one_and_mistakes_have_their_place() {
     rig.write("devices.toml", "");
     rig.run(&["dpm", "--database", "devices.toml"]).failed(78, "rookery dpm database example");
 }
+
+#[test]
+fn readings_are_read_and_watched_from_the_command_line() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
+    let (server, said) = rig.serve();
+    let words = said.split([' ', '\n']).collect::<Vec<_>>();
+    let place = words.iter().position(|word| word.starts_with("(DPM)")).expect("it says where it serves them");
+    let address = words[place - 1];
+    let read = rig.run(&["dpm", "get", "M:OUTTMP", "B:ARRAY[0:3]", "G:TEXT", "M|OUTTMP", "--from", address]).fine();
+    let lines: Vec<_> = read.lines().collect();
+    assert!(
+        lines[1].starts_with("B:ARRAY") && lines[3].starts_with("M|OUTTMP"),
+        "in the order of the requests: {read}"
+    );
+    let of = |name: &str| *lines.iter().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{read}"));
+    assert!(of("M:OUTTMP@I ").ends_with(" DegF"), "{read}");
+    assert_eq!(of("B:ARRAY").split(' ').count(), 6, "four numbers and the units: {read}");
+    assert_eq!(of("G:TEXT"), "G:TEXT@I HELLO");
+    assert_eq!(of("M|OUTTMP"), "M|OUTTMP@I on, ready, not remote, positive, not ramp");
+    let failed = rig.run(&["dpm", "get", "Z:NOSUCH", "--from", address]);
+    assert_eq!((failed.code, failed.out.trim()), (1, "Z:NOSUCH@I [16 -13] DBM_NOPROP"), "{}", failed.all());
+    rig.run(&["dpm", "get", "nothing at all", "--from", address]).failed(1, "nothing at all: [17 -24]");
+    let watched = rig.run(&["dpm", "monitor", "G:COUNTR@p,100", "--count", "3", "--from", address]).fine();
+    let counted: Vec<f64> = watched.lines().filter_map(|line| line.split(' ').nth(2)?.parse().ok()).collect();
+    assert!(counted.len() == 3 && counted.is_sorted(), "{watched}");
+    let listed = rig.run(&["dpm", "devices", "outdoor"]).fine();
+    assert!(listed.lines().count() == 1 && listed.contains("27235 M:OUTTMP"), "{listed}");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn tables_become_a_database() {
+    let rig = Rig::new();
+    rig.write("nodes.csv", "name,address,socket,protocol\nMUONFE,0c23,127.0.0.1:6801,RETDAT\n");
+    let devices = "index,name,reading.node,reading.ssdn,reading.primary\n27235,M:OUTTMP,MUONFE,000042003f210000,0\n";
+    let nodes = rig.path("nodes.csv").display().to_string();
+    let import = ["dpm", "database", "import", "--nodes", &nodes, "--devices", "-"];
+    let made = rig.run_with(&import, devices).fine();
+    rig.write("devices.toml", &made);
+    let file = rig.path("devices.toml").display().to_string();
+    let checked = rig.run(&["dpm", "database", "check", &file]).fine();
+    assert!(checked.contains("devices 1, front-ends 1"), "{checked}");
+    // A mistake names the table and its row, whichever side finds it.
+    rig.run_with(&import, &devices.replace("MUONFE", "NOBODY")).failed(78, "standard input: line 2");
+    rig.run_with(&import, &devices.replace("reading.ssdn", "reading.sdn"))
+        .failed(78, "standard input: line 1, reading.sdn: there is no such key");
+}

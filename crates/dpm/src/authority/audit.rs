@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::setting::Value;
 use crate::status::Status;
-use crate::time::Moment;
+use crate::time::{Moment, Utc};
 
 /// Something that somebody tried, and what came of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ impl AuditFile {
 
 impl Audit for AuditFile {
     fn record(&mut self, attempt: &Attempt, now: Moment) {
-        let line = format!("{} {attempt}\n", Time(now.unix_millis));
+        let line = format!("{} {attempt}\n", Utc(now.unix_millis));
         match self.append(line.as_bytes()) {
             Ok(()) => self.is_broken = false,
             Err(error) => {
@@ -119,36 +119,15 @@ impl<T: Debug, I: Iterator<Item = T> + Clone> fmt::Display for List<I> {
     }
 }
 
-/// A time as ISO 8601 writes it, in UTC.
-struct Time(i64);
-
-impl fmt::Display for Time {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, of_day) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
-        // Years that begin in March have the leap day at their end: 146 097 days are 400 of them.
-        let shifted = days + 719_468;
-        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let (month, is_next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-        let (hours, minutes) = (of_day / 3_600_000, of_day / 60_000 % 60);
-        let (seconds, millis) = (of_day / 1000 % 60, of_day % 1000);
-        write!(formatter, "{:04}-{month:02}-{day:02}T", year + 400 * era + is_next)?;
-        write!(formatter, "{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
-    }
-}
-
-const DAY: i64 = 86_400_000;
 /// Values, or bytes, of a setting that a line shows.
 const LONGEST: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::{Attempt, Time};
+    use super::Attempt;
     use crate::setting::Value;
     use crate::status::Status;
+    use crate::time::Utc;
 
     #[test]
     fn times_are_those_of_the_calendar() {
@@ -159,7 +138,7 @@ mod tests {
             (1_795_252_989_805, "2026-11-21T09:23:09.805Z"),
             (-1, "1969-12-31T23:59:59.999Z"),
         ] {
-            assert_eq!(Time(millis).to_string(), text);
+            assert_eq!(Utc(millis).to_string(), text);
         }
     }
 

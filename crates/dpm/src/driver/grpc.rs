@@ -360,7 +360,10 @@ impl Front {
         let (head, mut body) = response.into_parts();
         let is_over = http_body::Body::is_end_stream(&body);
         let mut stream = respond.send_response(Response::from_parts(head, ()), is_over).map_err(|_| Failure::Gone)?;
-        while !is_over {
+        if is_over {
+            return Ok(());
+        }
+        loop {
             let frame = poll_fn(|cx| {
                 if stream.poll_reset(cx).is_ready() {
                     return Poll::Ready(Err(Failure::Gone));
@@ -386,7 +389,6 @@ impl Front {
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Everything that decides anything is in [`service`](crate::service) and [`simulator`](crate::simulator); here bytes and datagrams are only moved. A turn
 //! takes all that is ready, then sends each datagram, and writes once to each client that got something.
 
+mod ask;
 mod clock;
 mod credentials;
 mod datagram;
@@ -17,6 +18,7 @@ mod simulate;
 mod top;
 mod wake;
 
+pub use ask::{Until, ask};
 pub use credentials::{Certificate, Keyring, Keys};
 pub use listen::raise_descriptors;
 pub(crate) use methods::{LARGEST_SETTINGS, UNPROVED_CALLS};

@@ -11,6 +11,8 @@ pub(super) enum Greeting {
     Raw,
     /// Nothing: it watches how the service works.
     Top,
+    /// Nothing: it wants the counters, once, as Prometheus reads them.
+    Metrics,
     /// Something that is not spoken here, and what to tell the client.
     Refused(&'static str),
 }
@@ -38,6 +40,7 @@ pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, us
             if kind == "application/pc" { Greeting::Dpm } else { Greeting::Refused(UNSUPPORTED) }
         }
         first if first.starts_with("GET /top ") && may_watch => Greeting::Top,
+        first if first.starts_with("GET /metrics ") && may_watch => Greeting::Metrics,
         first if first.starts_with("GET ") => Greeting::Refused(NOT_FOUND),
         _ => return Err(Close),
     };

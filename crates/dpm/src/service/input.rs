@@ -55,6 +55,11 @@ impl Dpm {
                 self.watch(client, now);
                 (Speaks::Top, used)
             }
+            Some((greeting::Greeting::Metrics, _)) => {
+                let page = super::metrics::page(&self.statistics());
+                self.outlets.frame(client, page.into_bytes());
+                return Err(Close);
+            }
             Some((greeting::Greeting::Refused(answer), _)) => {
                 self.outlets.frame(client, answer.as_bytes().to_vec());
                 return Err(Close);

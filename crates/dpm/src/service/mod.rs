@@ -19,6 +19,7 @@ mod input;
 mod keys;
 mod list;
 mod listing;
+mod metrics;
 mod node;
 mod options;
 mod outbox;

@@ -80,3 +80,36 @@ fn others_may_not_watch_and_watchers_have_nothing_to_say() {
     let pages = world.bytes(slow).iter().filter(|byte| **byte == 0x0c).count();
     assert_eq!(pages, 1);
 }
+
+#[test]
+fn counters_are_told_as_prometheus_reads_them() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "M:OUTTMP@p,100");
+    world.start(&client);
+    world.pass(1000);
+    let watcher = world.dpm.connect();
+    assert_eq!(
+        world.send(watcher, b"GET /metrics HTTP/1.1\r\nHost: dpm\r\n\r\n"),
+        Err(Close),
+        "it is closed afterwards"
+    );
+    let text = String::from_utf8(world.bytes(watcher)).expect("text");
+    let (head, page) = text.split_once("\r\n\r\n").expect("a head");
+    assert!(head.contains(&format!("Content-Length: {}", page.len())), "{head}");
+    let delivered = world.statistics().pool.delivered;
+    assert!(delivered >= 10);
+    for line in [
+        format!("rookery_dpm_delivered_total {delivered}"),
+        "rookery_dpm_devices 1".to_owned(),
+        "# TYPE rookery_dpm_asked_total counter".to_owned(),
+        "rookery_dpm_packets_total{direction=\"out\",kind=\"request\"} 1".to_owned(),
+    ] {
+        assert!(page.lines().any(|other| other == line), "{line} is not in {page}");
+    }
+    // It is for this machine only.
+    let now = world.moment();
+    let elsewhere = world.dpm.connect_from("192.0.2.1:5000".parse().expect("an address"), now).expect("a place");
+    assert_eq!(world.send(elsewhere, b"GET /metrics HTTP/1.1\r\n\r\n"), Err(Close));
+    assert!(world.bytes(elsewhere).starts_with(b"HTTP/1.1 404"));
+}

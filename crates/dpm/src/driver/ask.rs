@@ -1,0 +1,179 @@
+//! `rookery dpm get` and `monitor`: readings for people, by DPM over TCP.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::drf::{Event, Request};
+use crate::sdd::Message;
+use crate::sdd::reply::Reply;
+use crate::sdd::request;
+use crate::status::Status;
+use crate::time::Utc;
+
+/// How long it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// Each request has one answer.
+    Answered,
+    /// So many readings came; for ever if there is no number.
+    Readings(Option<usize>),
+}
+
+/// Asks the DPM of an address for readings and writes each as a line, answers in the order of the requests. Returns true if none of them was an error.
+///
+/// # Errors
+/// What the system says; `InvalidInput` for a request that can't be read, `InvalidData` if it is no DPM, `TimedOut` if it says nothing for long.
+pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
+    let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(GREETING)?;
+    let Reply::OpenList(opened) = next(&mut stream)? else { return Err(stranger()) };
+    let list_id = opened.list_id;
+    for (ref_id, request) in (1..).zip(&requests) {
+        let drf_request = request.clone();
+        send(&mut stream, request::AddToList { list_id, ref_id, drf_request }.into())?;
+    }
+    send(&mut stream, request::StartList { list_id, model: None }.into())?;
+    let (mut units, mut waiting) = (BTreeMap::new(), requests.len());
+    let (mut readings, mut is_well, begun) = (0, true, Instant::now());
+    let mut answered: Vec<Option<String>> = vec![None; requests.len()];
+    while match until {
+        Until::Answered => waiting > 0,
+        Until::Readings(most) => most.is_none_or(|most| readings < most),
+    } {
+        let reply = next(&mut stream)?;
+        if let Reply::DeviceInfo(info) = &reply {
+            units.insert(info.ref_id, info.units.clone().unwrap_or_default());
+            continue;
+        }
+        let Some((ref_id, timestamp, text)) = line(&reply) else {
+            // Heartbeats come for as long as nothing else does.
+            if until == Until::Answered && begun.elapsed() > PATIENCE {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "there is no answer"));
+            }
+            continue;
+        };
+        let place = usize::try_from(ref_id - 1).ok();
+        let Some((request, answered)) = place.and_then(|place| Some((requests.get(place)?, answered.get_mut(place)?)))
+        else {
+            continue;
+        };
+        let has_units = matches!(reply, Reply::Scalar(_) | Reply::ScalarArray(_));
+        let units = units.get(&ref_id).filter(|units| has_units && !units.is_empty());
+        let units = units.map(|units| format!(" {units}")).unwrap_or_default();
+        match until {
+            Until::Answered if answered.is_some() => continue,
+            Until::Answered => *answered = Some(format!("{request} {text}{units}")),
+            Until::Readings(_) => {
+                writeln!(out, "{} {request} {text}{units}", Utc(timestamp))?;
+                out.flush()?;
+            }
+        }
+        waiting = waiting.saturating_sub(1);
+        readings += 1;
+        is_well &= !matches!(reply, Reply::Status(_));
+    }
+    answered.iter().flatten().try_for_each(|line| writeln!(out, "{line}"))?;
+    Ok(is_well)
+}
+
+/// Returns a request with the event that is meant if it names none: now, or once a second.
+fn meant(request: &str, until: Until) -> io::Result<String> {
+    let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
+    let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
+    Ok(match (parsed.event, until) {
+        (Event::Default, Until::Answered) => format!("{request}@I"),
+        (Event::Default, Until::Readings(_)) => format!("{request}@P,1000"),
+        _ => request.to_owned(),
+    })
+}
+
+/// Returns the number of a reading's request, its time, and its value in words.
+fn line(reply: &Reply) -> Option<(i64, i64, String)> {
+    let join = |texts: Vec<String>| texts.join(" ");
+    Some(match reply {
+        Reply::Status(reply) => (reply.ref_id, reply.timestamp, Status(reply.status).to_string()),
+        Reply::Scalar(reply) => (reply.ref_id, reply.timestamp, reply.data.to_string()),
+        Reply::ScalarArray(reply) => {
+            (reply.ref_id, reply.timestamp, join(reply.data.iter().map(f64::to_string).collect()))
+        }
+        Reply::TimedScalarArray(reply) => {
+            (reply.ref_id, reply.timestamp, join(reply.data.iter().map(f64::to_string).collect()))
+        }
+        Reply::Raw(reply) => {
+            (reply.ref_id, reply.timestamp, reply.data.0.iter().map(|byte| format!("{byte:02x}")).collect())
+        }
+        Reply::Text(reply) => (reply.ref_id, reply.timestamp, reply.data.clone()),
+        Reply::TextArray(reply) => (reply.ref_id, reply.timestamp, reply.data.join(", ")),
+        Reply::AnalogAlarm(alarm) => {
+            let words =
+                format!("from {} to {}{}", alarm.minimum, alarm.maximum, state(alarm.alarm_enable, alarm.alarm_status));
+            (alarm.ref_id, alarm.timestamp, words)
+        }
+        Reply::DigitalAlarm(alarm) => {
+            let words = format!(
+                "nominal {:#x} mask {:#x}{}",
+                alarm.nominal,
+                alarm.mask,
+                state(alarm.alarm_enable, alarm.alarm_status)
+            );
+            (alarm.ref_id, alarm.timestamp, words)
+        }
+        Reply::BasicStatus(status) => {
+            let all = [
+                ("on", status.on),
+                ("ready", status.ready),
+                ("remote", status.remote),
+                ("positive", status.positive),
+                ("ramp", status.ramp),
+            ];
+            let told = all
+                .iter()
+                .filter_map(|(name, truth)| Some(if (*truth)? { (*name).to_owned() } else { format!("not {name}") }));
+            (status.ref_id, status.timestamp, told.collect::<Vec<_>>().join(", "))
+        }
+        _ => return None,
+    })
+}
+
+fn state(is_enabled: bool, is_alarm: bool) -> &'static str {
+    match (is_enabled, is_alarm) {
+        (false, _) => ", not watched",
+        (true, true) => ", in alarm",
+        (true, false) => "",
+    }
+}
+
+fn send(stream: &mut TcpStream, request: request::Request) -> io::Result<()> {
+    let mut message = Vec::new();
+    request.encode(&mut message);
+    let length = u32::try_from(message.len()).map_err(|_| stranger())?;
+    stream.write_all(&[&length.to_be_bytes()[..], &message].concat())
+}
+
+/// The next message.
+fn next(stream: &mut TcpStream) -> io::Result<Reply> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length) as usize;
+    if length > LARGEST {
+        return Err(stranger());
+    }
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message)?;
+    Reply::decode(&message).map_err(|_| stranger())
+}
+
+fn stranger() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "this is no DPM")
+}
+
+const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
+/// The largest message that is taken, in bytes.
+const LARGEST: usize = 1 << 20;
+/// A DPM says something every two seconds.
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,59 @@
+//! The counters as Prometheus reads them (text exposition format 0.0.4).
+
+use std::fmt::Write;
+
+use super::state::Statistics;
+
+/// Returns the answer to `GET /metrics`, with its head.
+pub(super) fn page(statistics: &Statistics) -> String {
+    let Statistics { pool, traffic, .. } = statistics;
+    let mut text = String::new();
+    for (name, help, value) in [
+        ("clients", "Connections.", statistics.clients),
+        ("lists", "Lists of clients.", statistics.lists),
+        ("devices", "Things that are being read.", statistics.entries),
+        ("plots", "Fast plots.", statistics.plots),
+        ("outstanding_requests", "Requests to front-ends that are outstanding.", statistics.groups),
+        ("passed_requests", "Requests that are passed on to other nodes.", statistics.passed),
+    ] {
+        metric(&mut text, name, "gauge", help, value as u64);
+    }
+    for (name, help, value) in [
+        ("asked_total", "Readers that came.", pool.asked),
+        ("shared_total", "Readers that found what they want being read.", pool.shared),
+        ("devices_requested_total", "Devices that front-ends were asked for.", pool.devices_requested),
+        ("requests_total", "Requests that were sent to front-ends.", pool.requests),
+        ("replies_total", "Replies that were taken.", pool.replies),
+        ("readings_total", "Readings in replies.", pool.readings),
+        ("encoded_total", "Readings that were scaled and encoded, once for each form.", pool.encoded),
+        ("delivered_total", "Readings that were given to readers.", pool.delivered),
+        ("timeouts_total", "Requests that went unanswered.", pool.timeouts),
+        ("divided_total", "Divisions of unanswered requests, to find the silent device.", pool.divided),
+        ("probes_total", "Requests to silent front-ends for single devices.", pool.probes),
+        ("strays_total", "Replies that nobody asked for.", pool.strays),
+        ("dropped_total", "Readings that were dropped because their client did not take them.", statistics.dropped),
+        ("unrecorded_total", "Readings that were not recorded because the disk did not follow.", statistics.unrecorded),
+    ] {
+        metric(&mut text, name, "counter", help, value);
+    }
+    let _ =
+        writeln!(text, "# HELP rookery_dpm_packets_total Packets of ACNET.\n# TYPE rookery_dpm_packets_total counter");
+    for (direction, kind, count) in [
+        ("in", "message", traffic.messages_in),
+        ("in", "request", traffic.requests_in),
+        ("in", "reply", traffic.replies_in),
+        ("out", "message", traffic.messages_out),
+        ("out", "request", traffic.requests_out),
+        ("out", "reply", traffic.replies_out),
+    ] {
+        let _ = writeln!(text, "rookery_dpm_packets_total{{direction=\"{direction}\",kind=\"{kind}\"}} {count}");
+    }
+    format!("{HEAD}Content-Length: {}\r\n\r\n{text}", text.len())
+}
+
+fn metric(text: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    let name = format!("rookery_dpm_{name}");
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nConnection: close\r\n";
