@@ -84,11 +84,14 @@ pub(crate) trait Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timer(pub(crate) u64);
 
+/// Runs when its time has come.
+pub(crate) type TimerCall = Box<dyn FnOnce(&mut World)>;
+
 /// The calls that are still to come.
 #[derive(Default)]
 pub(crate) struct Timers {
     pub(crate) due: BinaryHeap<Reverse<(u64, u64)>>,
-    pub(crate) calls: Map<u64, Box<dyn FnOnce(&mut World)>>,
+    pub(crate) calls: Map<u64, TimerCall>,
     pub(crate) last: u64,
 }
 

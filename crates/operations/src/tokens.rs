@@ -153,7 +153,7 @@ pub fn add(
         if let Err(error) = chance::fill(&mut bytes) {
             return Ok(Err(Refusal::Impossible(error.to_string())));
         }
-        let secret = format!("{PREFIX}{}", hex::encode(&bytes));
+        let secret = format!("{PREFIX}{}", hex::encode(bytes));
         let token = Token { name, scopes, domain, made_ms: now_ms, hash: hash(&secret) };
         let added = stores.meta.add_entry(KEY, &token.name, token.write().into_bytes(), MAX_TOKENS);
         Ok(match added.await? {
@@ -187,7 +187,7 @@ pub fn find(stores: &Stores, secret: &str) -> Pending<Option<Token>> {
 }
 
 fn hash(secret: &str) -> String {
-    hex::encode(&Sha256::digest(secret.as_bytes()))
+    hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
 /// Where the store keeps them.

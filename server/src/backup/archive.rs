@@ -1,5 +1,6 @@
 //! The file of a backup: written with checksums, and read with them.
 
+use rookery_base::hex;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read};
@@ -140,7 +141,7 @@ impl<R: Read> Read for Summed<R> {
 }
 
 fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest.finalize())
 }
 
 /// The checksums, as `sha256sum` writes them.

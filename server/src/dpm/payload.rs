@@ -1,6 +1,7 @@
 //! A reading as XMPP clients get it: `<reading xmlns='urn:rookery:reading:0'/>`, described in the operator's guide.
 
 use rookery_base::date::timestamp_ms;
+use rookery_base::hex;
 use rookery_dpm::sdd::reply::{DeviceInfo, Reply};
 use rookery_dpm::status::Status;
 use rookery_pubsub::data::Reading;
@@ -27,7 +28,7 @@ pub fn reading(device: Option<&DeviceInfo>, reply: &Reply) -> Option<Reading> {
             (reply.timestamp, reply.status)
         }
         Reply::Raw(reply) => {
-            let digits: String = reply.data.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digits: String = hex::encode(&reply.data.0);
             values.push(Element::new("raw", NAMESPACE).with_text(digits));
             (reply.timestamp, reply.status)
         }

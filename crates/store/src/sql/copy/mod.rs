@@ -20,6 +20,7 @@ mod end;
 pub(super) mod mark;
 pub(super) mod rows;
 
+use rookery_base::hex;
 use std::fmt;
 
 use sha2::{Digest, Sha256};
@@ -322,7 +323,7 @@ impl Side {
     }
 
     fn end(self) -> (u64, String) {
-        (self.count, self.digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        (self.count, hex::encode(self.digest.finalize()))
     }
 }
 
