@@ -24,7 +24,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("operations", "jid xml sasl stream fanout store hub modkit archive rooms"),
     ("modules", "jid xml sasl stream fanout store observe hub modkit archive rooms pubsub operations"),
     ("shard", "jid xml sasl stream fanout store observe hub"),
-    ("testkit", "jid xml sasl stream fanout store observe hub pubsub operations modules shard"),
+    ("testkit", "jid xml sasl stream fanout store observe hub pubsub operations modules shard needs"),
     ("behaviour", ""),
     ("needs", ""),
     ("portability", "jid xml sasl store hub archive pubsub modules"),

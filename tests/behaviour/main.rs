@@ -19,6 +19,7 @@ mod bytestreams;
 mod carbons;
 mod commands;
 mod data;
+mod engines;
 mod forged;
 mod last_activity;
 mod login;

@@ -6,31 +6,13 @@ use std::sync::Arc;
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::forward::{Forward, Owners};
 use rookery_store::pubsub::{Item, Kept, Room, Wanted};
 use rookery_store::sql::SqlStore;
 use rookery_store::{
-    ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, OfflineRoom, Pending, RosterItem, Stores, Subscription, sqlite,
-    wait,
+    ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, OfflineRoom, RosterItem, Stores, Subscription, sqlite, wait,
 };
+use rookery_testkit::engine::at_once;
 use rookery_testkit::{Server, config::Config};
-
-/// Stores that answer at once, however long it takes: nothing is left to wait for when the server has settled.
-struct AtOnce(Stores);
-
-impl Forward for AtOnce {
-    fn inner(&self) -> &Stores {
-        &self.0
-    }
-
-    fn forward<T: Send + 'static>(
-        &self,
-        _: Owners,
-        call: impl FnOnce(&Stores) -> Pending<T> + Send + 'static,
-    ) -> Pending<T> {
-        Box::pin(std::future::ready(wait(call(&self.0))))
-    }
-}
 
 /// A database in a folder that goes with it.
 struct Database {
@@ -44,7 +26,7 @@ impl Database {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("rookery.db");
         let store = Arc::new(sqlite::open(&path, &sqlite::Options::default()).expect("a new database"));
-        let stores = Stores::of(Arc::new(AtOnce(Stores::of(store.clone()))));
+        let stores = at_once(Stores::of(store.clone()), ());
         Self { store, stores, _folder: folder }
     }
 

@@ -11,11 +11,12 @@ use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Generation, LoginTerms};
 use rookery_store::Stores;
-use rookery_store::memory::Memory;
 use rookery_stream::bosh::Terms;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
 use rookery_xml::Limits;
+
+use super::engine;
 
 /// A server to be.
 #[derive(Clone)]
@@ -89,7 +90,7 @@ impl Default for Config {
             federates: false,
             source: None,
             relay: None,
-            stores: Memory::stores(),
+            stores: engine::stores(),
             shuffle: std::env::var(SHUFFLE).ok().map(|seed| seed.parse().expect("a number as the seed")),
         }
     }

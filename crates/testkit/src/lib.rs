@@ -21,7 +21,7 @@
 //!
 //! * [`net`]: pipes with bounded windows, partial reads and writes, ends and resets.
 //! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store, stepped until nothing moves;
-//!   `declared`: the names of documents that the store takes.
+//!   `declared`: the names of documents that the store takes; [`engine`]: which store that is.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding. [`client`]: what a test does with it.
 //! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other servers.
 //! * [`pattern`]: what an expected stanza looks like. [`play`](mod@play): dialogues of clients and server as text.
@@ -32,6 +32,7 @@ pub mod bosh;
 pub mod client;
 pub mod config;
 mod declared;
+pub mod engine;
 pub mod login;
 pub mod net;
 pub mod pattern;

@@ -1,0 +1,68 @@
+//! Which stores a server has that a test says nothing about: those in memory, or a database's.
+
+use std::env;
+use std::sync::{Arc, LazyLock};
+
+use rookery_needs::Postgres;
+use rookery_store::forward::{Forward, Owners};
+use rookery_store::memory::Memory;
+use rookery_store::{Pending, Stores, postgres, sqlite, wait};
+
+/// Names the engine: `sqlite` or `postgres`, whose databases are made for each server; without it, or with `memory`, all is kept in memory.
+pub const ENGINE: &str = "ROOKERY_TEST_ENGINE";
+
+/// Returns the stores of a new server.
+pub(crate) fn stores() -> Stores {
+    match env::var(ENGINE).as_deref() {
+        Err(_) | Ok("memory") => Memory::stores(),
+        Ok("sqlite") => {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default());
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), folder)
+        }
+        Ok("postgres") => {
+            // The schema is made once: each server gets a copy.
+            static CLUSTER: LazyLock<(Postgres, String)> = LazyLock::new(|| {
+                let cluster = Postgres::start();
+                let address = cluster.database();
+                postgres::migrate(&options(&address)).expect("an empty database");
+                let name = address.rsplit('/').next().expect("a name").to_owned();
+                (cluster, format!("TEMPLATE {name}"))
+            });
+            let (cluster, template) = &*CLUSTER;
+            let store = postgres::open(&options(&cluster.database_with(template)));
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
+        }
+        Ok(other) => panic!("{ENGINE} is {other:?}: memory, sqlite or postgres is expected"),
+    }
+}
+
+fn options(address: &str) -> postgres::Options {
+    let address = postgres::Address::parse(address).expect("an address");
+    // The cluster of tests doesn't wait for the disk.
+    postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) }
+}
+
+/// Returns stores that answer at once, however long it takes: nothing is left to wait for when the server has settled. `kept` lives as long as they.
+pub fn at_once(stores: Stores, kept: impl Send + Sync + 'static) -> Stores {
+    Stores::of(Arc::new(AtOnce { stores, _kept: kept }))
+}
+
+struct AtOnce<K> {
+    stores: Stores,
+    _kept: K,
+}
+
+impl<K: Send + Sync> Forward for AtOnce<K> {
+    fn inner(&self) -> &Stores {
+        &self.stores
+    }
+
+    fn forward<T: Send + 'static>(
+        &self,
+        _: Owners,
+        call: impl FnOnce(&Stores) -> Pending<T> + Send + 'static,
+    ) -> Pending<T> {
+        Box::pin(std::future::ready(wait(call(&self.stores))))
+    }
+}
