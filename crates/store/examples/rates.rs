@@ -1,10 +1,11 @@
-//! Measures roughly how many operations a second the SQLite store does on this machine's disk.
+//! Measures roughly how many operations a second a store does: SQLite on this machine's disk, or a database at an address.
 //!
-//! `cargo run --release -p rookery-store --example rates [DIRECTORY]`; the directory should be on the disk in question.
+//! `cargo run --release -p rookery-store --example rates [DIRECTORY or URL]`; the directory should be on the disk in question, the database at the URL
+//! be empty. It is trusted to keep what it acknowledges, whatever its settings say.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::{Edit, OfflineRoom, Pending, RosterItem, Stores, Subscription, sqlite, wait};
+use rookery_store::{Edit, OfflineRoom, Pending, RosterItem, Stores, Subscription, postgres, sqlite, wait};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::path::PathBuf;
@@ -12,9 +13,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let directory = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
-    let directory = tempfile::tempdir_in(directory)?;
-    let store = sqlite::open(&directory.path().join("rookery.db"), &sqlite::Options::default())?;
+    let place = std::env::args().nth(1);
+    let _directory;
+    let store = match place.as_deref().filter(|place| place.starts_with("postgres")) {
+        Some(url) => {
+            let options = postgres::Options::at(postgres::Address::parse(url)?);
+            postgres::open(&postgres::Options { trusts_durability: true, ..options })?
+        }
+        None => {
+            let directory = tempfile::tempdir_in(place.map_or_else(std::env::temp_dir, PathBuf::from))?;
+            let file = directory.path().join("rookery.db");
+            _directory = directory;
+            sqlite::open(&file, &sqlite::Options::default())?
+        }
+    };
     let stores = Stores::of(Arc::new(store));
 
     let accounts: Vec<Jid> =

@@ -5,7 +5,7 @@ use rookery_needs::Postgres;
 use rookery_sasl::Credentials;
 use rookery_store::postgres::{self, Address, Options};
 use rookery_store::pubsub::{Created, NodeSubscription, Room};
-use rookery_store::sql::{Severity, SqlStore};
+use rookery_store::sql::{Migrations, Severity, SqlStore};
 use rookery_store::{
     Accounts, Edit, Meta, Offline, OfflineRoom, Pubsub, Pushed, RosterItem, Rosters, StoreError, wait,
 };
@@ -35,6 +35,8 @@ tests! {
     the_way_to_it_is_encrypted,
     killed_connections_lose_and_double_nothing,
     several_servers_start_at_once,
+    a_role_that_may_change_no_tables_serves,
+    a_pool_of_connections_is_noticed,
 }
 
 mod test {
@@ -239,6 +241,49 @@ mod test {
         assert!(kept.iter().all(|at| there.binary_search(at).is_ok()), "all that was acknowledged is there");
         let counts = "SELECT COUNT(*) FROM accounts WHERE offline_messages <> (SELECT COUNT(*) FROM offline_messages WHERE owner = accounts.id)";
         assert_eq!(CLUSTER.psql(&database, counts).as_deref(), Ok("0"));
+    }
+
+    pub fn a_role_that_may_change_no_tables_serves() {
+        let database = CLUSTER.database();
+        let name = database.rsplit('/').next().expect("a name");
+        let role = format!("server_{name}");
+        CLUSTER.psql(&database, &format!("CREATE ROLE {role} LOGIN")).expect("a role");
+        let limited =
+            Options { migrations: Migrations::Never, ..options(&database.replace("rookery@", &format!("{role}@"))) };
+        let error = postgres::open(&limited).err().expect("an old schema");
+        assert!(matches!(error, StoreError::OldSchema { found: 0, .. }), "{error:?}");
+        assert_eq!(postgres::migrate(&options(&database)), Ok(1));
+        // The list of the guide.
+        for grant in [
+            "CONNECT ON DATABASE DB",
+            "USAGE ON SCHEMA public",
+            "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public",
+        ] {
+            CLUSTER.psql(&database, &format!("GRANT {} TO {role}", grant.replace("DB", name))).expect("a grant");
+        }
+        let store = postgres::open(&limited).expect("a database");
+        let account = Jid::parse("romeo@a.example").expect("an address");
+        create(&store, &account);
+        let pushed = store.push(account.as_ref(), account.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED);
+        assert_eq!(wait(pushed), Ok(Pushed::Kept));
+        assert_eq!(wait(Accounts::remove(&store, account.as_ref())), Ok(true));
+    }
+
+    /// A pool of connections gives every transaction another one, on which nothing has been prepared.
+    pub fn a_pool_of_connections_is_noticed() {
+        let pool = CLUSTER.pool();
+        let database = CLUSTER.database();
+        // Others may have its connections meanwhile.
+        let stores = [open(&database.replace(":5432", &format!(":{}", pool.port()))), open(&database)];
+        let accounts: Vec<Jid> =
+            (0..40).map(|at| Jid::parse(&format!("user{at}@a.example")).expect("an address")).collect();
+        for (at, account) in accounts.iter().enumerate() {
+            create(&stores[0], account);
+            let store = &stores[at % 2];
+            let pushed = store.push(account.as_ref(), account.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED);
+            assert_eq!(wait(pushed), Ok(Pushed::Kept));
+            assert_eq!(wait(Offline::count(&stores[0], account.as_ref())), Ok(1));
+        }
     }
 
     pub fn several_servers_start_at_once() {

@@ -11,7 +11,7 @@ mod servers;
 mod skip;
 
 pub use debian::{library, programs};
-pub use postgres::Postgres;
+pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use servers::servers;
 pub use skip::skips;

@@ -161,13 +161,72 @@ impl Postgres {
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
+
+    /// Starts a PgBouncer that shares few connections among its clients, a transaction at a time. It listens in the folder of the cluster, which must be
+    /// there as long.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn pool(&self) -> Pool {
+        servers(&[("pgbouncer", "pgbouncer")]);
+        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = port.expect("a free port").port();
+        let folder = self.folder.display();
+        self.write("pgbouncer.users", "\"rookery\" \"\"\n");
+        self.write(
+            "pgbouncer.ini",
+            &format!(
+                "[databases]\n* = host={folder} port={}\n[pgbouncer]\nlisten_addr =\nlisten_port = {port}\n\
+                 unix_socket_dir = {folder}\nauth_type = trust\nauth_file = {folder}/pgbouncer.users\n\
+                 pool_mode = transaction\ndefault_pool_size = 2\nserver_round_robin = 1\n",
+                self.port
+            ),
+        );
+        let program = Path::new("/usr/sbin/pgbouncer");
+        let server = unprivileged(program);
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD_OF_POOL, "sh"]).arg(&self.folder).arg(server.get_program()).args(server.get_args());
+        command.arg(self.folder.join("pgbouncer.ini"));
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let pool = Pool { guard: command.spawn().expect("a shell"), port };
+        let (socket, start) = (self.folder.join(format!(".s.PGSQL.{port}")), Instant::now());
+        while !socket.exists() {
+            assert!(start.elapsed() < PATIENCE, "PgBouncer doesn't listen: {}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+        pool
+    }
+}
+
+/// A PgBouncer in front of a cluster.
+pub struct Pool {
+    guard: Child,
+    port: u16,
+}
+
+impl Pool {
+    /// Returns the port in the name of its Unix socket.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        end(&mut self.guard);
+    }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        drop(self.guard.wait());
+        end(&mut self.guard);
     }
+}
+
+/// Lets a shell end its server, and waits for that.
+fn end(guard: &mut Child) {
+    drop(guard.stdin.take());
+    drop(guard.wait());
 }
 
 /// Installs PostgreSQL if need be. Returns the folder of its programs: Debian keeps those of servers out of the path, by version.
@@ -239,6 +298,9 @@ fn guard(postgres: &Path, folder: &Path, port: u16, settings: &[&str]) -> Child 
 }
 
 const GUARD: &str = "folder=$1; shift; \"$@\" >$folder/log 2>&1 & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf \"$folder\"";
+
+const GUARD_OF_POOL: &str =
+    "folder=$1; shift; \"$@\" >$folder/pool 2>&1 & server=$!; read -r _; kill -KILL $server; wait $server";
 
 /// The port in the name of a Unix socket.
 const PORT: u16 = 5432;
