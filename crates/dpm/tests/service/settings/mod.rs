@@ -2,6 +2,7 @@
 
 mod blocks;
 mod front_ends;
+mod grpc;
 mod limits;
 mod proofs;
 mod report;
