@@ -63,6 +63,7 @@ scenarios! {
         a_stream_ends_when_all_is_read
         deadlines_and_unknown_methods_have_their_codes
         many_streams_come_and_go
+        the_interface_describes_itself
     }
 }
 

@@ -14,6 +14,8 @@ import time
 import grpc
 import pacsys
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from pacsys.auth import JWTAuth
 from pacsys.devdb import DevDBClient
 from pacsys.errors import DeviceError
@@ -162,6 +164,27 @@ def many_streams_come_and_go():
             ender.join()
         (reply,) = read(READING_LIST(drf=["M:OUTTMP@I"]), timeout=rookery.PATIENCE)
         assert reply.readings.reading[0].data.scalar
+
+
+def the_interface_describes_itself():
+    with _service() as port, _channel(port) as (_, channel):
+        described = ProtoReflectionDescriptorDatabase(channel)
+        assert {"services.daq.DAQ", "services.devdb.DevDB", "grpc.health.v1.Health"} <= set(described.get_services())
+        # Messages of what the service says of itself, and of nothing else.
+        pool = descriptor_pool.DescriptorPool(described)
+        named = (pool.FindMessageTypeByName(f"services.daq.{name}") for name in ("ReadingList", "ReadingReply"))
+        asked, told = map(message_factory.GetMessageClass, named)
+        read = channel.unary_stream(
+            "/services.daq.DAQ/Read", request_serializer=asked.SerializeToString, response_deserializer=told.FromString
+        )
+        (reply,) = read(asked(drf=["M:OUTTMP@I"]), timeout=rookery.PATIENCE)
+        assert 69 < reply.readings.reading[0].data.scalar < 76, reply
+        health = health_pb2_grpc.HealthStub(channel)
+        asked = health_pb2.HealthCheckRequest(service="services.daq.DAQ")
+        assert health.Check(asked, timeout=rookery.PATIENCE).status == health_pb2.HealthCheckResponse.SERVING
+        watched = health.Watch(asked, timeout=rookery.PATIENCE)
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        watched.cancel()
 
 
 def _base64(text):
