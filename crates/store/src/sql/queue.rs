@@ -362,5 +362,8 @@ impl Fill {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 /// How many times its share of the bounds a lane may have.
 const SHARES: usize = 4;
