@@ -104,6 +104,12 @@ impl Packet {
         Self::canonical(stanza, type_, Some(from), lang, true)
     }
 
+    /// Returns the canonical form of a stanza of another server, whose stream has proven the domain of `from`: the address as
+    /// it was prepared and judged. `lang` is the stream's.
+    pub fn received(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
+        Self::canonical(stanza, type_, Some(from), lang, false)
+    }
+
     /// The canonical form of a stanza that this server wrote, for one of its own addresses. Its `from` stays.
     ///
     /// # Errors

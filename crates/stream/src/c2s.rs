@@ -43,7 +43,7 @@ pub use sasl2::fast::{Issued, Slot, StoredToken};
 pub use sasl2::request::Features;
 
 use crate::error::StreamError;
-use header::Opening;
+use crate::opening::Opening;
 use login::Attempt;
 use sasl2::fast::Check;
 use sasl2::inline::Inline;

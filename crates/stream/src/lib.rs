@@ -5,7 +5,7 @@
 //! # Layout
 //!
 //! [`c2s`] takes a client from its first byte to a bound resource, [`tls`] encrypts what it says, [`websocket`] puts it into
-//! frames, [`bosh`] into answers to requests, [`error`] holds the words with which stanzas and streams are refused. `items` cuts
+//! frames, [`bosh`] into answers to requests, [`error`] holds the words with which stanzas and streams are refused. [`opening`] looks for the end of a header, `items` cuts
 //! what the server says into first-level elements, for transports that carry each on its own.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -14,5 +14,6 @@ pub mod bosh;
 pub mod c2s;
 pub mod error;
 mod items;
+pub mod opening;
 pub mod tls;
 pub mod websocket;

@@ -20,14 +20,17 @@
 //! # Layout
 //!
 //! This file: [`ServerTls`], one connection. `settings`: what all connections share. `record` drives rustls, `exporter` takes from it what it
-//! shows in passing, `error` says whose fault a failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for load generators and tests.
+//! shows in passing, `error` says whose fault a failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for other servers, load generators and
+//! tests. [`peer`] is TLS between servers, [`trust`] judges the certificates that they show.
 
 pub mod certificate;
 pub mod client;
 mod error;
 mod exporter;
+pub mod peer;
 mod record;
 mod settings;
+pub mod trust;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +40,7 @@ use rustls::HandshakeKind;
 use rustls::server::UnbufferedServerConnection;
 
 pub use error::TlsError;
-pub use record::{MAX_CARRY, Progress};
+pub use record::{MAX_CARRY, MAX_CHAIN, Progress};
 pub use settings::{Identity, Oldest, SettingsError, TlsSettings};
 
 use record::Records;
@@ -56,6 +59,8 @@ struct Facts {
     exporter: Option<[u8; 32]>,
     server_end_point: Option<Arc<[u8]>>,
     sni: Option<Box<str>>,
+    /// The peer is a server, whose certificate chain may take several records.
+    shows_chain: bool,
 }
 
 impl ServerTls {
@@ -67,6 +72,23 @@ impl ServerTls {
     pub fn accept(settings: &TlsSettings) -> Result<ServerTls, TlsError> {
         let connection = UnbufferedServerConnection::new(settings.config())?;
         Ok(ServerTls(Box::new(Inner { records: Records::new(connection), facts: None })))
+    }
+
+    /// Accepts a connection of another server, which is asked for its certificate: settings of [`peer::PeerSettings`].
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn accept_server(settings: &TlsSettings) -> Result<ServerTls, TlsError> {
+        let mut tls = Self::accept(settings)?;
+        tls.0.facts = Some(Box::new(Facts { shows_chain: true, ..Facts::default() }));
+        Ok(tls)
+    }
+
+    /// Returns the certificates that the other server has shown, its own first; none if it has shown none. Nobody has
+    /// judged them: see [`trust::Trust`].
+    pub fn chain(&self) -> Vec<&[u8]> {
+        peer::chain(self.0.records.side())
     }
 
     /// Takes bytes from the wire and appends what they decrypt to at `plain`, what has to be sent because of them (handshake,
@@ -81,9 +103,10 @@ impl ServerTls {
     pub fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, TlsError> {
         let inner = &mut *self.0;
         if !inner.records.handshaking() {
-            return inner.records.read(incoming, plain, out);
+            return inner.records.read(incoming, plain, out, MAX_CARRY);
         }
-        let (result, seen) = exporter::capture(|| inner.records.read(incoming, plain, out));
+        let most = if inner.facts.as_ref().is_some_and(|facts| facts.shows_chain) { MAX_CHAIN } else { MAX_CARRY };
+        let (result, seen) = exporter::capture(|| inner.records.read(incoming, plain, out, most));
         if seen.sni.is_some() || seen.server_end_point.is_some() || seen.exporter.is_some() {
             let facts = inner.facts.get_or_insert_default();
             facts.exporter = seen.exporter.or(facts.exporter);

@@ -8,34 +8,6 @@ use super::features::{self, Offer};
 use super::{C2s, Phase};
 use crate::error::{STREAM_END, StreamError};
 
-/// How far the search for the end of a header has come.
-///
-/// A header is parsed from its start, so doing that for every byte of a drip-fed one would be quadratic. It is parsed when a tag ends
-/// in the new bytes, which can happen twice in a header (XML declaration and tag), and while it is so short that it doesn't
-/// matter, so that a peer with another protocol hears of it at once.
-#[derive(Default)]
-pub(super) struct Opening {
-    seen: usize,
-    quote: Option<u8>,
-}
-
-impl Opening {
-    /// Whether a header that begins `input` may be complete or is short; looks at each byte once.
-    fn worthwhile(&mut self, input: &[u8]) -> bool {
-        let mut worthwhile = self.seen < SHORT;
-        for &byte in input.get(self.seen..).unwrap_or_default() {
-            match (byte, self.quote) {
-                (b'"' | b'\'', None) => self.quote = Some(byte),
-                (_, Some(quote)) if byte == quote => self.quote = None,
-                (b'>', None) => worthwhile = true,
-                _ => {}
-            }
-        }
-        self.seen = input.len();
-        worthwhile
-    }
-}
-
 impl C2s {
     /// Whether the input of an open stream begins with a stream header: a client that starts anew where it must not. To the
     /// scanner that would be an element that never ends.
@@ -199,6 +171,3 @@ const LANG: &str = "en";
 
 /// The most bytes of a language tag. BCP 47 §4.4.1 knows none above 35.
 const MAX_LANG: usize = 64;
-
-/// Input up to this length in bytes is parsed on every call.
-const SHORT: usize = 256;

@@ -1,7 +1,8 @@
 //! STARTTLS (RFC 6120 §5).
 
-use super::{C2s, Event, Facts, Phase, header::Opening};
+use super::{C2s, Event, Facts, Phase};
 use crate::error::STREAM_END;
+use crate::opening::Opening;
 
 impl C2s {
     /// For a connection that encrypts from its first byte (XEP-0368): the stream begins with [`C2s::tls_started`], as it does after

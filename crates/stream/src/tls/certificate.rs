@@ -5,7 +5,8 @@
 
 use aws_lc_rs::digest;
 use rcgen::{
-    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -35,7 +36,6 @@ pub struct SelfSigned {
 /// [`SettingsError::BadDomain`] for what can't stand in a certificate, [`SettingsError::NoIdentity`] for no domain at all,
 /// [`SettingsError::Library`] if the system gives no random numbers.
 pub fn self_signed(domains: &[String], now: u64) -> Result<SelfSigned, SettingsError> {
-    let library = |error: rcgen::Error| SettingsError::Library(error.to_string());
     let names = domains.iter().map(|domain| ascii_domain(domain)).collect::<Result<Vec<_>, _>>()?;
     let first = names.first().cloned().ok_or(SettingsError::NoIdentity)?;
     let mut params = CertificateParams::new(names).map_err(|_| SettingsError::BadDomain(first.clone()))?;
@@ -45,13 +45,76 @@ pub fn self_signed(domains: &[String], now: u64) -> Result<SelfSigned, SettingsE
     }
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    set_validity(&mut params, now);
+    let key = KeyPair::generate().map_err(library)?;
+    let certificate = params.self_signed(&key).map_err(library)?;
+    Ok(SelfSigned { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// An authority of one's own, for closed networks and tests.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    der: CertificateDer<'static>,
+}
+
+/// A certificate that an authority has issued, in PEM.
+pub struct Issued {
+    /// The certificate.
+    pub chain: String,
+    /// Its key, PKCS#8.
+    pub key: String,
+}
+
+impl Authority {
+    /// Makes an authority, valid for ten years from the day before `now`, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::Library`] if the system gives no random numbers.
+    pub fn new(now: u64) -> Result<Self, SettingsError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "Rookery's own authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        set_validity(&mut params, now);
+        let key = KeyPair::generate().map_err(library)?;
+        let der = params.self_signed(&key).map_err(library)?.der().clone();
+        Ok(Self { issuer: Issuer::new(params, key), der })
+    }
+
+    /// Returns its own certificate, in DER.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// Issues a certificate for servers of these domains, valid as the authority.
+    ///
+    /// # Errors
+    ///
+    /// As [`self_signed`].
+    pub fn issue(&self, domains: &[String], now: u64) -> Result<Issued, SettingsError> {
+        let names = domains.iter().map(|domain| ascii_domain(domain)).collect::<Result<Vec<_>, _>>()?;
+        let mut params = CertificateParams::new(names).map_err(library)?;
+        params.distinguished_name = DistinguishedName::new();
+        // What public authorities issue today is for nothing else.
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        set_validity(&mut params, now);
+        let key = KeyPair::generate().map_err(library)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(library)?;
+        Ok(Issued { chain: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+fn set_validity(params: &mut CertificateParams, now: u64) {
     let epoch = date_time_ymd(1970, 1, 1);
     let start = now.min(MAX_NOW).saturating_sub(DAY);
     params.not_before = epoch + Duration::from_secs(start);
     params.not_after = epoch + Duration::from_secs(start + TEN_YEARS);
-    let key = KeyPair::generate().map_err(library)?;
-    let certificate = params.self_signed(&key).map_err(library)?;
-    Ok(SelfSigned { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+fn library(error: rcgen::Error) -> SettingsError {
+    SettingsError::Library(error.to_string())
 }
 
 /// What an operator wants to know of a certificate.

@@ -1,6 +1,7 @@
-//! The client's side, for load generators and tests.
+//! The client's side, for load generators, tests, and connections to other servers.
 //!
-//! **It trusts any certificate.** It is made to measure and to test servers whose certificates are their own, not to protect anyone.
+//! **It trusts any certificate.** Load generators and tests have servers whose certificates are their own. For other
+//! servers the chain is judged after the handshake, before anything is sent: see [`trust`](super::trust).
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, SignatureScheme};
 
-use super::record::{Progress, Records};
-use super::{SettingsError, TlsError, certificate, exporter, settings};
+use super::record::{MAX_CARRY, MAX_CHAIN, Progress, Records};
+use super::{SettingsError, TlsError, certificate, exporter, peer, settings};
 
 /// The newest version that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,10 @@ impl ClientSettings {
             config.resumption = Resumption::disabled();
         }
         Ok(ClientSettings { config: Arc::new(config) })
+    }
+
+    pub(super) fn from_config(config: ClientConfig) -> ClientSettings {
+        ClientSettings { config: Arc::new(config) }
     }
 }
 
@@ -102,9 +107,9 @@ impl ClientTls {
     pub fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, TlsError> {
         let inner = &mut *self.0;
         if !inner.records.handshaking() {
-            return inner.records.read(incoming, plain, out);
+            return inner.records.read(incoming, plain, out, MAX_CARRY);
         }
-        let (result, seen) = exporter::capture(|| inner.records.read(incoming, plain, out));
+        let (result, seen) = exporter::capture(|| inner.records.read(incoming, plain, out, MAX_CHAIN));
         inner.exporter = seen.exporter.or(inner.exporter);
         result
     }
@@ -145,6 +150,11 @@ impl ClientTls {
         self.0.records.connection().alpn_protocol()
     }
 
+    /// Returns the certificates that the server has shown, its own first.
+    pub fn chain(&self) -> Vec<&[u8]> {
+        peer::chain(self.0.records.side())
+    }
+
     /// The server's certificate, in DER.
     pub fn server_certificate(&self) -> Option<&[u8]> {
         self.0.records.connection().peer_certificates()?.first().map(|certificate| &certificate[..])
@@ -164,8 +174,8 @@ impl fmt::Debug for ClientTls {
 
 /// Believes every certificate, but still checks that the server has its key: otherwise channel binding would mean nothing.
 #[derive(Debug)]
-struct TrustsAnyone {
-    provider: Arc<CryptoProvider>,
+pub(super) struct TrustsAnyone {
+    pub(super) provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for TrustsAnyone {

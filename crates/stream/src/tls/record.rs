@@ -27,6 +27,10 @@ pub struct Progress {
 /// included). It bounds handshake messages too. A peer without a client certificate has no reason to send longer ones.
 pub const MAX_CARRY: usize = 5 + 16_384 + 2_048;
 
+/// The same during a handshake with a peer that shows a certificate chain, which may take several records: what OpenSSL
+/// allows for it by default.
+pub const MAX_CHAIN: usize = 100 * 1024;
+
 /// A connection with the bytes it could not use yet.
 pub(super) struct Records<C> {
     connection: C,
@@ -71,6 +75,10 @@ impl<C: Side> Records<C> {
         Records { connection, carry: Vec::new(), failed: false }
     }
 
+    pub(super) fn side(&self) -> &C {
+        &self.connection
+    }
+
     pub(super) fn connection(&self) -> &UnbufferedConnectionCommon<C::Data> {
         self.connection.common()
     }
@@ -85,23 +93,30 @@ impl<C: Side> Records<C> {
         self.carry.capacity()
     }
 
-    /// See [`ServerTls::read`](super::ServerTls::read).
+    /// See [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record or message are kept.
     pub(super) fn read(
         &mut self,
         incoming: &mut [u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
+        most: usize,
     ) -> Result<Progress, TlsError> {
         if self.failed {
             return Err(TlsError::NotOpen);
         }
         let handshaking = self.handshaking();
-        let closed = self.feed(incoming, plain, out).inspect_err(|_| self.failed = true)?;
+        let closed = self.feed(incoming, plain, out, most).inspect_err(|_| self.failed = true)?;
         Ok(Progress { established: handshaking && !self.handshaking(), closed })
     }
 
     /// Processes the carry and `incoming` behind it, and keeps what is left. Returns whether the peer has closed.
-    fn feed(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<bool, TlsError> {
+    fn feed(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+        most: usize,
+    ) -> Result<bool, TlsError> {
         let closed = if self.carry.is_empty() {
             let (consumed, closed) = pump(&mut self.connection, incoming, plain, out)?;
             // Nothing is left as a rule, and an empty vector takes no memory.
@@ -114,7 +129,7 @@ impl<C: Side> Records<C> {
             self.carry.shrink_to(2 * self.carry.len());
             closed
         };
-        if self.carry.len() > MAX_CARRY { Err(TlsError::TooBig) } else { Ok(closed) }
+        if self.carry.len() > most { Err(TlsError::TooBig) } else { Ok(closed) }
     }
 
     /// See [`ServerTls::write`](super::ServerTls::write).

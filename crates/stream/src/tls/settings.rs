@@ -61,6 +61,17 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// Returns the domains that it is shown for, as A-labels.
+    pub(super) fn domains(&self) -> &[String] {
+        &self.domains
+    }
+
+    pub(super) fn key(&self) -> Arc<CertifiedKey> {
+        self.key.clone()
+    }
+}
+
 impl fmt::Debug for Identity {
     /// Shows the domains, not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,6 +145,10 @@ impl TlsSettings {
         TlsSettings { config: Arc::new(config) }
     }
 
+    pub(super) fn from_config(config: ServerConfig) -> TlsSettings {
+        TlsSettings { config: Arc::new(config) }
+    }
+
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
@@ -192,13 +207,13 @@ pub(super) fn ascii_domain(domain: &str) -> Result<String, SettingsError> {
 
 /// Chooses the identity by the host name that the client asks for.
 #[derive(Debug)]
-struct BySni {
+pub(super) struct BySni {
     fallback: Identity,
     by_domain: BTreeMap<String, Identity>,
 }
 
 impl BySni {
-    fn new(identities: Vec<Identity>) -> Result<BySni, SettingsError> {
+    pub(super) fn new(identities: Vec<Identity>) -> Result<BySni, SettingsError> {
         let fallback = identities.first().cloned().ok_or(SettingsError::NoIdentity)?;
         let mut by_domain = BTreeMap::new();
         for identity in identities {

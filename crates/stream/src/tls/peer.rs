@@ -1,0 +1,167 @@
+//! TLS between servers: both sides show a certificate, and both are judged after the handshake.
+//!
+//! # Invariants
+//!
+//! - A handshake fails for a peer that hasn't the key of the certificate it shows, and for nothing else about the
+//!   certificate: [`Trust`](super::trust::Trust) judges that when the domain is known.
+//! - No session is resumed, in either direction: a ticket would bring back an identity that nobody has judged again.
+//! - A peer that doesn't name a host (some don't after STARTTLS) is shown the certificate of the domain that its stream
+//!   header asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::NoServerSessionStorage;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::SingleCertAndKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+
+use super::client::{ClientSettings, TrustsAnyone};
+use super::record::Side;
+use super::settings::{BySni, ascii_domain};
+use super::{Identity, SettingsError, TlsSettings, certificate, exporter};
+
+/// The settings of one server towards others, for each of its domains. Immutable, as [`TlsSettings`].
+#[derive(Debug)]
+pub struct PeerSettings {
+    domains: BTreeMap<String, Ends>,
+    /// For peers that name no domain at all.
+    fallback: Ends,
+}
+
+/// What a domain accepts and opens connections with.
+#[derive(Debug, Clone)]
+struct Ends {
+    accepting: TlsSettings,
+    connecting: ClientSettings,
+}
+
+impl PeerSettings {
+    /// Makes the settings of these domains. Each shows the first certificate that is for it; a domain without one shows
+    /// the first of all, which peers will not take for proof.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NoIdentity`] for no certificate, [`SettingsError::Library`] if rustls refuses.
+    pub fn new(identities: &[Identity], domains: &[String]) -> Result<Self, SettingsError> {
+        let first = identities.first().ok_or(SettingsError::NoIdentity)?;
+        let fallback = Ends::new(identities, first)?;
+        let own = |domain: &String| {
+            let identity = identities.iter().find(|identity| identity.is_for(domain)).unwrap_or(first);
+            Ok((domain.clone(), Ends::new(identities, identity)?))
+        };
+        Ok(Self { domains: domains.iter().map(own).collect::<Result<_, SettingsError>>()?, fallback })
+    }
+
+    /// Returns what to accept a connection with whose stream header asked for this domain.
+    pub fn accepting(&self, domain: Option<&str>) -> &TlsSettings {
+        &self.of(domain).accepting
+    }
+
+    /// Returns what to open a connection with in the name of this domain.
+    pub fn connecting(&self, domain: &str) -> &ClientSettings {
+        &self.of(Some(domain)).connecting
+    }
+
+    fn of(&self, domain: Option<&str>) -> &Ends {
+        domain.and_then(|domain| self.domains.get(domain)).unwrap_or(&self.fallback)
+    }
+}
+
+impl Ends {
+    /// `own` is shown to peers that name no host, and to those that are called.
+    fn new(identities: &[Identity], own: &Identity) -> Result<Self, SettingsError> {
+        let library = |error: rustls::Error| SettingsError::Library(error.to_string());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut all = vec![own.clone()];
+        all.extend_from_slice(identities);
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(library)?
+            .with_client_cert_verifier(Arc::new(TakesAnyone { provider: provider.clone() }))
+            .with_cert_resolver(Arc::new(BySni::new(all)?));
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        server.key_log = Arc::new(exporter::ChannelBindingKeyLog);
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        let mut client = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(library)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider }))
+            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own.key())));
+        client.alpn_protocols = vec![ALPN.to_vec()];
+        client.resumption = Resumption::disabled();
+        Ok(Self { accepting: TlsSettings::from_config(server), connecting: ClientSettings::from_config(client) })
+    }
+}
+
+impl Identity {
+    /// Tells whether the certificate is for a domain: by its names, or because the operator said so.
+    fn is_for(&self, domain: &str) -> bool {
+        let named = self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok());
+        named.is_some_and(|seen| seen.covers(domain))
+            || ascii_domain(domain).is_ok_and(|domain| self.domains().contains(&domain))
+    }
+}
+
+/// Returns the chain that the other side has shown, its own certificate first.
+pub(super) fn chain<C: Side>(connection: &C) -> Vec<&[u8]> {
+    let chain = connection.common().peer_certificates().unwrap_or_default();
+    chain.iter().map(|certificate| &certificate[..]).collect()
+}
+
+/// Asks for a certificate, takes any or none, and checks that the peer has its key.
+#[derive(Debug)]
+struct TakesAnyone {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for TakesAnyone {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    /// Returns none: a client must then choose by itself, and has no reason to show nothing (RFC 8446 §4.2.4).
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// The protocol name of direct TLS between servers (XEP-0368 §3).
+pub const ALPN: &[u8] = b"xmpp-server";
