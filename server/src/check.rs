@@ -212,7 +212,7 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
         report.note(PORTS, format!("the server is running (process {pid}), so they were not tried"));
         return;
     }
-    for (address, kind) in listener::wanted(&config.listen) {
+    for (address, kind) in listener::wanted(config) {
         match listener::bind_one(address, kind) {
             Ok(listener) => report.note(PORTS, format!("{} is free ({kind})", listener.address)),
             Err(error) => report.fault(PORTS, listener::refused(address, &error)),

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
-use crate::config::Listen;
+use crate::config::Config;
 use crate::failure::Failure;
 
 /// A bound, listening, non-blocking socket.
@@ -37,6 +37,10 @@ pub enum Kind {
     Dpm,
     /// SOCKS5, for bytestreams (XEP-0065).
     Bytestreams,
+    /// Streams of other servers that start in the clear.
+    S2s,
+    /// Streams of other servers under TLS from their first byte.
+    S2sTls,
 }
 
 impl fmt::Display for Kind {
@@ -48,18 +52,25 @@ impl fmt::Display for Kind {
             Kind::WebTls => "HTTPS",
             Kind::Dpm => "DPM",
             Kind::Bytestreams => "bytestreams",
+            Kind::S2s => "other servers, STARTTLS",
+            Kind::S2sTls => "other servers, direct TLS",
         })
     }
 }
 
 /// The configured addresses with what is spoken there.
-pub fn wanted(config: &Listen) -> impl Iterator<Item = (SocketAddr, Kind)> {
+pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
+    let has_others = config.federation.enabled;
+    let config = &config.listen;
     let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
     let c2s_tls = config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls));
     let web = config.web.iter().map(|address| (*address, Kind::Web));
     let web_tls = config.web_tls.iter().map(|address| (*address, Kind::WebTls));
     let bytestreams = config.bytestreams.iter().map(|address| (*address, Kind::Bytestreams));
-    c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams)
+    let s2s = config.s2s.iter().map(|address| (*address, Kind::S2s));
+    let s2s_tls = config.s2s_tls.iter().map(|address| (*address, Kind::S2sTls));
+    let others = s2s.chain(s2s_tls).filter(move |_| has_others);
+    c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others)
 }
 
 /// Binds all configured addresses.
@@ -67,7 +78,7 @@ pub fn wanted(config: &Listen) -> impl Iterator<Item = (SocketAddr, Kind)> {
 /// # Errors
 ///
 /// [`Failure::Failed`] with the first that can't be, and what to do about it.
-pub fn bind_all(config: &Listen) -> Result<Vec<Listener>, Failure> {
+pub fn bind_all(config: &Config) -> Result<Vec<Listener>, Failure> {
     wanted(config)
         .map(|(address, kind)| bind_one(address, kind).map_err(|error| Failure::Failed(refused(address, &error))))
         .collect()

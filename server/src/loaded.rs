@@ -12,6 +12,7 @@ use crate::certificate::{self, Certificate};
 use crate::config::{Config, ConfigError};
 use crate::database::Decoys;
 use crate::failure::Failure;
+use crate::federation::{self, Federated};
 use crate::folder::Folder;
 use crate::settings;
 
@@ -61,6 +62,8 @@ pub struct Loaded {
     pub tls: TlsSettings,
     /// The certificates, that of the default domain first.
     pub certificates: Vec<Certificate>,
+    /// What streams with other servers go by, if there are any.
+    pub federation: Option<Federated>,
     decoys: Decoys,
 }
 
@@ -74,14 +77,15 @@ pub struct Reloaded {
 }
 
 impl Loaded {
-    /// Reads configuration and certificates; makes the self-signed certificate if it is due.
+    /// Reads configuration and certificates, with what the `old` generation had for other servers; makes the self-signed
+    /// certificate if it is due.
     ///
     /// # Errors
     ///
     /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
-    pub fn load(source: Source, decoys: Decoys) -> Result<Loaded, Failure> {
+    pub fn load(source: Source, decoys: Decoys, old: Option<&Federated>) -> Result<Loaded, Failure> {
         let config = source.read()?;
-        Loaded::with(source, config, decoys)
+        Loaded::with(source, config, decoys, old)
     }
 
     /// The same, from a configuration that was read before.
@@ -89,14 +93,16 @@ impl Loaded {
     /// # Errors
     ///
     /// The same.
-    pub fn with(source: Source, config: Config, decoys: Decoys) -> Result<Loaded, Failure> {
+    pub fn with(source: Source, config: Config, decoys: Decoys, old: Option<&Federated>) -> Result<Loaded, Failure> {
         let certificates = certificate::load(&config, &source.folder)?;
         let tls = tls(&config, &certificates)?;
         // Only what the modules declare is asked of these; the tables that run belong to the shards.
         let table = rookery_modules::table(&Shared::default());
         let settings = settings::settings(&config, &table);
         let policy = settings::policy(&config, &settings, &Registry::new(table), &decoys);
-        Ok(Loaded { source, config, settings: Arc::new(settings), policy: Arc::new(policy), tls, certificates, decoys })
+        let federation = federation::load(&config, &certificates, &decoys, old)?;
+        let (settings, policy) = (Arc::new(settings), Arc::new(policy));
+        Ok(Loaded { source, config, settings, policy, tls, certificates, federation, decoys })
     }
 }
 
@@ -106,7 +112,7 @@ impl Loaded {
 ///
 /// [`Failure::Config`] if a certificate can't be used.
 pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
-    Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone())
+    Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone(), old.federation.as_ref())
 }
 
 /// Reads everything again, for SIGHUP. On an error the old generation goes on.
@@ -116,12 +122,17 @@ pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
 /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
 pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
     let source = Source::new(old.source.config.clone(), old.source.folder.path().to_owned());
-    let loaded = Loaded::load(source, decoys)?;
+    let mut loaded = Loaded::load(source, decoys, old.federation.as_ref())?;
+    if loaded.federation.is_some() && old.federation.is_none() {
+        // Nobody listens for other servers yet.
+        loaded.federation = None;
+    }
     let changed = [
         ("[listen]", loaded.config.listen != old.config.listen),
         ("shards", loaded.config.shards != old.config.shards),
         ("web.connections", loaded.config.web.connections != old.config.web.connections),
         ("[store]", loaded.config.store != old.config.store),
+        ("federation.enabled", loaded.config.federation.enabled != old.config.federation.enabled),
         ("[dpm]", loaded.config.dpm != old.config.dpm),
         ("log.format", loaded.config.log.format != old.config.log.format),
     ];
@@ -145,7 +156,7 @@ mod tests {
     fn a_reload_takes_what_it_can_and_names_the_rest() {
         let directory = tempfile::tempdir().expect("a folder");
         let path = directory.path().to_owned();
-        let first = Loaded::load(Source::new(None, path.clone()), Decoys::default()).expect("the defaults");
+        let first = Loaded::load(Source::new(None, path.clone()), Decoys::default(), None).expect("the defaults");
         assert!(first.certificates[0].made);
         assert!(reload(&first, Decoys::default()).expect("the same").restart.is_empty());
 
@@ -168,8 +179,8 @@ mod tests {
         let text =
             "domains = [\"a.example\", \"b.example\"]\n[domain.\"b.example\".modules.register]\nenabled = true\n";
         fs::write(&file, text).expect("written");
-        let loaded =
-            Loaded::load(Source::new(Some(file), directory.path().to_owned()), Decoys::default()).expect("loaded");
+        let loaded = Loaded::load(Source::new(Some(file), directory.path().to_owned()), Decoys::default(), None)
+            .expect("loaded");
         let [a, b] = loaded.policy.hosts.as_slice() else { panic!("two hosts") };
         let announces = |features: &[u8]| String::from_utf8_lossy(features).contains("<register");
         assert!(!a.registration && !announces(&a.before_login_features));

@@ -4,7 +4,7 @@
 //!
 //! - [`arguments`] is the command line, [`failure`] the exit codes.
 //! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
-//!   replaces.
+//!   replaces; [`federation`] is what of it is for other servers.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
@@ -23,6 +23,7 @@ mod config;
 mod database;
 mod dpm;
 mod failure;
+mod federation;
 mod folder;
 mod install;
 mod listener;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rookery_base::chance;
 use rookery_hub::Registry;
 use rookery_operations::process::Wish;
-use rookery_shard::{Census, Generation, Running};
+use rookery_shard::{Census, Generation, Port, Running};
 use rookery_store::Background;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -187,7 +187,7 @@ fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Fail
     let shared = start.shared.clone();
     let listeners = listeners
         .into_iter()
-        .map(|listener| rookery_shard::Listener { direct_tls: listener.kind == Kind::C2sTls, socket: listener.socket });
+        .map(|listener| rookery_shard::Listener { port: port(listener.kind), socket: listener.socket });
     let key: [u8; 8] = database::random()?;
     let keys = RandomState::new();
     let running = rookery_shard::start(rookery_shard::Start {
@@ -204,6 +204,16 @@ fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Fail
     running.map_err(|error| Failure::Failed(format!("the shards can't be started: {error}")))
 }
 
+/// Returns what the shards speak on a port of theirs.
+fn port(kind: Kind) -> Port {
+    match kind {
+        Kind::C2sTls => Port::ClientsTls,
+        Kind::S2s => Port::Servers,
+        Kind::S2sTls => Port::ServersTls,
+        _ => Port::Clients,
+    }
+}
+
 /// What the shards need of a configuration.
 fn generation(loaded: &Loaded) -> Generation {
     let config = &loaded.config;
@@ -217,6 +227,7 @@ fn generation(loaded: &Loaded) -> Generation {
         connections_per_address: config.limits.connections_per_address,
         logins: config.login.terms(),
         bosh: config.web.bosh_terms,
+        federation: loaded.federation.as_ref().map(|federation| federation.terms.clone()),
     }
 }
 

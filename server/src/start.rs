@@ -60,11 +60,11 @@ pub fn start(source: Source) -> Result<Start, Failure> {
             "a restore into {path} was interrupted: run the same `rookery restore` again before a server starts here"
         )));
     }
-    let listeners = listener::bind_all(&config.listen)?;
+    let listeners = listener::bind_all(&config)?;
     let shared = Shared::default();
     let dpm = Opened::open(&config, &folder, &shared.data)?;
     let database = Database::open(&folder, &config.store)?;
-    let loaded = Loaded::with(source, config, database.decoys()?)?;
+    let loaded = Loaded::with(source, config, database.decoys()?, None)?;
     let shards = match loaded.config.shards {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         shards => shards,

@@ -6,7 +6,7 @@
 //! Libraries for browsers run in Node: strophe.js and stanza over WebSocket and BOSH, `@xmpp/client` over WebSocket, as it has no BOSH.
 //! Other servers, whose exports are imported, are installed only where that doesn't start them.
 //!
-//! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `clients.foreign`, `clients.pages.two_people_chat_in_browsers`.
+//! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `clients.foreign`, `clients.federation`, `clients.pages.two_people_chat_in_browsers`.
 
 #[macro_use]
 mod clients {
@@ -288,6 +288,11 @@ scenarios! {
     foreign {
         accounts_come_from_ejabberd
         accounts_come_from_prosody
+    }
+    federation {
+        two_rookeries_meet
+        rookery_and_prosody_meet
+        a_server_whose_certificate_is_foreign_gets_nothing
     }
 }
 

@@ -17,19 +17,21 @@ const LAYERS: &[(&str, &str)] = &[
     ("fanout", "jid xml"),
     ("store", "jid sasl observe"),
     ("hub", "jid xml sasl stream fanout store observe"),
+    ("federation", "jid xml stream fanout hub"),
     ("modkit", "jid xml stream fanout store hub"),
     ("archive", "jid xml stream fanout store hub modkit"),
     ("rooms", "jid xml stream fanout store hub modkit archive"),
     ("pubsub", "jid xml stream fanout store hub modkit"),
     ("operations", "jid xml sasl stream fanout store hub modkit archive rooms"),
     ("modules", "jid xml sasl stream fanout store observe hub modkit archive rooms pubsub operations"),
-    ("shard", "jid xml sasl stream fanout store observe hub"),
-    ("testkit", "jid xml sasl stream fanout store observe hub pubsub operations modules shard needs"),
+    ("shard", "jid xml sasl stream fanout store observe hub federation"),
+    ("testkit", "jid xml sasl stream fanout store observe hub federation pubsub operations modules shard needs"),
     ("behaviour", ""),
     ("needs", ""),
     ("portability", "jid xml sasl store hub archive pubsub modules"),
     ("web", "jid xml sasl stream store observe hub operations modules portability shard"),
     ("relay", "observe hub modules"),
+    ("resolver", "observe federation shard"),
     ("bench", "jid xml sasl stream fanout store observe hub modules shard"),
 ];
 
@@ -69,6 +71,7 @@ fn the_protocol_crates_cannot_reach_the_outside() {
                 | "rookery-shard"
                 | "rookery-web"
                 | "rookery-relay"
+                | "rookery-resolver"
                 | "rookery-bench"
                 | "rookery-store"
                 | "rookery-dpm"
@@ -100,8 +103,21 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 }
 
 /// The crates that get time, chance, files and connections by handle.
-const BY_HANDLE: &[&str] =
-    &["jid", "xml", "sasl", "stream", "fanout", "hub", "modkit", "archive", "rooms", "pubsub", "operations", "modules"];
+const BY_HANDLE: &[&str] = &[
+    "jid",
+    "xml",
+    "sasl",
+    "stream",
+    "fanout",
+    "hub",
+    "federation",
+    "modkit",
+    "archive",
+    "rooms",
+    "pubsub",
+    "operations",
+    "modules",
+];
 
 #[test]
 fn the_protocol_crates_forbid_themselves_clocks_files_and_chance() {

@@ -20,6 +20,7 @@ mod carbons;
 mod commands;
 mod data;
 mod engines;
+mod federation;
 mod forged;
 mod last_activity;
 mod login;

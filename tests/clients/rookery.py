@@ -22,6 +22,7 @@ c2s_tls = ["127.0.0.1:0"]
 web = ["127.0.0.1:0"]
 web_tls = ["127.0.0.1:0"]
 bytestreams = ["127.0.0.1:0"]
+{listen}
 [login]
 scram_iterations = 4096
 {tables}
@@ -31,15 +32,15 @@ scram_iterations = 4096
 class Rookery:
     """`async with Rookery("alice", "bob@example.org")`: a running server with these accounts, whose passwords are "secret".
 
-    `top` and `tables` go into the configuration: keys without a table, and tables. Leaving the block stops the server, removes its
+    `top`, `listen` and `tables` go into the configuration: keys without a table, those of [listen], and tables. Leaving the block stops the server, removes its
     folder, and asserts that it ended well.
     """
 
-    def __init__(self, *accounts, top="", tables=""):
+    def __init__(self, *accounts, top="", listen="", tables=""):
         self.accounts = [account if "@" in account else f"{account}@localhost" for account in accounts]
         self.folder = Path(tempfile.mkdtemp(prefix="rookery-clients-"))
         self.log = self.folder / "log"
-        self.configure(top, tables)
+        self.configure(top, tables, listen)
         self.process = None
         self.port = self.tls_port = self.web_port = self.web_tls_port = None
 
@@ -64,8 +65,8 @@ class Rookery:
         finally:
             self._remove()
 
-    def configure(self, top="", tables=""):
-        (self.folder / "rookery.toml").write_text(CONFIG.format(top=top, tables=tables))
+    def configure(self, top="", tables="", listen=""):
+        (self.folder / "rookery.toml").write_text(CONFIG.format(top=top, listen=listen, tables=tables))
 
     @property
     def certificate(self):

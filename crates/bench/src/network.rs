@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rookery_hub::{Domain, Module, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_sasl::server::Decoy;
 use rookery_sasl::{Credentials, Mechanism};
-use rookery_shard::{Driver, Gate, Generation, LoginTerms, Post, Ready, Setup, Shard};
+use rookery_shard::{Driver, Gate, Generation, LoginTerms, Port, Post, Ready, Setup, Shard};
 use rookery_store::{Background, Stores};
 use rookery_stream::c2s::{Host, Policy};
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
@@ -105,6 +105,14 @@ struct Wire {
 impl Driver for Wires {
     type Socket = u32;
 
+    fn connect(&mut self, _address: SocketAddr) -> io::Result<u32> {
+        Err(ErrorKind::NetworkUnreachable.into())
+    }
+
+    fn connected(&mut self, _socket: &u32) -> io::Result<()> {
+        Err(ErrorKind::NotConnected.into())
+    }
+
     fn add(&mut self, socket: &u32, key: u32) -> io::Result<()> {
         self.open.entry(*socket).or_default().key = key;
         Ok(())
@@ -159,6 +167,7 @@ impl Network {
             connections_per_address: 0,
             logins: LoginTerms::default(),
             bosh: rookery_stream::bosh::Terms::default(),
+            federation: None,
         };
         let shard = Shard::new(Setup {
             driver: Wires::default(),
@@ -194,7 +203,7 @@ impl Network {
             let (socket, mut out) = (self.next, Vec::new());
             let client = Client::start(&self.target, crate::chat::local(socket as usize), false, &mut out)?;
             self.next += 1;
-            self.shard.accept(socket, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), false, self.now_ms);
+            self.shard.accept(socket, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), Port::Clients, self.now_ms);
             self.send(socket, &out);
             clients.push((socket, client));
         }

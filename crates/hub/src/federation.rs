@@ -20,6 +20,11 @@ impl World {
         self.out.federation = Some(federation);
     }
 
+    /// Lets nothing leave any more.
+    pub fn end_federation(&mut self) {
+        self.out.federation = None;
+    }
+
     /// Whether stanzas can go to other servers.
     pub fn federates(&self) -> bool {
         self.out.federation.is_some()

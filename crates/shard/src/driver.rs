@@ -1,11 +1,24 @@
 //! What a shard asks of the system: sockets that never block, and news of when they are ready.
 
 use std::io;
+use std::net::SocketAddr;
 
 /// A way to reach the network. Errors are those of the system; `WouldBlock` means to try again when ready.
 pub trait Driver {
     /// A connection.
-    type Socket: Send;
+    type Socket: Send + 'static;
+
+    /// Begins to connect. The socket is ready for output when it is connected, or can't be: see [`Driver::connected`].
+    ///
+    /// # Errors
+    /// What the system says at once.
+    fn connect(&mut self, address: SocketAddr) -> io::Result<Self::Socket>;
+
+    /// Returns what has come of [`Driver::connect`], for a socket that is ready.
+    ///
+    /// # Errors
+    /// Why it isn't connected.
+    fn connected(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
     /// Begins to watch a socket for input, under a key that [`Ready`] will carry.
     ///

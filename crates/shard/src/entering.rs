@@ -12,13 +12,17 @@ use tracing::debug;
 use crate::connection::{Connection, Negotiation, Wire};
 use crate::driver::Driver;
 use crate::gate::Opening;
-use crate::letters::Handed;
+use crate::letters::{Handed, Port};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// A new connection, at this moment on the clock of [`Shard::tick`]: the last tick may have been long ago.
-    pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool, now_ms: u64) {
+    pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, port: Port, now_ms: u64) {
         self.timing.now_ms = now_ms;
+        let direct_tls = matches!(port, Port::ClientsTls | Port::ServersTls);
+        if matches!(port, Port::Servers | Port::ServersTls) {
+            return self.accept_server(socket, peer, direct_tls);
+        }
         if !self.may_enter(peer) {
             return;
         }

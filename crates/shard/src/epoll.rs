@@ -4,12 +4,14 @@
 //! (about 1 µs per message).
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use tracing::warn;
 
 use crate::driver::{Driver, Ready};
@@ -106,6 +108,23 @@ impl Epoll {
 
 impl Driver for Epoll {
     type Socket = TcpStream;
+
+    fn connect(&mut self, address: SocketAddr) -> io::Result<TcpStream> {
+        let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn connected(&mut self, socket: &TcpStream) -> io::Result<()> {
+        match socket.take_error()? {
+            Some(error) => Err(error),
+            None => socket.peer_addr().map(drop),
+        }
+    }
 
     fn add(&mut self, socket: &TcpStream, key: u32) -> io::Result<()> {
         socket.set_nonblocking(true)?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::Transport;
 use rookery_base::lock::lock;
+use rookery_federation::Found;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
@@ -18,6 +19,7 @@ use crate::census::Census;
 use crate::connection::Connection;
 use crate::gate::LoginTerms;
 use crate::sids::Sids;
+use crate::wires::{Federation, Moving};
 
 /// One generation of what the operator decides. A reload makes a new one; connections that are there keep what they have agreed on.
 #[derive(Clone)]
@@ -40,6 +42,21 @@ pub struct Generation {
     pub logins: LoginTerms,
     /// For sessions of BOSH that are opened.
     pub bosh: Terms,
+    /// For streams with other servers; without it there are none.
+    pub federation: Option<Arc<Federation>>,
+}
+
+/// What is spoken on a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// Client streams that start in the clear.
+    Clients,
+    /// Client streams under TLS from their first byte (XEP-0368).
+    ClientsTls,
+    /// Streams of other servers that start in the clear.
+    Servers,
+    /// Streams of other servers under TLS from their first byte (XEP-0368).
+    ServersTls,
 }
 
 impl std::fmt::Debug for Generation {
@@ -56,8 +73,8 @@ pub enum Letter<S> {
         socket: S,
         /// Where it comes from.
         peer: SocketAddr,
-        /// Whether TLS comes first, before any stream (XEP-0368).
-        direct_tls: bool,
+        /// What is spoken on it.
+        port: Port,
     },
     /// A connection that the web front has begun to serve, and that turned out to be for us.
     Handed(Box<Handed<S>>),
@@ -67,6 +84,10 @@ pub enum Letter<S> {
     BoshGone(u128),
     /// A connection that has logged in and comes to its home.
     Moved(Box<Connection<S>>),
+    /// A connection of another server that comes to the home of its domain.
+    ServerMoved(Box<Moving<S>>),
+    /// Where the server of a domain is.
+    Resolved(Box<str>, Found),
     /// From the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
     /// Work of another thread of the process.
@@ -132,6 +153,8 @@ impl<S> std::fmt::Debug for Letter<S> {
             Self::Bosh(_) => "Bosh",
             Self::BoshGone(_) => "BoshGone",
             Self::Moved(_) => "Moved",
+            Self::ServerMoved(_) => "ServerMoved",
+            Self::Resolved(..) => "Resolved",
             Self::Mail(..) => "Mail",
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",

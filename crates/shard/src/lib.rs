@@ -15,6 +15,7 @@
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
 //! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
+//! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket; `sids`: where its sessions are. [`census`]: what shards count. `measuring`: how
 //!   long things take.
 //! * [`mod@start`]: the threads. [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who
@@ -28,6 +29,7 @@ mod connections;
 pub mod driver;
 mod entering;
 pub mod epoll;
+mod federating;
 pub mod gate;
 pub mod letters;
 mod measuring;
@@ -38,12 +40,14 @@ pub mod shard;
 mod sids;
 pub mod start;
 pub mod websocket;
+pub mod wires;
 pub mod writing;
 
 pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
 pub use census::{Carrier, Census};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};
-pub use letters::{BoshRequest, Generation, Handed, Letter, Post, Posted};
+pub use letters::{BoshRequest, Generation, Handed, Letter, Port, Post, Posted};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};
+pub use wires::{Federation, Resolver};

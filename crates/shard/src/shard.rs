@@ -25,6 +25,7 @@ use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
 use crate::letters::{Generation, Letter, Post, Posted};
+use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.
 pub struct Shard<D: Driver> {
@@ -41,6 +42,8 @@ pub struct Shard<D: Driver> {
     pub(crate) resumptions: Vec<Resumption>,
     /// Sessions of BOSH that may owe an answer at the end of the tick.
     pub(crate) answering: Vec<Link>,
+    /// Other servers, if there are any.
+    pub(crate) federating: Option<Box<Federating<D::Socket>>>,
 }
 
 /// Holds what all shards of the process have in common.
@@ -129,7 +132,8 @@ impl<D: Driver> std::fmt::Debug for Shard<D> {
 impl<D: Driver> Shard<D> {
     /// A shard without connections.
     pub fn new(setup: Setup<D>) -> Self {
-        Self {
+        let generation = setup.generation.clone();
+        let mut shard = Self {
             driver: setup.driver,
             world: setup.world,
             connections: Connections::default(),
@@ -146,7 +150,10 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             resumptions: Vec::new(),
             answering: Vec::new(),
-        }
+            federating: None,
+        };
+        shard.apply_federation(&generation);
+        shard
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -165,6 +172,10 @@ impl<D: Driver> Shard<D> {
         self.timing.now_ms = now_ms;
         self.world.set_time(now_ms, unix_ms);
         for ready in ready {
+            if ready.key & SERVERS != 0 {
+                self.server_ready(ready);
+                continue;
+            }
             let link = Link(ready.key);
             if ready.read {
                 self.readable(link);
@@ -179,6 +190,10 @@ impl<D: Driver> Shard<D> {
         self.timers();
         self.world.run_timers();
         self.settle();
+        // What can't leave comes back to sessions, whose modules may have more to say.
+        while self.federate() {
+            self.settle();
+        }
         if self.resume_settled() | self.dismiss_settled() {
             self.settle();
         }
@@ -190,12 +205,14 @@ impl<D: Driver> Shard<D> {
     /// When the next timer is due, on the clock of [`Shard::tick`].
     pub fn next_timer(&self) -> Option<u64> {
         let own = self.timing.timers.peek().map(|Reverse((due, ..))| *due);
-        own.into_iter().chain(self.world.next_timer()).min()
+        let federating = self.federating.as_ref().and_then(|federating| federating.next_timer());
+        own.into_iter().chain(self.world.next_timer()).chain(federating).min()
     }
 
     /// Whether the shard was stopped and has nothing left to finish.
     pub fn is_finished(&self) -> bool {
-        self.timing.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0
+        let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
+        self.timing.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0 && is_alone
     }
 
     /// How many connections there are, in whatever state.
@@ -247,7 +264,9 @@ impl<D: Driver> Shard<D> {
 
     fn letter(&mut self, letter: Letter<D::Socket>) {
         match letter {
-            Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.timing.now_ms),
+            Letter::Accepted { socket, peer, port } => self.accept(socket, peer, port, self.timing.now_ms),
+            Letter::ServerMoved(moving) => self.adopt_server(*moving),
+            Letter::Resolved(domain, found) => self.resolved(&domain, &found),
             Letter::Handed(handed) => self.handed(*handed),
             Letter::Bosh(posted) => self.posted(posted),
             Letter::BoshGone(sid) => self.bosh_gone(sid),
@@ -256,6 +275,7 @@ impl<D: Driver> Shard<D> {
             Letter::Errand(errand, posted) => self.errand(errand, posted),
             Letter::Reload(generation) => {
                 self.world.apply(generation.settings.clone());
+                self.apply_federation(&generation);
                 self.common.generation = generation;
             }
             Letter::Stop => self.stop(),
@@ -326,6 +346,7 @@ impl<D: Driver> Shard<D> {
     fn stop(&mut self) {
         self.timing.stopping = true;
         self.world.stop();
+        self.stop_federating();
         let links: Vec<Link> = self.connections.links();
         // What waits for the clients goes before the end of their streams, and what they need not send again.
         links.iter().for_each(|&link| self.world.say_handled(link));

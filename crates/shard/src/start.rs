@@ -19,7 +19,7 @@ use tracing::{error, warn};
 use crate::census::Census;
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::letters::{BoshRequest, Generation, Handed, Letter, Post, Posted};
+use crate::letters::{BoshRequest, Generation, Handed, Letter, Port, Post, Posted};
 use crate::shard::{Setup, Shard};
 
 /// What the threads need to start.
@@ -58,8 +58,8 @@ impl std::fmt::Debug for Start {
 pub struct Listener {
     /// The socket.
     pub socket: TcpListener,
-    /// Whether clients begin with TLS (XEP-0368).
-    pub direct_tls: bool,
+    /// What is spoken on it.
+    pub port: Port,
 }
 
 /// The running shards.
@@ -316,9 +316,9 @@ impl Accepting {
         for &index in ready {
             for _ in 0..PER_TICK {
                 let Some(listener) = self.listeners.get(index) else { break };
-                let direct_tls = listener.direct_tls;
+                let port = listener.port;
                 match listener.socket.accept() {
-                    Ok((socket, peer)) => self.hand_over(shard, socket, peer, direct_tls, now_ms),
+                    Ok((socket, peer)) => self.hand_over(shard, socket, peer, port, now_ms),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_exhausted(&error) => {
                         let address = Where(&listener.socket);
@@ -334,19 +334,12 @@ impl Accepting {
         }
     }
 
-    fn hand_over(
-        &mut self,
-        shard: &mut Shard<Epoll>,
-        socket: TcpStream,
-        peer: SocketAddr,
-        direct_tls: bool,
-        now_ms: u64,
-    ) {
+    fn hand_over(&mut self, shard: &mut Shard<Epoll>, socket: TcpStream, peer: SocketAddr, port: Port, now_ms: u64) {
         let to = self.next % self.post.shards();
         self.next = self.next.wrapping_add(1);
         match to {
-            0 => shard.accept(socket, peer, direct_tls, now_ms),
-            _ => self.post.send(to, Letter::Accepted { socket, peer, direct_tls }),
+            0 => shard.accept(socket, peer, port, now_ms),
+            _ => self.post.send(to, Letter::Accepted { socket, peer, port }),
         }
     }
 }

@@ -59,6 +59,7 @@ fn panic_on_a_shard() {
         connections_per_address: 0,
         logins: LoginTerms::default(),
         bosh: Terms::default(),
+        federation: None,
     };
     let running = start(Start {
         shards: 2,

@@ -9,7 +9,7 @@ use rookery_modules::bytestreams::{Outcome, Relay};
 use rookery_pubsub::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
-use rookery_shard::{Generation, LoginTerms};
+use rookery_shard::{Federation, Generation, LoginTerms};
 use rookery_store::Stores;
 use rookery_stream::bosh::Terms;
 use rookery_stream::c2s::Policy;
@@ -17,6 +17,7 @@ use rookery_stream::tls::{Identity, TlsSettings, certificate};
 use rookery_xml::Limits;
 
 use super::engine;
+use crate::internet::Internet;
 
 /// A server to be.
 #[derive(Clone)]
@@ -57,6 +58,8 @@ pub struct Config {
     pub logins: LoginTerms,
     /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
     pub federates: bool,
+    /// The network on which the server meets others for real, and how: streams, TLS, DNS.
+    pub internet: Option<Meeting>,
     /// What gives items to the module `data`.
     pub source: Option<Arc<dyn Source>>,
     /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is one.
@@ -65,6 +68,19 @@ pub struct Config {
     pub stores: Stores,
     /// From which seed the store shuffles what isn't of the same owner, if it does: without this as [`SHUFFLE`] says.
     pub shuffle: Option<u64>,
+}
+
+/// How a server meets others.
+#[derive(Clone)]
+pub struct Meeting {
+    /// The network between them.
+    pub internet: Internet,
+    /// What the server goes by.
+    pub federation: Federation,
+    /// The names that DNS has for it.
+    pub names: Vec<String>,
+    /// Whether others reach it by direct TLS.
+    pub direct_tls: bool,
 }
 
 impl Default for Config {
@@ -88,6 +104,7 @@ impl Default for Config {
             bosh: Terms::default(),
             logins: LoginTerms::default(),
             federates: false,
+            internet: None,
             source: None,
             relay: None,
             stores: engine::stores(),
@@ -139,6 +156,7 @@ impl Config {
             connections_per_address: self.connections_per_address,
             logins: self.logins.clone(),
             bosh: self.bosh,
+            federation: self.internet.as_ref().map(|meeting| Arc::new(meeting.federation.clone())),
         })
     }
 

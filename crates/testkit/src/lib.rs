@@ -23,7 +23,8 @@
 //! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store, stepped until nothing moves;
 //!   `declared`: the names of documents that the store takes; [`engine`]: which store that is.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding. [`client`]: what a test does with it.
-//! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other servers.
+//! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other servers, played by a test;
+//!   [`internet`]: servers that reach each other.
 //! * [`pattern`]: what an expected stanza looks like. [`play`](mod@play): dialogues of clients and server as text.
 //!
 //! Everything panics with a readable text when the server does not do what is expected: this crate is for tests.
@@ -33,6 +34,7 @@ pub mod client;
 pub mod config;
 mod declared;
 pub mod engine;
+pub mod internet;
 pub mod login;
 pub mod net;
 pub mod pattern;
@@ -43,7 +45,8 @@ pub mod websocket;
 pub mod wire;
 
 pub use client::{Client, befriend};
-pub use config::Config;
+pub use config::{Config, Meeting};
+pub use internet::Internet;
 pub use login::Security;
 pub use pattern::{element, matches};
 pub use play::play;

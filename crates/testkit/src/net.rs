@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
 use rookery_shard::{Driver, Ready};
+
+use crate::internet::Internet;
 
 /// One connection, as both ends see it.
 #[derive(Debug)]
@@ -25,9 +28,16 @@ struct Pipe {
 
 type Shared = Arc<Mutex<Pipe>>;
 
-/// The server's end. Dropping it closes the connection.
+/// A server's end: of the one that was called, or of the one that has called another. Dropping it closes the connection.
 #[derive(Debug)]
-pub struct Socket(Shared);
+pub struct Socket(Shared, End);
+
+/// Which end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Called,
+    Calling,
+}
 
 /// The client's end.
 #[derive(Debug)]
@@ -35,6 +45,17 @@ pub struct Peer(Shared);
 
 /// A new connection.
 pub fn connection() -> (Socket, Peer) {
+    let pipe = pipe();
+    (Socket(pipe.clone(), End::Called), Peer(pipe))
+}
+
+/// A new connection between two servers: the end of the one that is called, and the other.
+pub(crate) fn between_servers() -> (Socket, Socket) {
+    let pipe = pipe();
+    (Socket(pipe.clone(), End::Called), Socket(pipe, End::Calling))
+}
+
+fn pipe() -> Shared {
     let pipe = Arc::new(Mutex::new(Pipe {
         to_server: VecDeque::new(),
         to_client: Vec::new(),
@@ -45,7 +66,7 @@ pub fn connection() -> (Socket, Peer) {
         server_closed: false,
         reset: false,
     }));
-    (Socket(pipe.clone()), Peer(pipe))
+    pipe
 }
 
 impl Peer {
@@ -112,8 +133,13 @@ impl Peer {
 impl Drop for Socket {
     fn drop(&mut self) {
         let mut pipe = lock(&self.0);
-        pipe.server_closed = true;
-        pipe.to_server.clear();
+        match self.1 {
+            End::Called => {
+                pipe.server_closed = true;
+                pipe.to_server.clear();
+            }
+            End::Calling => pipe.client_ended = true,
+        }
     }
 }
 
@@ -121,22 +147,36 @@ impl Drop for Socket {
 #[derive(Debug, Default)]
 pub struct Network {
     watched: BTreeMap<u32, Watch>,
+    internet: Option<Internet>,
 }
 
 #[derive(Debug)]
 struct Watch {
     pipe: Shared,
+    end: End,
     read: bool,
     write: bool,
 }
 
 impl Network {
+    /// Puts a shard where it can call other servers.
+    pub(crate) fn within(internet: Option<Internet>) -> Self {
+        Self { watched: BTreeMap::new(), internet }
+    }
+
     /// The sockets that are ready now, by their keys. A broken connection is reported whatever it is watched for, as epoll does.
     pub fn ready(&self) -> Vec<Ready> {
         let ready = self.watched.iter().map(|(&key, watch)| {
             let pipe = lock(&watch.pipe);
-            let read = pipe.reset || (watch.read && (!pipe.to_server.is_empty() || pipe.client_ended));
-            let write = watch.write && (pipe.reset || pipe.to_client.len() < pipe.window);
+            let (arrived, is_at_end, is_free) = match watch.end {
+                End::Called => (!pipe.to_server.is_empty(), pipe.client_ended, pipe.to_client.len() < pipe.window),
+                End::Calling => {
+                    let is_at_end = pipe.server_ended || pipe.server_closed;
+                    (!pipe.to_client.is_empty(), is_at_end, pipe.to_server.len() < pipe.window)
+                }
+            };
+            let read = pipe.reset || (watch.read && (arrived || is_at_end));
+            let write = watch.write && (pipe.reset || is_free);
             Ready { key, read, write }
         });
         ready.filter(|ready| ready.read || ready.write).collect()
@@ -146,8 +186,16 @@ impl Network {
 impl Driver for Network {
     type Socket = Socket;
 
+    fn connect(&mut self, address: SocketAddr) -> io::Result<Socket> {
+        self.internet.as_ref().ok_or(ErrorKind::NetworkUnreachable)?.call(address)
+    }
+
+    fn connected(&mut self, _socket: &Socket) -> io::Result<()> {
+        Ok(())
+    }
+
     fn add(&mut self, socket: &Socket, key: u32) -> io::Result<()> {
-        self.watched.insert(key, Watch { pipe: socket.0.clone(), read: true, write: false });
+        self.watched.insert(key, Watch { pipe: socket.0.clone(), end: socket.1, read: true, write: false });
         Ok(())
     }
 
@@ -158,13 +206,21 @@ impl Driver for Network {
     }
 
     fn remove(&mut self, socket: &Socket) {
-        self.watched.retain(|_, watch| !Arc::ptr_eq(&watch.pipe, &socket.0));
+        self.watched.retain(|_, watch| !Arc::ptr_eq(&watch.pipe, &socket.0) || watch.end != socket.1);
     }
 
     fn recv(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
         let mut pipe = lock(&socket.0);
         if pipe.reset {
             return Err(ErrorKind::ConnectionReset.into());
+        }
+        if socket.1 == End::Calling {
+            let len = pipe.to_client.len().min(buffer.len()).min(pipe.most);
+            if len == 0 && !pipe.server_ended && !pipe.server_closed {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            pipe.to_client.drain(..len).zip(buffer).for_each(|(byte, place)| *place = byte);
+            return Ok(len);
         }
         let len = pipe.to_server.len().min(buffer.len()).min(pipe.most);
         if len == 0 && !pipe.client_ended {
@@ -175,6 +231,17 @@ impl Driver for Network {
 
     fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut pipe = lock(&socket.0);
+        if socket.1 == End::Calling {
+            if pipe.reset || pipe.client_ended || pipe.server_closed {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            let len = pipe.window.saturating_sub(pipe.to_server.len()).min(pipe.most).min(bytes.len());
+            if len == 0 && !bytes.is_empty() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            pipe.to_server.extend(&bytes[..len]);
+            return Ok(len);
+        }
         if pipe.reset || pipe.server_ended {
             return Err(ErrorKind::BrokenPipe.into());
         }
@@ -188,7 +255,11 @@ impl Driver for Network {
     }
 
     fn shutdown(&mut self, socket: &Socket) {
-        lock(&socket.0).server_ended = true;
+        let mut pipe = lock(&socket.0);
+        match socket.1 {
+            End::Called => pipe.server_ended = true,
+            End::Calling => pipe.client_ended = true,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use rookery_modules::Shared;
 use rookery_observe::Since;
 use rookery_operations::process::Wish;
 use rookery_sasl::Credentials;
-use rookery_shard::{BoshRequest, Gate, Handed, Letter, Post, Posted, Setup, Shard};
+use rookery_shard::{BoshRequest, Gate, Handed, Letter, Port, Post, Posted, Setup, Shard};
 use rookery_store::shuffled::Shuffled;
 use rookery_store::{Background, StoreError, Stores};
 use rookery_stream::bosh::{Answer, Condition, Request};
@@ -25,6 +25,7 @@ use crate::bosh::Pending;
 use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
 use crate::declared::Declared;
+use crate::internet::Internet;
 use crate::login::Security;
 use crate::net::{self, Network, Peer, Socket};
 use crate::remote::{Left, Sent, Streams};
@@ -32,6 +33,15 @@ use crate::remote::{Left, Sent, Streams};
 /// A handle on the server; clones mean the same one.
 #[derive(Clone)]
 pub struct Server(Rc<RefCell<Running>>);
+
+/// A server that others know of, while it is there.
+pub(crate) struct Absent(Weak<RefCell<Running>>);
+
+impl Absent {
+    pub(crate) fn get(&self) -> Option<Server> {
+        self.0.upgrade().map(Server)
+    }
+}
 
 struct Running {
     config: Config,
@@ -71,7 +81,12 @@ impl Server {
     pub fn with(config: Config) -> Self {
         // Tokens, nonces and the order of hash tables.
         chance::seed(SEED);
-        Self(Rc::new(RefCell::new(Running::start(config, 0))))
+        let internet = config.internet.as_ref().map(|meeting| meeting.internet.clone());
+        let server = Self(Rc::new(RefCell::new(Running::start(config, 0))));
+        if let Some(internet) = internet {
+            internet.join(Absent(Rc::downgrade(&server.0)));
+        }
+        server
     }
 
     /// The store behind the server.
@@ -116,17 +131,17 @@ impl Server {
             running.next_shard += 1;
             running.next_shard % running.shards.len()
         };
-        Client::new(self, self.plug(shard, address, false))
+        Client::new(self, self.plug(shard, address, Port::Clients))
     }
 
     /// A connection at a certain shard.
     pub fn connect_at(&self, shard: usize) -> Client {
-        Client::new(self, self.plug(shard, Ipv4Addr::new(192, 0, 2, 1).into(), false))
+        Client::new(self, self.plug(shard, Ipv4Addr::new(192, 0, 2, 1).into(), Port::Clients))
     }
 
     /// A connection to the port for direct TLS (XEP-0368).
     pub fn connect_direct_tls(&self) -> Client {
-        Client::new(self, self.plug(0, Ipv4Addr::new(192, 0, 2, 1).into(), true))
+        Client::new(self, self.plug(0, Ipv4Addr::new(192, 0, 2, 1).into(), Port::ClientsTls))
     }
 
     /// A WebSocket behind its opening handshake, at a certain shard, without TLS.
@@ -203,18 +218,39 @@ impl Server {
         client
     }
 
-    fn plug(&self, shard: usize, address: IpAddr, direct_tls: bool) -> Peer {
+    fn plug(&self, shard: usize, address: IpAddr, port: Port) -> Peer {
         let mut running = self.0.borrow_mut();
         running.next_port += 1;
         let peer = SocketAddr::new(address, running.next_port);
         let (socket, end) = net::connection();
-        running.post.send(shard, Letter::Accepted { socket, peer, direct_tls });
+        running.post.send(shard, Letter::Accepted { socket, peer, port });
         end
     }
 
     /// Lets the shards work until none has anything left to do at this moment.
     pub fn settle(&self) {
-        self.0.borrow_mut().settle();
+        match self.internet() {
+            Some(internet) => internet.settle(),
+            None => _ = self.0.borrow_mut().settle(),
+        }
+    }
+
+    /// The same for this server, whomever else it meets. Tells whether there was anything.
+    pub(crate) fn settle_alone(&self) -> bool {
+        self.0.borrow_mut().settle()
+    }
+
+    fn internet(&self) -> Option<Internet> {
+        self.0.borrow().config.internet.as_ref().map(|meeting| meeting.internet.clone())
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        self.0.borrow().next_timer()
+    }
+
+    pub(crate) fn set_now(&self, now_ms: u64) {
+        let mut running = self.0.borrow_mut();
+        running.now_ms = running.now_ms.max(now_ms);
     }
 
     /// Lets one shard tick once, if it has anything to do: for tests that choose the order themselves. While a test does that, clients
@@ -244,6 +280,9 @@ impl Server {
     /// Lets time pass, timer by timer, and settles.
     pub fn advance(&self, ms: u64) {
         let until = self.now() + ms;
+        if let Some(internet) = self.internet() {
+            return internet.advance(until);
+        }
         self.settle();
         while self.0.borrow_mut().advance_to_next_timer(until) {}
         self.0.borrow_mut().now_ms = until;
@@ -397,7 +436,7 @@ impl Running {
                 world.set_federation(Box::new(Streams { shard: index, sent: sent.clone() }));
             }
             Shard::new(Setup {
-                driver: Network::default(),
+                driver: Network::within(config.internet.as_ref().map(|meeting| meeting.internet.clone())),
                 world,
                 index,
                 post: post.clone(),
@@ -407,6 +446,9 @@ impl Running {
             })
         });
         let shards = shards.collect();
+        if let Some(meeting) = &config.internet {
+            meeting.internet.listen(&post, &meeting.names, meeting.direct_tls);
+        }
         Self {
             shards,
             config,
@@ -428,11 +470,12 @@ impl Running {
         *self = Self::start(self.config.clone(), self.now_ms);
     }
 
-    fn settle(&mut self) {
-        for _ in 0..MOST_ROUNDS {
+    /// Returns whether there was anything to do.
+    fn settle(&mut self) -> bool {
+        for round in 0..MOST_ROUNDS {
             let any = (0..self.shards.len()).fold(false, |any, shard| self.tick(shard) | any);
             if !any && !self.run_one() {
-                return;
+                return round > 0;
             }
         }
         panic!("the server does not come to rest: some socket stays ready, or a shard wakes itself for ever");

@@ -16,6 +16,8 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("streams", gate::BOUNDS))
         .chain(of("web", rookery_web::bounds::BOUNDS))
         .chain(of("bytestreams", rookery_relay::BOUNDS))
+        .chain(of("federation", rookery_federation::bounds::BOUNDS))
+        .chain(of("federation", rookery_resolver::BOUNDS))
         .chain(of("store", rookery_store::sql::BOUNDS))
         .chain(of("store", rookery_store::background::BOUNDS))
 }

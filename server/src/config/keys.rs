@@ -12,6 +12,7 @@ use super::given::Given;
 use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
 mod dpm;
+mod federation;
 mod limits;
 mod store;
 mod web;
@@ -41,7 +42,7 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 10] = [
+pub const TABLES: [(&str, &str); 11] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
@@ -52,6 +53,7 @@ pub const TABLES: [(&str, &str); 10] = [
     ),
     ("login", "How clients prove who they are."),
     ("store", "Where the server keeps accounts, messages and all else. A change needs a restart."),
+    ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
     ("log", "The log goes to standard error."),
@@ -59,7 +61,7 @@ pub const TABLES: [(&str, &str); 10] = [
 
 /// All keys; those of a table in the order of the example. Those of modules come from the modules themselves.
 pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
-    KEYS.iter().chain(web::KEYS).chain(store::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
+    KEYS.iter().chain(web::KEYS).chain(store::KEYS).chain(federation::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
 }
 
 const KEYS: &[Key] = &[
@@ -123,6 +125,20 @@ const KEYS: &[Key] = &[
         doc: "Files that clients send each other through the server (XEP-0065, see [modules.bytestreams]). [] switches it off.",
         set: |config, given| put(&mut config.listen.bytestreams, given.list(address)),
         show: |config| list(&config.listen.bytestreams),
+    },
+    Key {
+        table: "listen",
+        name: "s2s",
+        doc: "Other servers, if [federation] is on: those that start in the clear and then encrypt. [] switches it off.",
+        set: |config, given| put(&mut config.listen.s2s, given.list(address)),
+        show: |config| list(&config.listen.s2s),
+    },
+    Key {
+        table: "listen",
+        name: "s2s_tls",
+        doc: "Other servers that encrypt from the first byte (XEP-0368), likewise.",
+        set: |config, given| put(&mut config.listen.s2s_tls, given.list(address)),
+        show: |config| list(&config.listen.s2s_tls),
     },
     Key {
         table: "tls",

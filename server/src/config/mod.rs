@@ -23,8 +23,10 @@ use std::path::{Path, PathBuf};
 
 use rookery_dpm::rad50::Rad50;
 use rookery_fanout::Limits as OutboxLimits;
+use rookery_federation::{Pattern, Policy};
 use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
 use rookery_jid::Jid;
+use rookery_resolver::Route;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
 use rookery_store::postgres;
@@ -56,6 +58,8 @@ pub struct Config {
     pub login: Login,
     /// Where everything is kept.
     pub store: Store,
+    /// Other servers.
+    pub federation: Federation,
     /// Readings of devices.
     pub dpm: Dpm,
     /// What one client may take.
@@ -127,6 +131,53 @@ pub struct Listen {
     pub web_tls: Vec<SocketAddr>,
     /// SOCKS5, for bytestreams between clients (XEP-0065).
     pub bytestreams: Vec<SocketAddr>,
+    /// Other servers that start in the clear, if there are any.
+    pub s2s: Vec<SocketAddr>,
+    /// Other servers under TLS from their first byte (XEP-0368), likewise.
+    pub s2s_tls: Vec<SocketAddr>,
+}
+
+/// Other servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Federation {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// How they prove who they are.
+    pub policy: Policy,
+    /// Domains for which another policy holds.
+    pub exceptions: Vec<Exception>,
+    /// The only domains to communicate with, if there are any.
+    pub allow: Vec<Rule>,
+    /// Domains not to communicate with.
+    pub deny: Vec<Rule>,
+    /// Name servers; those of the machine if there are none.
+    pub dns: Vec<SocketAddr>,
+    /// Where the servers of some domains are.
+    pub routes: Vec<Route>,
+    /// PEM files of authorities to trust besides those of the machine.
+    pub trusted: Vec<PathBuf>,
+    /// Whether servers may be at private addresses.
+    pub allow_private_addresses: bool,
+}
+
+/// Domains, as they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What the operator wrote.
+    pub written: String,
+    /// Which domains are meant.
+    pub pattern: Pattern,
+}
+
+/// Domains with a policy of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exception {
+    /// What the operator wrote.
+    pub written: String,
+    /// Which domains are meant.
+    pub pattern: Pattern,
+    /// What holds for them.
+    pub policy: Policy,
 }
 
 /// What is served over HTTP.
@@ -402,6 +453,19 @@ impl Config {
                 web: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 5280)],
                 web_tls: vec![anywhere(5443)],
                 bytestreams: vec![anywhere(7777)],
+                s2s: vec![anywhere(5269)],
+                s2s_tls: vec![anywhere(5270)],
+            },
+            federation: Federation {
+                enabled: false,
+                policy: Policy::Certificate,
+                exceptions: Vec::new(),
+                allow: Vec::new(),
+                deny: Vec::new(),
+                dns: Vec::new(),
+                routes: Vec::new(),
+                trusted: Vec::new(),
+                allow_private_addresses: false,
             },
             web: Web {
                 public_host: None,
@@ -509,6 +573,9 @@ impl Config {
             for path in [&mut files.certificate, &mut files.key].into_iter().flatten() {
                 *path = base.join(&*path);
             }
+        }
+        for path in &mut self.federation.trusted {
+            *path = base.join(&*path);
         }
         let dpm = &mut self.dpm;
         let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];

@@ -38,6 +38,7 @@ fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
         "foreign.accounts_come_from_prosody" => {
             &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")]
         }
+        "federation.rookery_and_prosody_meet" => &[("prosodyctl", "prosody")],
         _ => &[],
     }
 }

@@ -1,0 +1,224 @@
+//! Streams that other servers have opened: who may come in, what they prove, and where they belong.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rookery_stream::error::{Condition, StreamError};
+use tracing::{debug, info};
+
+use crate::inbound::{Event, Inbound, Question};
+use crate::outbound::Purpose;
+use crate::servers::{Action, Arrival, Arrived, Handshake, Home, Key, Machine, Servers, Timer, block};
+
+impl Servers {
+    /// Another server has connected. `None` if there are too many of that address, or in all, that have proven nothing.
+    pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<Key> {
+        let peer = block(peer);
+        let of_address = self.strangers.get(&peer).copied().unwrap_or_default();
+        let all: u32 = self.strangers.values().sum();
+        if self.is_stopping || of_address >= MOST_OF_ADDRESS || all >= MOST_STRANGERS {
+            debug!(%peer, "another server has too many connections that prove nothing; one more is closed");
+            return None;
+        }
+        *self.strangers.entry(peer).or_default() += 1;
+        let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
+        let login_ms = self.settings.login_ms;
+        let deadline_ms = self.now_ms + login_ms;
+        let (key, serial) = self.insert(Machine::In { machine, peer, is_home: false, counts: true, deadline_ms });
+        self.set_timer(login_ms, Timer::Login(key, serial));
+        if direct_tls {
+            self.actions.push_back(Action::StartTls(key, Handshake::Accept(None)));
+        }
+        Some(key)
+    }
+
+    /// A stream that came in at another shard, and belongs here. Call [`Servers::received`] with nothing behind it.
+    pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> Key {
+        let Arrival { machine, carry, peer, event, deadline_ms } = arrival;
+        let counts = !machine.has_proven();
+        if counts {
+            *self.strangers.entry(peer).or_default() += 1;
+        }
+        let (key, serial) = self.insert(Machine::In { machine, peer, is_home: true, counts, deadline_ms });
+        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+            stream.carry = carry;
+        }
+        let left = deadline_ms.saturating_sub(self.now_ms);
+        self.set_timer(left, Timer::Login(key, serial));
+        self.settled(key, event);
+        if self.is_stopping {
+            self.stop();
+        } else {
+            self.received(key, &[], home);
+        }
+        key
+    }
+
+    /// Deals with an event of an incoming stream. `false` if the stream isn't here any more.
+    pub(crate) fn arrived(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
+        match event {
+            Event::Stanza(packet, to) => {
+                if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+                    stream.used_ms = self.now_ms;
+                }
+                self.actions.push_back(Action::Deliver(packet, to));
+            }
+            Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
+            Event::StartTls => {
+                let local = self.inbound(key).and_then(|machine| machine.local()).map(Box::from);
+                self.actions.push_back(Action::StartTls(key, Handshake::Accept(local)));
+            }
+            Event::End => self.end(key),
+            Event::Proven(_) | Event::Verify(_) => return self.belongs(key, event, rest, home),
+        }
+        true
+    }
+
+    /// Sends a stream to the home of the domain that it speaks for, or goes on with it here.
+    fn belongs(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
+        let domain = match &event {
+            Event::Proven(domain) => domain,
+            Event::Verify(question) => &question.from,
+            _ => return true,
+        };
+        let shard = home.home(domain);
+        let Some(stream) = self.streams.get_mut(key.0 as usize) else { return false };
+        let Machine::In { machine, is_home, .. } = &mut stream.machine else { return true };
+        if shard == home.shard() {
+            *is_home = true;
+            self.settled(key, event);
+            return true;
+        }
+        if *is_home {
+            // Its other domains are at home here. Such a peer opens another connection for this one.
+            let mut out = Vec::new();
+            match event {
+                Event::Verify(Question { from, to, .. }) => {
+                    machine.verified(&from, &to, &Err(Condition::ResourceConstraint), &mut out);
+                }
+                _ => machine.close(&StreamError::ResourceConstraint, Some("Use a stream for each domain."), &mut out),
+            }
+            let has_ended = machine.has_ended();
+            self.write(key, out);
+            if has_ended {
+                self.end(key);
+            }
+            return true;
+        }
+        self.move_away(key, event, rest, shard);
+        false
+    }
+
+    fn move_away(&mut self, key: Key, event: Event, rest: &[u8], shard: usize) {
+        let Some(stream) = self.streams.try_remove(key.0 as usize) else { return };
+        let Machine::In { machine, peer, counts, deadline_ms, .. } = stream.machine else { return };
+        if counts {
+            self.no_stranger(peer);
+        }
+        let carry = (!rest.is_empty())
+            .then(|| Box::new(crate::servers::Carry { bytes: rest.to_vec(), scanner: Box::default() }));
+        let arrival = Arrival { machine, carry, peer, event, deadline_ms };
+        self.actions.push_back(Action::Move(key, Box::new(arrival), shard));
+    }
+
+    /// Goes on with what a stream that is where it belongs has proven or asked.
+    fn settled(&mut self, key: Key, event: Event) {
+        match event {
+            Event::Proven(domain) => self.proven(key, &domain, "its certificate"),
+            Event::Verify(question) => {
+                let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) else { return };
+                self.ask(question, Arrived { key, serial });
+            }
+            _ => {}
+        }
+    }
+
+    fn proven(&mut self, key: Key, domain: &str, by: &str) {
+        let idle_ms = self.settings.idle_ms;
+        let now_ms = self.now_ms;
+        let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
+        stream.used_ms = now_ms;
+        let serial = stream.serial;
+        let Machine::In { peer, counts, .. } = &mut stream.machine else { return };
+        let peer = *peer;
+        if std::mem::take(counts) {
+            self.no_stranger(peer);
+            self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
+        }
+        info!(%peer, domain, by, "another server has opened a stream");
+        self.is_alive(domain);
+    }
+
+    /// Tells a stream what has come of its question, if it still waits for that.
+    pub(crate) fn tell(&mut self, arrived: Arrived, question: &Question, outcome: &Result<bool, Condition>) {
+        if !self.is_at(arrived.key, arrived.serial) {
+            return;
+        }
+        let mut out = Vec::new();
+        let Some(machine) = self.inbound_mut(arrived.key) else { return };
+        let is_proven = machine.verified(&question.from, &question.to, outcome, &mut out);
+        let has_ended = machine.has_ended();
+        self.write(arrived.key, out);
+        if is_proven {
+            self.proven(arrived.key, &question.from, "dialback");
+        } else {
+            debug!(domain = &*question.from, ?outcome, "dialback has not proven another server's domain");
+        }
+        if has_ended {
+            self.end(arrived.key);
+        }
+    }
+
+    /// Has a key verified by the server of its domain, over a stream that is for nothing else.
+    fn ask(&mut self, question: Question, arrived: Arrived) {
+        let at = self.way(&question.to, &question.from, Purpose::Questions);
+        let room = at.and_then(|at| Some((at, self.routes.get(at)?.questions.len())));
+        match room {
+            Some((at, waiting)) if waiting < MOST_QUESTIONS => self.question(at, question, arrived),
+            _ => self.tell(arrived, &question, &Err(Condition::ResourceConstraint)),
+        }
+    }
+
+    pub(crate) fn login_timed_out(&mut self, key: Key, serial: u32) {
+        if !self.is_at(key, serial) {
+            return;
+        }
+        let mut out = Vec::new();
+        let Some(machine) = self.inbound_mut(key) else { return };
+        if machine.has_proven() || machine.has_ended() {
+            return;
+        }
+        machine.close(&StreamError::ConnectionTimeout, None, &mut out);
+        self.write(key, out);
+        self.end(key);
+    }
+
+    pub(crate) fn no_stranger(&mut self, peer: IpAddr) {
+        if let Some(count) = self.strangers.get_mut(&peer) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.strangers.remove(&peer);
+            }
+        }
+    }
+
+    fn inbound(&self, key: Key) -> Option<&Inbound> {
+        match &self.streams.get(key.0 as usize)?.machine {
+            Machine::In { machine, .. } => Some(machine),
+            Machine::Out { .. } => None,
+        }
+    }
+
+    fn inbound_mut(&mut self, key: Key) -> Option<&mut Inbound> {
+        match &mut self.streams.get_mut(key.0 as usize)?.machine {
+            Machine::In { machine, .. } => Some(machine),
+            Machine::Out { .. } => None,
+        }
+    }
+}
+
+/// Connections of one address, at one shard, that have proven nothing.
+pub const MOST_OF_ADDRESS: u32 = 20;
+/// The same in all.
+pub const MOST_STRANGERS: u32 = 500;
+/// Keys that may wait to be verified by one server.
+pub const MOST_QUESTIONS: usize = 100;

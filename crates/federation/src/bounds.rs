@@ -1,0 +1,79 @@
+//! What other servers can fill, and how much of it.
+
+use rookery_hub::{Bound, Most, Per, Unit};
+
+use crate::arrivals::{MOST_OF_ADDRESS, MOST_QUESTIONS, MOST_STRANGERS};
+use crate::departures::{MOST_ROUTES, MOST_UNDER_WAY};
+use crate::inbound::{MOST_PENDING, MOST_PROVEN};
+use crate::queue::WHILE_CONNECTED;
+use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_BYTES};
+
+/// All of them. "Per shard" is where streams come in, or the home of the remote domain.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("a stanza of another server", Per::Stanza, Most::Fixed(STANZA_BYTES as u64), Unit::Bytes)
+        .or("the stream ends with <policy-violation/>"),
+    Bound::on("the time of a server to prove its domain", Per::Connection, Most::Fixed(LOGIN_MS / 1000), Unit::Seconds)
+        .or("the connection is closed"),
+    Bound::on(
+        "connections of servers that have proven nothing",
+        Per::Address,
+        Most::Fixed(MOST_OF_ADDRESS as u64),
+        Unit::Number,
+    )
+    .or("the new one is closed"),
+    Bound::on(
+        "connections of servers that have proven nothing",
+        Per::Shard,
+        Most::Fixed(MOST_STRANGERS as u64),
+        Unit::Number,
+    )
+    .or("the new one is closed"),
+    Bound::on("keys that are verified at a time", Per::Connection, Most::Fixed(MOST_PENDING as u64), Unit::Number)
+        .or("one more gets <resource-constraint/>"),
+    Bound::on("domains that one stream speaks for", Per::Connection, Most::Fixed(MOST_PROVEN as u64), Unit::Number)
+        .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "keys that wait for the answer of a domain's server",
+        Per::Other("pair of domains"),
+        Most::Fixed(MOST_QUESTIONS as u64),
+        Unit::Number,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "stanzas that wait for a connection, of which one sender has a quarter",
+        Per::Other("pair of domains"),
+        Most::Fixed(QUEUE_STANZAS as u64),
+        Unit::Number,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "stanzas that wait for a connection, of which one sender has a quarter",
+        Per::Other("pair of domains"),
+        Most::Fixed(QUEUE_BYTES as u64),
+        Unit::Bytes,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "stanzas that another server has not read",
+        Per::Other("pair of domains"),
+        Most::Fixed((QUEUE_BYTES * WHILE_CONNECTED) as u64),
+        Unit::Bytes,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "the time that a stanza waits for a connection",
+        Per::Stanza,
+        Most::Fixed(PATIENCE_MS / 1000),
+        Unit::Seconds,
+    )
+    .or("it gets <remote-server-timeout/>"),
+    Bound::on(
+        "remote domains that are looked for at a time",
+        Per::Shard,
+        Most::Fixed(MOST_UNDER_WAY as u64),
+        Unit::Number,
+    )
+    .or("a stanza for one more gets <resource-constraint/>"),
+    Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)
+        .or("a stanza for one more gets <resource-constraint/>"),
+];

@@ -1,0 +1,543 @@
+//! Stanzas that leave, and the ways for them: found through DNS, tried, used, left to rest or given up.
+
+use std::collections::VecDeque;
+
+use rookery_base::chance;
+use rookery_fanout::multicast::Outgoing;
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+use tracing::{debug, info};
+
+use crate::inbound::Question;
+use crate::outbound::{Event, Outbound, Purpose};
+use crate::route::{Cause, Route, State};
+use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer};
+use crate::targets::{Address, Found, is_public};
+
+impl Servers {
+    /// Takes a stanza for the domain of its address, from the domain of its sender.
+    pub fn send(&mut self, stanza: Outgoing) {
+        let sender = stanza.packet().sender();
+        let Some(local) = stanza.packet().plain_sender().or(sender.as_ref().map(rookery_jid::Jid::as_ref)) else {
+            return;
+        };
+        if !self.settings.admits(stanza.to().domain()) {
+            return self.bounce(stanza, Condition::NotAllowed);
+        }
+        let found = self.way(local.domain(), stanza.to().domain(), Purpose::Stanzas);
+        let Some((at, route)) = found.and_then(|at| Some((at, self.routes.get_mut(at)?))) else {
+            return self.bounce(stanza, Condition::ResourceConstraint);
+        };
+        if let State::Failed { until_ms, cause } = &route.state
+            && self.now_ms < *until_ms
+        {
+            let condition = cause.condition();
+            return self.bounce(stanza, condition);
+        }
+        let is_first = route.queue.is_empty();
+        if let Err(stanza) = route.queue.push(stanza) {
+            return self.bounce(*stanza, Condition::ResourceConstraint);
+        }
+        match route.state {
+            State::Ready { .. } if is_first => self.dirty.push(at),
+            State::Idle | State::Failed { .. } => self.begin(at),
+            _ => {}
+        }
+    }
+
+    /// Writes what waits for ways that are ready: once for each that got something.
+    pub fn flush(&mut self) {
+        for at in std::mem::take(&mut self.dirty) {
+            let now_ms = self.now_ms;
+            let Some(Route { state: State::Ready { key, written, .. }, queue, .. }) = self.routes.get_mut(at) else {
+                continue;
+            };
+            if !written.is_empty() {
+                continue;
+            }
+            let mut out = Vec::new();
+            queue.render(WRITE, &mut out, written);
+            let key = *key;
+            if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+                stream.used_ms = now_ms;
+            }
+            self.write(key, out);
+        }
+    }
+
+    /// A connection has taken all that was to be written.
+    pub fn drained(&mut self, key: Key) {
+        let Some(at) = self.route_of(key) else { return };
+        if let Some(Route { state: State::Ready { key: ready, written, .. }, queue, .. }) = self.routes.get_mut(at)
+            && *ready == key
+        {
+            written.clear();
+            written.shrink_to(8);
+            if !queue.is_empty() {
+                self.dirty.push(at);
+            }
+        }
+    }
+
+    /// DNS has told where a domain's server is.
+    pub fn resolved(&mut self, domain: &str, found: &Found) {
+        for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
+            if !matches!(self.routes.get(at), Some(Route { state: State::Resolving, .. })) {
+                continue;
+            }
+            let addresses = match found {
+                Ok(addresses) => addresses,
+                Err(reason) => {
+                    let text = match Cause::from(*reason) {
+                        Cause::NotFound => "DNS has no server for it",
+                        Cause::Timeout => "DNS gives no usable answer",
+                    };
+                    self.fail(at, Cause::from(*reason), text);
+                    continue;
+                }
+            };
+            let may = |address: &&Address| self.settings.allow_private_addresses || is_public(address.socket.ip());
+            let untried: VecDeque<Address> = addresses.iter().filter(may).take(MOST_ADDRESSES).copied().collect();
+            if untried.is_empty() {
+                let text = if addresses.is_empty() {
+                    "its server has no address"
+                } else {
+                    "its addresses are of private networks, which `allow_private_addresses` would let us connect to"
+                };
+                self.fail(at, Cause::NotFound, text);
+                continue;
+            }
+            self.set_state(at, State::Connecting { untried, trying: Vec::new() });
+            let serial = self.routes.get(at).map_or(0, |route| route.serial);
+            self.next_address(at, serial);
+        }
+    }
+
+    /// A connection that was asked for is there.
+    pub fn connected(&mut self, key: Key) {
+        let Some(at) = self.route_of(key) else { return };
+        let Some(Route { state: State::Connecting { untried, trying }, .. }) = self.routes.get_mut(at) else { return };
+        let untried = std::mem::take(untried);
+        let others: Vec<Key> = trying.iter().copied().filter(|other| *other != key).collect();
+        self.set_state(at, State::Negotiating { untried, key });
+        others.into_iter().for_each(|other| self.drop_now(other));
+        let mut out = Vec::new();
+        let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
+        machine.start(direct_tls, &mut out);
+        self.write(key, out);
+        if direct_tls {
+            self.shake_hands(key);
+        }
+    }
+
+    /// Deals with an event of a stream of ours.
+    pub(crate) fn progressed(&mut self, key: Key, event: Event) {
+        match event {
+            Event::StartTls => self.shake_hands(key),
+            Event::Ready => self.ready(key),
+            Event::Answered { from, to, id, outcome } => self.answered(key, &from, &to, &id, outcome),
+            Event::End => self.ended(key),
+        }
+    }
+
+    /// An attempt has come to nothing, or a stream that was in use has broken. `reason` is for the operator.
+    pub(crate) fn attempt_failed(&mut self, key: Key, reason: &str) {
+        let Some(at) = self.route_of(key) else { return };
+        let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
+        self.drop_now(key);
+        let Some(route) = self.routes.get_mut(at) else { return };
+        match &mut route.state {
+            State::Connecting { untried, trying } => {
+                trying.retain(|trying| *trying != key);
+                match (trying.is_empty(), untried.is_empty()) {
+                    (true, true) => self.fail(at, Cause::Timeout, reason),
+                    (true, false) => {
+                        let serial = route.serial;
+                        self.next_address(at, serial);
+                    }
+                    _ => {}
+                }
+            }
+            State::Negotiating { untried, key: negotiating } if *negotiating == key => {
+                if untried.is_empty() || is_secured {
+                    return self.fail(at, Cause::Timeout, reason);
+                }
+                // The handshake has failed, which may be this machine's fault alone.
+                let untried = std::mem::take(untried);
+                self.try_others(at, untried);
+            }
+            State::Ready { key: ready, .. } if *ready == key => self.broken(at, reason),
+            _ => {}
+        }
+    }
+
+    /// Another server of that domain has proven that it is alive: what has failed may be tried again.
+    pub(crate) fn is_alive(&mut self, domain: &str) {
+        for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
+            if let Some(route) = self.routes.get_mut(at)
+                && matches!(route.state, State::Failed { .. })
+            {
+                route.failures = 0;
+                route.state = State::Idle;
+            }
+        }
+    }
+
+    /// Has a key verified.
+    pub(crate) fn question(&mut self, at: usize, question: Question, arrived: Arrived) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        if let State::Failed { until_ms, cause } = &route.state
+            && self.now_ms < *until_ms
+        {
+            let outcome = Err(cause.condition());
+            return self.tell(arrived, &question, &outcome);
+        }
+        let ready = match &route.state {
+            State::Ready { key, .. } => Some(*key),
+            _ => None,
+        };
+        let must_begin = matches!(route.state, State::Idle | State::Failed { .. });
+        let (id, key) = (question.id.clone(), question.key.clone());
+        route.questions.push((question, arrived));
+        if let Some(ready) = ready {
+            let mut out = Vec::new();
+            if let Some((machine, _)) = self.outbound_mut(ready) {
+                machine.ask(&id, &key, &mut out);
+            }
+            self.write(ready, out);
+        } else if must_begin {
+            self.begin(at);
+        }
+    }
+
+    /// Returns the way between two domains, a new one if there is none yet; `None` if there are too many.
+    pub(crate) fn way(&mut self, local: &str, remote: &str, purpose: Purpose) -> Option<usize> {
+        let known = self.by_remote.get(remote).and_then(|ways| {
+            ways.iter()
+                .copied()
+                .find(|at| self.routes.get(*at).is_some_and(|route| route.purpose == purpose && *route.local == *local))
+        });
+        if known.is_some() {
+            return known;
+        }
+        if self.routes.len() >= MOST_ROUTES || self.under_way >= MOST_UNDER_WAY || self.is_stopping {
+            return None;
+        }
+        let at = self.routes.insert(Route::new(local, remote, purpose, &self.settings));
+        self.by_remote.entry(remote.into()).or_default().push(at);
+        Some(at)
+    }
+
+    fn begin(&mut self, at: usize) {
+        let serial = self.next_serial();
+        let Some(route) = self.routes.get_mut(at) else { return };
+        route.serial = serial;
+        let remote = route.remote.clone();
+        self.set_state(at, State::Resolving);
+        let patience = self.settings.patience_ms;
+        self.set_timer(patience, Timer::Patience(at, serial));
+        self.actions.push_back(Action::Resolve(remote));
+    }
+
+    /// Tries the next address beside those that haven't answered yet (RFC 8305 §5).
+    pub(crate) fn next_address(&mut self, at: usize, serial: u32) {
+        let settings = self.settings.clone();
+        let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
+        let (local, remote, purpose) = (route.local.clone(), route.remote.clone(), route.purpose);
+        let State::Connecting { untried, .. } = &mut route.state else { return };
+        let Some(address) = untried.pop_front() else { return };
+        let has_more = !untried.is_empty();
+        let machine = Box::new(Outbound::new(settings.clone(), &local, &remote, purpose));
+        let direct_tls = address.direct_tls;
+        let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls });
+        if let Some(Route { state: State::Connecting { trying, .. }, .. }) = self.routes.get_mut(at) {
+            trying.push(key);
+        }
+        self.actions.push_back(Action::Connect(key, address));
+        self.set_timer(settings.connect_ms, Timer::Connect(key, of_stream));
+        if has_more {
+            self.set_timer(BETWEEN_ATTEMPTS_MS, Timer::NextAddress(at, serial));
+        }
+    }
+
+    /// An address that still doesn't answer is given up.
+    pub(crate) fn connect_timed_out(&mut self, key: Key) {
+        let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
+        if matches!(state, Some(State::Connecting { .. })) {
+            self.attempt_failed(key, "it doesn't answer");
+        }
+    }
+
+    fn try_others(&mut self, at: usize, untried: VecDeque<Address>) {
+        self.set_state(at, State::Connecting { untried, trying: Vec::new() });
+        let serial = self.routes.get(at).map_or(0, |route| route.serial);
+        self.next_address(at, serial);
+    }
+
+    fn shake_hands(&mut self, key: Key) {
+        let Some(route) = self.route_of(key).and_then(|at| self.routes.get(at)) else { return };
+        let handshake = Handshake::Call { local: route.local.clone(), remote: route.remote.clone() };
+        self.actions.push_back(Action::StartTls(key, handshake));
+    }
+
+    fn ready(&mut self, key: Key) {
+        let serial = self.next_serial();
+        let (now_ms, idle_ms) = (self.now_ms, self.settings.idle_ms);
+        let Some(at) = self.route_of(key) else { return };
+        self.set_state(at, State::Ready { key, written: Vec::new(), since_ms: now_ms });
+        let Some(route) = self.routes.get_mut(at) else { return };
+        route.serial = serial;
+        route.failures = 0;
+        route.trouble.clear();
+        route.queue.connected();
+        let purpose = route.purpose;
+        let asked: Vec<_> =
+            route.questions.iter().map(|(question, _)| (question.id.clone(), question.key.clone())).collect();
+        info!(domain = &*route.remote, from = &*route.local, ?purpose, "a stream to another server is ready");
+        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+            stream.used_ms = now_ms;
+            let of_stream = stream.serial;
+            self.set_timer(idle_ms, Timer::Idle(key, of_stream));
+        }
+        if purpose == Purpose::Stanzas {
+            return self.dirty.push(at);
+        }
+        let mut out = Vec::new();
+        if let Some((machine, _)) = self.outbound_mut(key) {
+            asked.iter().for_each(|(id, key)| machine.ask(id, key, &mut out));
+        }
+        self.write(key, out);
+        self.set_timer(ANSWER_MS, Timer::Patience(at, serial));
+    }
+
+    /// An answer to a question. One that nobody has asked of this server is dropped.
+    fn answered(&mut self, key: Key, from: &str, to: &str, id: &str, outcome: Option<bool>) {
+        let Some(at) = self.route_of(key) else { return };
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let is_meant = |question: &Question| &*question.from == from && &*question.to == to && &*question.id == id;
+        if *route.remote != *from || *route.local != *to {
+            return debug!(domain = &*route.remote, "an answer of dialback is about other domains");
+        }
+        let Some(found) = route.questions.iter().position(|(question, _)| is_meant(question)) else {
+            return debug!(domain = &*route.remote, "an answer of dialback that nobody has asked for");
+        };
+        let (question, arrived) = route.questions.swap_remove(found);
+        let is_done = route.questions.is_empty();
+        self.tell(arrived, &question, &outcome.ok_or(Condition::RemoteServerTimeout));
+        if is_done {
+            self.rest(at, key);
+        }
+    }
+
+    /// A stream of ours is over: the peer has ended it, or its machine did.
+    fn ended(&mut self, key: Key) {
+        let Some(at) = self.route_of(key) else { return };
+        let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
+        let cause = machine.cause().to_owned();
+        self.end(key);
+        let Some(route) = self.routes.get_mut(at).filter(|route| route.key() == Some(key)) else { return };
+        match &mut route.state {
+            State::Ready { .. } => self.broken(at, &cause),
+            // Some servers have no way to log in with direct TLS, but after STARTTLS.
+            State::Negotiating { untried, .. } if direct_tls && !untried.is_empty() => {
+                let untried = std::mem::take(untried);
+                self.try_others(at, untried);
+            }
+            _ => self.fail(at, Cause::Timeout, &cause),
+        }
+    }
+
+    /// A stream that was in use is gone. What the connection may not have taken comes back; what wasn't written tries again.
+    fn broken(&mut self, at: usize, reason: &str) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let State::Ready { written, since_ms, .. } = &mut route.state else { return };
+        let (written, since_ms) = (std::mem::take(written), *since_ms);
+        let waits = !route.queue.is_empty() || !route.questions.is_empty();
+        debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server is over");
+        for stanza in written {
+            self.bounce(stanza, Condition::RemoteServerTimeout);
+        }
+        // Whoever ends each stream at once would have us connect for ever.
+        if waits && self.now_ms < since_ms + SHORTEST_USE_MS {
+            return self.fail(at, Cause::Timeout, reason);
+        }
+        if let Some(route) = self.routes.get_mut(at) {
+            let waiting = route.queue.take();
+            route.state = State::Idle;
+            waiting.into_iter().for_each(|stanza| self.send(stanza));
+        }
+        match self.routes.get(at) {
+            Some(route) if !route.questions.is_empty() => self.begin(at),
+            Some(route) if matches!(route.state, State::Idle) => self.forget_later(at, FORGET_MS),
+            _ => {}
+        }
+    }
+
+    /// Ends a stream that nobody needs for now.
+    pub(crate) fn rest(&mut self, at: usize, key: Key) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        if !matches!(&route.state, State::Ready { key: ready, written, .. } if *ready == key && written.is_empty())
+            || !route.queue.is_empty()
+        {
+            return;
+        }
+        route.state = State::Idle;
+        _ = route.queue.take();
+        let mut out = Vec::new();
+        if let Some((machine, _)) = self.outbound_mut(key) {
+            machine.close(None, &mut out);
+        }
+        self.write(key, out);
+        self.end(key);
+        self.forget_later(at, FORGET_MS);
+    }
+
+    pub(crate) fn patience_ends(&mut self, at: usize, serial: u32) {
+        let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
+        if route.is_under_way() {
+            return self.fail(at, Cause::Timeout, "no stream was ready in time");
+        }
+        let Some(key) = route.key() else { return };
+        for (question, arrived) in std::mem::take(&mut route.questions) {
+            self.tell(arrived, &question, &Err(Condition::RemoteServerTimeout));
+        }
+        self.rest(at, key);
+    }
+
+    /// Gives a way up for a while: all that waits for it comes back.
+    fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        route.failures += 1;
+        reason.clone_into(&mut route.trouble);
+        let pause_ms = route.pause_ms(random());
+        info!(
+            domain = &*route.remote,
+            from = &*route.local,
+            reason,
+            waiting = route.queue.len(),
+            pause_ms,
+            "another server can't be reached",
+        );
+        let until_ms = self.now_ms + pause_ms;
+        self.abandon(at, State::Failed { until_ms, cause }, cause.condition());
+        self.forget_later(at, pause_ms + FORGET_MS);
+    }
+
+    /// Ends a way for good, or because it is not allowed any more.
+    pub(crate) fn give_up(&mut self, at: usize, error: &StreamError, reason: &str) {
+        let Some(route) = self.routes.get(at) else { return };
+        debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server ends");
+        if let Some(key) = route.key() {
+            let mut out = Vec::new();
+            if let Some((machine, _)) = self.outbound_mut(key) {
+                machine.close(Some(error), &mut out);
+            }
+            self.write(key, out);
+            self.end(key);
+        }
+        self.abandon(at, State::Idle, Condition::RemoteServerTimeout);
+        self.forget_later(at, FORGET_MS);
+    }
+
+    fn abandon(&mut self, at: usize, state: State, condition: Condition) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let waiting = route.queue.take();
+        let questions = std::mem::take(&mut route.questions);
+        let (keys, written) = match &mut route.state {
+            State::Connecting { trying, .. } => (std::mem::take(trying), Vec::new()),
+            State::Negotiating { key, .. } => (vec![*key], Vec::new()),
+            State::Ready { key, written, .. } => (vec![*key], std::mem::take(written)),
+            _ => (Vec::new(), Vec::new()),
+        };
+        self.set_state(at, state);
+        for key in keys {
+            // One that has said its last words may still say them.
+            if self.streams.get(key.0 as usize).is_some_and(|stream| !stream.ended) {
+                self.drop_now(key);
+            }
+        }
+        for stanza in written.into_iter().chain(waiting) {
+            self.bounce(stanza, condition.clone());
+        }
+        for (question, arrived) in questions {
+            self.tell(arrived, &question, &Err(condition.clone()));
+        }
+    }
+
+    fn forget_later(&mut self, at: usize, delay_ms: u64) {
+        let serial = self.next_serial();
+        if let Some(route) = self.routes.get_mut(at) {
+            route.serial = serial;
+            self.set_timer(delay_ms, Timer::Forget(at, serial));
+        }
+    }
+
+    pub(crate) fn forget(&mut self, at: usize, serial: u32) {
+        let is_idle = |route: &Route| {
+            let rests = matches!(route.state, State::Idle | State::Failed { .. });
+            rests && route.serial == serial && route.queue.is_empty() && route.questions.is_empty()
+        };
+        if !self.routes.get(at).is_some_and(is_idle) {
+            return;
+        }
+        let route = self.routes.remove(at);
+        if let Some(ways) = self.by_remote.get_mut(&route.remote) {
+            ways.retain(|way| *way != at);
+            if ways.is_empty() {
+                self.by_remote.remove(&route.remote);
+            }
+        }
+    }
+
+    fn set_state(&mut self, at: usize, state: State) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let was = route.is_under_way();
+        route.state = state;
+        match (was, route.is_under_way()) {
+            (false, true) => self.under_way += 1,
+            (true, false) => self.under_way -= 1,
+            _ => {}
+        }
+    }
+
+    fn bounce(&mut self, stanza: Outgoing, condition: Condition) {
+        self.actions.push_back(Action::Bounce(stanza, StanzaError::from(condition)));
+    }
+
+    fn route_of(&self, key: Key) -> Option<usize> {
+        match self.streams.get(key.0 as usize)?.machine {
+            Machine::Out { route, .. } => Some(route),
+            Machine::In { .. } => None,
+        }
+    }
+
+    fn outbound_mut(&mut self, key: Key) -> Option<(&mut Outbound, bool)> {
+        match &mut self.streams.get_mut(key.0 as usize)?.machine {
+            Machine::Out { machine, direct_tls, .. } => Some((machine, *direct_tls)),
+            Machine::In { .. } => None,
+        }
+    }
+}
+
+fn random() -> u32 {
+    let mut bytes = [0; 4];
+    // Without chance all pauses are short, which is bearable.
+    _ = chance::fill(&mut bytes);
+    u32::from_le_bytes(bytes)
+}
+
+/// Bytes that are rendered for one write.
+const WRITE: usize = 64 * 1024;
+/// Addresses of a domain that are tried.
+const MOST_ADDRESSES: usize = 40;
+/// Ways that a shard remembers.
+pub const MOST_ROUTES: usize = 50_000;
+/// Ways that are being found or negotiated at a time.
+pub const MOST_UNDER_WAY: usize = 1000;
+/// RFC 8305 §8, "Connection Attempt Delay".
+const BETWEEN_ATTEMPTS_MS: u64 = 250;
+/// How long a server may take to answer whether keys are its own.
+const ANSWER_MS: u64 = 30_000;
+/// A stream that was ready for less is a failure.
+const SHORTEST_USE_MS: u64 = 5_000;
+/// How long a way that nobody uses is remembered.
+const FORGET_MS: u64 = 600_000;

@@ -1,0 +1,220 @@
+//! Keys and elements of dialback (XEP-0220, XEP-0185).
+//!
+//! A key proves nothing but that whoever made it has the secret: the pair of domains and the id of the stream are in it,
+//! so that it is good for one pair on one stream, and checking it needs no memory of having made it.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Writer, escape_attr, escape_text, ns};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// The secret that this installation's keys are made with: all its machines have the same one.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes a secret, of which there are at least 128 bits (XEP-0185 §4).
+    pub fn new(secret: &[u8]) -> Self {
+        Self(hex(&Sha256::digest(secret)))
+    }
+
+    /// Makes the key for the right to send from `originating` to `receiving` on a stream (XEP-0185 §3).
+    pub fn key(&self, receiving: &str, originating: &str, stream: &str) -> String {
+        let mut hash = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes keys of any length");
+        hash.update(receiving.as_bytes());
+        hash.update(b" ");
+        hash.update(originating.as_bytes());
+        hash.update(b" ");
+        hash.update(stream.as_bytes());
+        hex(&hash.finalize().into_bytes())
+    }
+
+    /// Tells whether a key is the one for this pair and stream. It takes the same time for every wrong key.
+    pub fn verify(&self, key: &str, receiving: &str, originating: &str, stream: &str) -> bool {
+        // The fields are separated by spaces: with a space in one of them, other fields would make the same key.
+        if [receiving, originating, stream].iter().any(|field| field.contains(' ')) {
+            return false;
+        }
+        let own = self.key(receiving, originating, stream);
+        own.as_bytes().ct_eq(key.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Secret {
+    /// Shows nothing of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// What a dialback element is about: a pair of domains as they are written, and what stands in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dialback {
+    pub from: String,
+    pub to: String,
+    pub id: Option<String>,
+    /// `None` for a question.
+    pub answer: Option<Answer>,
+    /// The key of a question.
+    pub key: String,
+}
+
+/// The `type` of an answer (XEP-0220 §2.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The key is right.
+    Valid,
+    /// The key is wrong.
+    Invalid,
+    /// It could not be found out (§2.5).
+    Error,
+}
+
+impl Dialback {
+    /// Reads `<db:result/>` or `<db:verify/>`. `None` without both addresses, or if the key is longer than any that is in
+    /// use: it would have to be passed on.
+    pub(crate) fn read(element: &Element) -> Option<Self> {
+        let key = element.text().trim().to_owned();
+        let id = element.attr("id").map(str::to_owned);
+        if key.len() > MAX_KEY || id.as_ref().is_some_and(|id| id.len() > MAX_KEY) {
+            return None;
+        }
+        let answer = match element.attr("type") {
+            None => None,
+            Some("valid") => Some(Answer::Valid),
+            Some("invalid") => Some(Answer::Invalid),
+            Some(_) => Some(Answer::Error),
+        };
+        let (from, to) = (element.attr("from")?.to_owned(), element.attr("to")?.to_owned());
+        Some(Self { from, to, id, answer, key })
+    }
+}
+
+/// Which of the two elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    Result,
+    Verify,
+}
+
+impl Name {
+    fn written(self) -> &'static str {
+        match self {
+            // Others take no other prefix than this one.
+            Self::Result => "db:result",
+            Self::Verify => "db:verify",
+        }
+    }
+}
+
+/// Appends a question. The stream's header has declared the prefix.
+pub(crate) fn ask(name: Name, from: &str, to: &str, id: Option<&str>, key: &str, out: &mut Vec<u8>) {
+    open(name, [("from", Some(from)), ("to", Some(to)), ("id", id)], out);
+    out.push(b'>');
+    out.extend_from_slice(escape_text(key).as_bytes());
+    out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
+}
+
+/// Appends an answer: `Ok(true)` for a right key, `Ok(false)` for a wrong one, or why it can't be told (XEP-0220 §2.5).
+pub(crate) fn answer(
+    name: Name,
+    from: &str,
+    to: &str,
+    id: Option<&str>,
+    outcome: &Result<bool, Condition>,
+    out: &mut Vec<u8>,
+) {
+    let type_ = match outcome {
+        Ok(true) => "valid",
+        Ok(false) => "invalid",
+        Err(_) => "error",
+    };
+    open(name, [("from", Some(from)), ("to", Some(to)), ("id", id)], out);
+    out.extend_from_slice(format!(" type='{type_}'").as_bytes());
+    let Err(condition) = outcome else { return out.extend_from_slice(b"/>") };
+    let mut error = Writer::new("error");
+    error.attr("type", "cancel").start_ns(condition.name(), ns::STANZA_ERRORS).end();
+    out.push(b'>');
+    out.extend_from_slice(error.finish().bytes());
+    out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
+}
+
+/// Appends the start of an element whose name has a prefix of the stream's header, which the writer knows nothing of.
+fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Option<&'a str>)>, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("<{}", name.written()).as_bytes());
+    for (attribute, value) in attributes {
+        if let Some(value) = value {
+            out.extend_from_slice(format!(" {attribute}='{}'", escape_attr(value)).as_bytes());
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The most bytes of a key, or of the id of a stream, that are looked at or passed on.
+const MAX_KEY: usize = 255;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// XEP-0185 §3 and XEP-0220 §2.1.1, §2.2.2.
+    #[test]
+    fn keys_are_those_of_the_standards() {
+        let cases = [
+            (
+                "s3cr3tf0rd14lb4ck",
+                "xmpp.example.com",
+                "example.org",
+                "D60000229F",
+                "37c69b1cf07a3f67c04a5ef5902fa5114f2c76fe4a2686482ba5b89323075643",
+            ),
+            (
+                "s3cr3tf0rd14lb4ck",
+                "montague.example",
+                "capulet.example",
+                "D60000229F",
+                "b4835385f37fe2895af6c196b59097b16862406db80559900d96bf6fa7d23df3",
+            ),
+        ];
+        for (secret, receiving, originating, id, key) in cases {
+            assert_eq!(Secret::new(secret.as_bytes()).key(receiving, originating, id), key);
+        }
+    }
+
+    #[test]
+    fn names_with_spaces_prove_nothing() {
+        let secret = Secret::new(b"0123456789abcdef");
+        let key = secret.key("a b", "c", "d");
+        assert_eq!(key, secret.key("a", "b c", "d"), "which is why");
+        assert!(!secret.verify(&key, "a b", "c", "d") && !secret.verify(&key, "a", "b c", "d"));
+    }
+
+    #[test]
+    fn overlong_keys_are_not_passed_on() {
+        let of =
+            |key: &str| Element::new("result", ns::DIALBACK).with_attr("from", "a").with_attr("to", "b").with_text(key);
+        assert!(Dialback::read(&of(&"k".repeat(255))).is_some());
+        assert_eq!(Dialback::read(&of(&"k".repeat(256))), None);
+    }
+
+    proptest! {
+        /// A key is good for one pair on one stream.
+        #[test]
+        fn another_pair_or_stream_has_another_key(
+            one in ("[a-c.]{1,4}", "[a-c.]{1,4}", "[a-c]{1,4}"),
+            other in ("[a-c.]{1,4}", "[a-c.]{1,4}", "[a-c]{1,4}"),
+        ) {
+            let secret = Secret::new(b"0123456789abcdef");
+            let key = secret.key(&one.0, &one.1, &one.2);
+            prop_assert_eq!(secret.verify(&key, &other.0, &other.1, &other.2), one == other);
+        }
+    }
+}

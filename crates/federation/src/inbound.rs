@@ -1,0 +1,645 @@
+//! A stream that another server has opened: who it proves to be, and what it may then say.
+//!
+//! # Invariants
+//!
+//! - A stanza is handed on only if the domain of its `from` was proven on this very stream, by its certificate or by
+//!   dialback, as a whole domain: neither a parent nor a subdomain counts.
+//! - A stanza for a domain that isn't ours ends the stream: nothing is relayed.
+//! - A key is never judged by this stream: the owner asks the domain's own server ([`Event::Verify`]) and tells
+//!   ([`Inbound::verified`]). An answer that the peer volunteers here is dropped.
+//! - The names of a header never change between restarts, and nothing else of before TLS counts afterwards.
+//! - Before anything is proven, memory is bounded by `Settings::limits_before` and [`MOST_PENDING`].
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::{Jid, prepare};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_stream::tls::trust::{Names, Untrusted};
+use rookery_xml::header::Header;
+use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, Writer, ns};
+
+use crate::dialback::{self, Dialback};
+use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
+use crate::settings::{Policy, Settings};
+use crate::stream_id;
+
+/// What a machine of an incoming stream asks of the server around it.
+pub trait Ours {
+    /// Tells whether a host is one of this server: a domain or a service.
+    fn is_ours(&self, host: &str) -> bool;
+}
+
+/// A stream under negotiation, or in use.
+#[derive(Debug)]
+pub struct Inbound {
+    settings: Arc<Settings>,
+    reading: Reading,
+    phase: Phase,
+    /// The domain of ours that the header names.
+    local: Option<Box<str>>,
+    /// The domain that the peer says it is.
+    remote: Option<Box<str>>,
+    lang: Option<Box<str>>,
+    /// The id of the current stream.
+    id: String,
+    /// Our header of the current stream has been written.
+    is_open: bool,
+    /// Our end of the stream has been written; what the peer still says counts.
+    is_closing: bool,
+    tls: Option<Result<Names, Untrusted>>,
+    /// The domains that were proven.
+    proven: Vec<Box<str>>,
+    /// Pairs whose keys are being verified.
+    pending: Vec<(Box<str>, Box<str>)>,
+    failures: u32,
+    /// Requests of dialback so far, while nothing is proven.
+    requests: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The peer's header, for the first time or again.
+    Header,
+    /// Elements.
+    Open,
+    /// TLS: `<proceed/>` is written.
+    Tls,
+    /// The end has been written; what still comes is thrown away.
+    Ended,
+}
+
+/// What the owner has to do.
+#[derive(Debug)]
+pub enum Event {
+    /// Begin the handshake, as the domain of [`Inbound::local`]; then call [`Inbound::secured`].
+    StartTls,
+    /// The peer has proven to be of this domain, by its certificate.
+    Proven(Box<str>),
+    /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
+    Verify(Question),
+    /// A stanza for an address of ours.
+    Stanza(Packet, Jid),
+    /// An error for the sender of a stanza that can't be delivered as it is, to that sender.
+    Refused(Built, Jid),
+    /// The stream is over: close the connection when all is written.
+    End,
+}
+
+/// A key that has to be verified (XEP-0220 §2.2.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The domain that the peer wants to send from.
+    pub from: Box<str>,
+    /// The domain of ours that it wants to send to.
+    pub to: Box<str>,
+    /// The id of the stream that the key came on.
+    pub id: Box<str>,
+    /// The key.
+    pub key: Box<str>,
+}
+
+/// What a call has come to.
+#[derive(Debug)]
+pub struct Read {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// What to do before the next call; without one nothing happens until more bytes arrive.
+    pub event: Option<Event>,
+}
+
+type Refusal = (StreamError, &'static str);
+
+impl Inbound {
+    /// A machine for a new connection. With `direct_tls` the handshake comes first.
+    pub fn new(settings: Arc<Settings>, direct_tls: bool) -> Self {
+        Self {
+            settings,
+            reading: Reading::default(),
+            phase: if direct_tls { Phase::Tls } else { Phase::Header },
+            local: None,
+            remote: None,
+            lang: None,
+            id: String::new(),
+            is_open: false,
+            is_closing: false,
+            tls: None,
+            proven: Vec::new(),
+            pending: Vec::new(),
+            failures: 0,
+            requests: 0,
+        }
+    }
+
+    /// Returns the domain of ours that the stream is for, once its header has said so.
+    pub fn local(&self) -> Option<&str> {
+        self.local.as_deref()
+    }
+
+    /// Returns the domain that the peer says it is: nothing that it has proven.
+    pub fn claimed(&self) -> Option<&str> {
+        self.remote.as_deref()
+    }
+
+    /// Returns the domains that were proven.
+    pub fn proven(&self) -> impl Iterator<Item = &str> {
+        self.proven.iter().map(|domain| &**domain)
+    }
+
+    /// Tells whether the peer has proven to be anybody.
+    pub fn has_proven(&self) -> bool {
+        !self.proven.is_empty()
+    }
+
+    /// Tells whether a key is being verified.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Takes other settings from now on.
+    pub fn apply(&mut self, settings: Arc<Settings>) {
+        self.settings = settings;
+    }
+
+    /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
+        let mut consumed = 0;
+        loop {
+            let rest = input.get(consumed..).unwrap_or_default();
+            match self.phase {
+                Phase::Ended => return Read { consumed: input.len(), event: None },
+                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted stream with.
+                Phase::Tls if !rest.is_empty() => {
+                    self.phase = Phase::Ended;
+                    return Read { consumed: input.len(), event: Some(Event::End) };
+                }
+                Phase::Tls => return Read { consumed, event: None },
+                Phase::Header | Phase::Open => {}
+            }
+            let limits = self.limits();
+            let (len, event) = match self.reading.next(rest, scanner, &limits) {
+                Ok(Item::More) => return Read { consumed, event: None },
+                Ok(Item::Skip(len)) => (len, None),
+                Ok(Item::Header(len, header)) => (len, self.open(*header, ours, out)),
+                Ok(Item::Element(len, stanza)) => {
+                    let behind = rest.get(len..).unwrap_or_default();
+                    (len, self.item(stanza, behind, ours, out))
+                }
+                Ok(Item::Rewritten(len, bytes)) => {
+                    let behind = rest.get(len..).unwrap_or_default();
+                    let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
+                    match Stanza::parse(&bytes, &wide) {
+                        Ok(stanza) => (len, self.item(stanza, behind, ours, out)),
+                        Err(fault) => (0, Some(self.fault(fault, out))),
+                    }
+                }
+                Ok(Item::Close(len)) => (len, Some(self.end(out))),
+                Err(fault) => (0, Some(self.fault(fault, out))),
+            };
+            consumed += len;
+            if self.phase == Phase::Tls {
+                // White space behind `<starttls/>`; anything else there was refused.
+                consumed = input.len();
+            }
+            if event.is_some() {
+                return Read { consumed, event };
+            }
+        }
+    }
+
+    /// The handshake is complete: the stream begins again, and what the peer said before doesn't count.
+    pub fn secured(&mut self, shown: Result<Names, Untrusted>) {
+        if self.phase == Phase::Tls {
+            self.tls = Some(shown);
+            self.restart();
+        }
+    }
+
+    /// Answers [`Event::Verify`]: whether the key is right, or why that can't be told. `true` if the domain is proven now.
+    pub fn verified(&mut self, from: &str, to: &str, outcome: &Result<bool, Condition>, out: &mut Vec<u8>) -> bool {
+        let asked = self.pending.iter().position(|(of, for_)| &**of == from && &**for_ == to);
+        let Some(asked) = asked else { return false };
+        self.pending.swap_remove(asked);
+        if self.phase == Phase::Ended {
+            return false;
+        }
+        dialback::answer(dialback::Name::Result, to, from, None, outcome, out);
+        match outcome {
+            Ok(true) => self.prove(from),
+            // XEP-0220 §2.2.1: the stream is worth nothing any more.
+            Ok(false) if self.proven.is_empty() && self.pending.is_empty() => {
+                out.extend_from_slice(STREAM_END);
+                self.phase = Phase::Ended;
+            }
+            _ => {}
+        }
+        matches!(outcome, Ok(true))
+    }
+
+    /// Tells whether the stream was ended by us or the peer.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Ends the stream with an error, e.g. `system-shutdown`. Nothing happens if it is over.
+    pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
+        match self.phase {
+            Phase::Ended => {}
+            // RFC 6120 §5.4.3.2: there is no stream to write an error on.
+            Phase::Tls => self.phase = Phase::Ended,
+            _ => _ = self.fail(error, text, out),
+        }
+    }
+
+    /// Ends our direction because the stream is idle. Stanzas that are on their way are still taken until the peer has
+    /// ended its own (RFC 6120 §4.4).
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if self.phase == Phase::Open && !self.is_closing {
+            out.extend_from_slice(STREAM_END);
+            self.is_closing = true;
+        }
+    }
+
+    /// Tells whether our direction is ended, and the peer's not yet.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    fn limits(&self) -> Limits {
+        if self.proven.is_empty() { self.settings.limits_before } else { self.settings.limits }
+    }
+
+    fn restart(&mut self) {
+        self.reading = Reading::default();
+        self.is_open = false;
+        self.lang = None;
+        self.pending.clear();
+        self.phase = Phase::Header;
+    }
+
+    fn prove(&mut self, domain: &str) {
+        if !self.proven.iter().any(|proven| &**proven == domain) {
+            self.proven.push(domain.into());
+        }
+    }
+
+    // --- the header ---
+
+    fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        let judged = judge(&header).and_then(|()| self.names(&header, ours));
+        let features = has_features(&header);
+        self.write_own_header(features, out);
+        let judged = judged.and_then(|()| self.judge_peer(features));
+        if let Err((error, text)) = judged {
+            return Some(self.fail(&error, Some(text), out));
+        }
+        self.reading.open(&mut header);
+        self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG).map(String::into_boxed_str);
+        self.phase = Phase::Open;
+        if features {
+            self.write_features(out);
+        }
+        None
+    }
+
+    /// Reads the names of a header, which are those of the first one for ever.
+    fn names(&mut self, header: &Header, ours: &dyn Ours) -> Result<(), Refusal> {
+        let given = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(domain).transpose();
+        let to = given(&header.to).map_err(|()| IMPROPER_TO)?;
+        let from = given(&header.from).map_err(|()| IMPROPER_FROM)?;
+        match (to, &self.local) {
+            (Some(to), Some(known)) if to != *known => return Err(OTHER_TO),
+            (Some(to), None) if !ours.is_ours(&to) => return Err(HOST_UNKNOWN),
+            (Some(to), None) => self.local = Some(to),
+            (None, None) => return Err(NO_TO),
+            _ => {}
+        }
+        match (from, &self.remote) {
+            (Some(from), Some(known)) if from != *known => return Err(OTHER_FROM),
+            (Some(from), None) if ours.is_ours(&from) => return Err(OUR_NAME),
+            (Some(from), None) => self.remote = Some(from),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn judge_peer(&self, features: bool) -> Result<(), Refusal> {
+        let Some(remote) = self.remote.as_deref() else { return if features { Ok(()) } else { Err(OLD_VERSION) } };
+        if !self.settings.admits(remote) {
+            return Err(NOT_ADMITTED);
+        }
+        // Without features there is no STARTTLS: plain dialback is all that is left.
+        if !features && self.settings.policy_for(remote) != Policy::Plain {
+            return Err(OLD_VERSION);
+        }
+        Ok(())
+    }
+
+    fn write_own_header(&mut self, versioned: bool, out: &mut Vec<u8>) {
+        self.id = stream_id();
+        write_header(self.local.as_deref(), self.remote.as_deref(), Some(&self.id), versioned, out);
+        self.is_open = true;
+    }
+
+    fn write_features(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"<stream:features>");
+        let policy = self.remote.as_deref().map_or(self.settings.policy, |remote| self.settings.policy_for(remote));
+        let mut append = |feature: Writer| out.extend_from_slice(feature.finish().bytes());
+        if self.tls.is_none() {
+            let mut starttls = Writer::with_ns("starttls", ns::STARTTLS);
+            if policy != Policy::Plain {
+                starttls.start("required").end();
+            }
+            append(starttls);
+        }
+        if self.tls.is_some() && self.proven.is_empty() && self.certified().is_some() {
+            let mut mechanisms = Writer::with_ns("mechanisms", ns::SASL);
+            mechanisms.start("mechanism").text("EXTERNAL").end();
+            append(mechanisms);
+        }
+        if self.tls.is_some() || policy == Policy::Plain {
+            let mut feature = Writer::with_ns("dialback", ns::DIALBACK_FEATURE);
+            feature.start("errors").end();
+            append(feature);
+        }
+        let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
+        limits.start("max-bytes").text(&self.limits().bytes.to_string()).end();
+        append(limits);
+        out.extend_from_slice(b"</stream:features>");
+    }
+
+    /// Returns the peer's domain if its certificate proves it.
+    fn certified(&self) -> Option<&str> {
+        self.remote.as_deref().filter(|remote| self.is_certified(remote))
+    }
+
+    fn is_certified(&self, domain: &str) -> bool {
+        matches!(&self.tls, Some(Ok(names)) if names.cover(domain))
+    }
+
+    // --- elements ---
+
+    fn item(&mut self, stanza: Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if stanza.kind() == Kind::Other {
+            return self.element(&Element::read(&stanza), behind, ours, out);
+        }
+        if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
+            return Some(self.fail(&StreamError::InvalidNamespace, None, out));
+        }
+        if self.proven.is_empty() {
+            // RFC 6120 §4.9.3.12.
+            return Some(self.fail(&StreamError::NotAuthorized, None, out));
+        }
+        self.stanza(stanza, ours, out)
+    }
+
+    fn element(&mut self, element: &Element, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        match (element.ns(), element.name()) {
+            (ns::STARTTLS, "starttls") => Some(self.starttls(behind, out)),
+            (ns::SASL, "auth") => self.auth(element, out),
+            (ns::SASL, "abort") => self.not_authenticated("aborted", out),
+            (ns::DIALBACK, "result") => self.result(element, ours, out),
+            (ns::DIALBACK, "verify") => self.verify(element, ours, out),
+            (ns::STREAMS, "error") => Some(self.end(out)),
+            _ => Some(self.fail(&StreamError::UnsupportedStanzaType, None, out)),
+        }
+    }
+
+    fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) -> Event {
+        let is_silent = behind.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+        if self.tls.is_some() || !self.proven.is_empty() || !is_silent {
+            // RFC 6120 §5.4.2.2.
+            out.extend_from_slice(b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+            return self.end(out);
+        }
+        out.extend_from_slice(b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+        self.phase = Phase::Tls;
+        Event::StartTls
+    }
+
+    /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
+    fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+        if !self.proven.is_empty() {
+            return Some(self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out));
+        }
+        if element.attr("mechanism") != Some("EXTERNAL") {
+            return self.not_authenticated("invalid-mechanism", out);
+        }
+        let Some(certified) = self.certified().map(Box::<str>::from) else {
+            return self.not_authenticated("not-authorized", out);
+        };
+        let text = element.text();
+        // No text and `=` stand for the name in the header; some peers send nothing else.
+        if !matches!(text.trim(), "" | "=") {
+            let decoded = STANDARD.decode(text.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let Some(name) = decoded else { return self.not_authenticated("incorrect-encoding", out) };
+            if domain(&name).as_ref() != Ok(&certified) {
+                return self.not_authenticated("invalid-authzid", out);
+            }
+        }
+        out.extend_from_slice(b"<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+        self.prove(&certified);
+        self.restart();
+        Some(Event::Proven(certified))
+    }
+
+    fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<Event> {
+        let mut failure = Writer::with_ns("failure", ns::SASL);
+        failure.start(condition).end();
+        out.extend_from_slice(failure.finish().bytes());
+        self.failures += 1;
+        // Both sides may go on with dialback, but not for ever.
+        (self.failures >= MOST_FAILURES)
+            .then(|| self.fail(&StreamError::PolicyViolation, Some("Too many failures."), out))
+    }
+
+    /// A request to be allowed to send from a domain (XEP-0220 §2.2.1), or an answer that nobody has asked for here.
+    fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if element.attr("type").is_some() {
+            return None;
+        }
+        self.requests += 1;
+        if self.requests > MOST_REQUESTS {
+            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
+        }
+        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
+            return Some(self.fail(&StreamError::ImproperAddressing, None, out));
+        };
+        let asked = match (domain(from), domain(to), Dialback::read(element)) {
+            (Ok(from), Ok(to), Some(asked)) if !asked.key.is_empty() => self.consider(from, to, &asked.key, ours),
+            _ => Err(Condition::NotAcceptable),
+        };
+        match asked {
+            Ok(Considered::Proven(domain)) => {
+                dialback::answer(dialback::Name::Result, to, from, None, &Ok(true), out);
+                self.prove(&domain);
+                Some(Event::Proven(domain))
+            }
+            Ok(Considered::Ask(question)) => Some(Event::Verify(question)),
+            Err(condition) => {
+                dialback::answer(dialback::Name::Result, to, from, None, &Err(condition), out);
+                None
+            }
+        }
+    }
+
+    fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<Considered, Condition> {
+        let policy = self.settings.policy_for(&from);
+        if !ours.is_ours(&to) {
+            return Err(Condition::ItemNotFound);
+        }
+        if ours.is_ours(&from) || !self.settings.admits(&from) {
+            return Err(Condition::PolicyViolation);
+        }
+        if self.tls.is_none() && policy != Policy::Plain {
+            return Err(Condition::PolicyViolation);
+        }
+        // XEP-0344: the certificate says it, by the same rules as for EXTERNAL.
+        if self.is_certified(&from) {
+            return Ok(Considered::Proven(from));
+        }
+        if policy == Policy::Certificate {
+            return Err(Condition::NotAuthorized);
+        }
+        if self.pending.iter().any(|(of, for_)| *of == from && *for_ == to) {
+            return Err(Condition::NotAcceptable);
+        }
+        if self.pending.len() >= MOST_PENDING || self.proven.len() >= MOST_PROVEN {
+            return Err(Condition::ResourceConstraint);
+        }
+        self.pending.push((from.clone(), to.clone()));
+        Ok(Considered::Ask(Question { from, to, id: self.id.as_str().into(), key: key.into() }))
+    }
+
+    /// A question of another server whether a key is ours (XEP-0220 §2.1.2), or an answer that nobody has asked for here.
+    fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if element.attr("type").is_some() {
+            return None;
+        }
+        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
+            return Some(self.fail(&StreamError::ImproperAddressing, None, out));
+        };
+        let outcome = match (domain(from), domain(to), Dialback::read(element)) {
+            (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
+            (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
+                Ok(self.settings.secret.verify(&key, &receiving, &own, &id))
+            }
+            _ => Ok(false),
+        };
+        dialback::answer(dialback::Name::Verify, to, from, element.attr("id"), &outcome, out);
+        None
+    }
+
+    // --- stanzas ---
+
+    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        let (Some(from), Some(to)) = (stanza.from(), stanza.to()) else {
+            // RFC 6120 §8.1.1.2 and §8.1.2.2.
+            return Some(self.fail(&StreamError::ImproperAddressing, Some("A stanza lacks an address."), out));
+        };
+        let Ok(sender) = prepare(&from) else {
+            return Some(self.fail(&StreamError::InvalidFrom, Some("The 'from' of a stanza is not an address."), out));
+        };
+        if !self.proven.iter().any(|proven| **proven == *sender.as_ref().domain()) {
+            return Some(self.fail(&StreamError::InvalidFrom, Some("The domain in 'from' is not proven."), out));
+        }
+        if !self.settings.admits(sender.as_ref().domain()) {
+            return Some(self.fail(&StreamError::PolicyViolation, None, out));
+        }
+        let Ok(to) = Jid::parse(&to) else {
+            // An error can't come from what is no address.
+            let own = self.local.as_deref().unwrap_or_default();
+            return refused(&stanza, Condition::JidMalformed, own, sender.as_ref().to_jid());
+        };
+        if !ours.is_ours(to.domain()) {
+            return Some(self.fail(&StreamError::HostUnknown, Some("The domain in 'to' is not served here."), out));
+        }
+        let is_request = matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"get" | b"set"));
+        let lacks =
+            stanza.kind() == Kind::Iq && (stanza.id().is_none() || (is_request && stanza.children().count() != 1));
+        match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
+            Some(type_) => {
+                let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), self.lang.as_deref());
+                Some(Event::Stanza(packet, to))
+            }
+            None => refused(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()),
+        }
+    }
+
+    // --- ends ---
+
+    fn fault(&mut self, fault: Fault, out: &mut Vec<u8>) -> Event {
+        self.fail(&StreamError::from(fault), Some(fault.text()), out)
+    }
+
+    fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) -> Event {
+        if !self.is_open {
+            self.write_own_header(true, out);
+        }
+        if !self.is_closing {
+            error.render(text, out);
+        }
+        self.phase = Phase::Ended;
+        Event::End
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Event {
+        if !self.is_closing {
+            out.extend_from_slice(STREAM_END);
+        }
+        self.phase = Phase::Ended;
+        Event::End
+    }
+}
+
+enum Considered {
+    Proven(Box<str>),
+    Ask(Question),
+}
+
+/// Reads a domain as it stands in a header or in dialback: an address that is nothing but a domain. Spaces, resources and
+/// what can't be prepared are no domains.
+pub(crate) fn domain(text: &str) -> Result<Box<str>, ()> {
+    let jid = Jid::parse(text).map_err(|_| ())?;
+    // A separator of the fields of a key must not be in one of them.
+    if jid.is_domain() && !jid.domain().contains(' ') { Ok(jid.domain().into()) } else { Err(()) }
+}
+
+/// Answers a stanza with an error, unless it is an error or an answer itself (RFC 6120 §8.3.1).
+fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Option<Event> {
+    if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
+        return None;
+    }
+    let mut reply = Writer::new(stanza.name());
+    reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).attr("from", from);
+    StanzaError::from(condition).write(&mut reply);
+    Some(Event::Refused(reply.finish(), to))
+}
+
+/// Keys that are verified at a time for one stream.
+pub const MOST_PENDING: usize = 20;
+/// Domains that one stream may speak for.
+pub const MOST_PROVEN: usize = 100;
+/// Failed attempts at SASL before a stream is ended.
+const MOST_FAILURES: u32 = 5;
+/// Requests of dialback that one stream may make.
+const MOST_REQUESTS: u32 = 500;
+/// The most bytes of a language tag: BCP 47 §4.4.1 knows none above 35.
+const MAX_LANG: usize = 64;
+/// XEP-0478: Stream Limits Advertisement.
+const STREAM_LIMITS: &str = "urn:xmpp:stream-limits:0";
+
+const IMPROPER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' is not a domain.");
+const NO_TO: Refusal = (StreamError::ImproperAddressing, "A 'to' is needed.");
+const IMPROPER_FROM: Refusal = (StreamError::ImproperAddressing, "The 'from' is not a domain.");
+const HOST_UNKNOWN: Refusal = (StreamError::HostUnknown, "That host is not served here.");
+const OTHER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' may not change.");
+const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' may not change.");
+const OUR_NAME: Refusal = (StreamError::InvalidFrom, "The 'from' is a host of this server.");
+const NOT_ADMITTED: Refusal = (StreamError::PolicyViolation, "That domain is not communicated with.");
+const OLD_VERSION: Refusal = (StreamError::UnsupportedVersion, "Version 1.0 and a 'from' are needed.");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! A stream to another server that we have opened: to send stanzas, or to ask about a key.
+//!
+//! # Invariants
+//!
+//! - It is ready only after the other server has proven to be the domain's, as the policy wants it: what its SASL says is
+//!   that it believes us, nothing about itself.
+//! - Where the policy wants TLS, nothing but `<starttls/>` is said without it, whatever the peer offers.
+//! - An answer of dialback counts if this stream has asked for it, about this pair.
+//! - What the peer sends on it besides is dropped: nothing on it was proven in that direction.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_stream::error::StreamError;
+use rookery_stream::tls::trust::{Names, Untrusted};
+use rookery_xml::header::Header;
+use rookery_xml::{Element, Kind, Limits, Scanner, Stanza, Writer, ns};
+
+use crate::dialback::{self, Answer, Dialback};
+use crate::inbound::domain;
+use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
+use crate::settings::{Policy, Settings};
+
+/// A stream under negotiation, or in use.
+#[derive(Debug)]
+pub struct Outbound {
+    settings: Arc<Settings>,
+    reading: Reading,
+    phase: Phase,
+    local: Box<str>,
+    remote: Box<str>,
+    purpose: Purpose,
+    /// The id that the peer gave the stream.
+    id: String,
+    /// The peer's header has declared the prefix of dialback.
+    knows_dialback: bool,
+    tls: Option<Result<Names, Untrusted>>,
+    /// SASL was tried and has failed.
+    was_refused: bool,
+    /// Why the stream can't be used, in words for the operator.
+    cause: Option<String>,
+}
+
+/// What a stream is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Stanzas.
+    Stanzas,
+    /// Questions whether keys are right (XEP-0220 §2.1.2), which need no login.
+    Questions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was sent yet.
+    Closed,
+    /// The peer's header; `true` behind SASL.
+    Header(bool),
+    /// Features; `true` behind SASL.
+    Features(bool),
+    /// The answer to `<starttls/>`.
+    Proceed,
+    /// The handshake.
+    Tls,
+    /// The answer to SASL.
+    Sasl,
+    /// The answer of dialback.
+    Dialback,
+    /// In use.
+    Ready,
+    /// The end is written or was read.
+    Ended,
+}
+
+/// What the owner has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Begin the handshake with the remote domain; then call [`Outbound::secured`].
+    StartTls,
+    /// Stanzas, or questions, may be sent.
+    Ready,
+    /// The answer to a question: who is meant by it, and whether the key is right; `None` if that can't be told.
+    Answered {
+        /// The domain that wants to send, which is the one of this stream's peer.
+        from: Box<str>,
+        /// The domain of ours that it wants to send to.
+        to: Box<str>,
+        /// The id of the stream that the key came on.
+        id: Box<str>,
+        /// Whether the key is right.
+        outcome: Option<bool>,
+    },
+    /// The stream is over, for the reason of [`Outbound::cause`].
+    End,
+}
+
+/// What a call has come to.
+#[derive(Debug)]
+pub struct Read {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// What to do before the next call.
+    pub event: Option<Event>,
+}
+
+impl Outbound {
+    /// A machine for a connection to be, in the name of `local`, to the server of `remote`.
+    pub fn new(settings: Arc<Settings>, local: &str, remote: &str, purpose: Purpose) -> Self {
+        Self {
+            settings,
+            reading: Reading::default(),
+            phase: Phase::Closed,
+            local: local.into(),
+            remote: remote.into(),
+            purpose,
+            id: String::new(),
+            knows_dialback: false,
+            tls: None,
+            was_refused: false,
+            cause: None,
+        }
+    }
+
+    /// Begins the stream on a connection that is open. With direct TLS the handshake is first, and [`Self::secured`].
+    pub fn start(&mut self, direct_tls: bool, out: &mut Vec<u8>) {
+        if direct_tls {
+            self.phase = Phase::Tls;
+        } else {
+            self.open(false, out);
+        }
+    }
+
+    /// Returns why the stream ended, in words for the operator's log.
+    pub fn cause(&self) -> &str {
+        self.cause.as_deref().unwrap_or("the other server has closed the stream")
+    }
+
+    /// Tells whether stanzas, or questions, may be sent.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Tells whether the stream is over.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Tells whether TLS is established.
+    pub fn is_secured(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The handshake is complete: judges who is there, and begins the stream again.
+    pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
+        if self.phase != Phase::Tls {
+            return None;
+        }
+        if self.purpose == Purpose::Stanzas && self.settings.policy_for(&self.remote) == Policy::Certificate {
+            let judged = match &shown {
+                Err(reason) => Err(reason.to_string()),
+                Ok(names) if names.cover(&self.remote) => Ok(()),
+                Ok(names) => {
+                    let names: Vec<_> = names.all().take(10).collect();
+                    Err(format!("its certificate is for {} and not for the domain", names.join(", ")))
+                }
+            };
+            if let Err(reason) = judged {
+                self.phase = Phase::Ended;
+                self.cause = Some(reason);
+                return Some(Event::End);
+            }
+        }
+        self.tls = Some(shown);
+        self.open(false, out);
+        None
+    }
+
+    /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, out: &mut Vec<u8>) -> Read {
+        let mut consumed = 0;
+        loop {
+            let rest = input.get(consumed..).unwrap_or_default();
+            match self.phase {
+                Phase::Ended => return Read { consumed: input.len(), event: None },
+                Phase::Closed | Phase::Tls if !rest.is_empty() => {
+                    return Read { consumed: input.len(), event: Some(self.fail_silently("it spoke out of turn")) };
+                }
+                Phase::Closed | Phase::Tls => return Read { consumed, event: None },
+                _ => {}
+            }
+            let limits = if self.phase == Phase::Ready { self.settings.limits } else { self.settings.limits_before };
+            let (len, event) = match self.reading.next(rest, scanner, &limits) {
+                Ok(Item::More) => return Read { consumed, event: None },
+                Ok(Item::Skip(len)) => (len, None),
+                Ok(Item::Header(len, header)) => (len, self.header(*header, out)),
+                Ok(Item::Element(len, stanza)) => (len, self.item(stanza, out)),
+                Ok(Item::Rewritten(len, bytes)) => {
+                    let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
+                    match Stanza::parse(&bytes, &wide) {
+                        Ok(stanza) => (len, self.item(stanza, out)),
+                        Err(fault) => (0, Some(self.fail(&StreamError::from(fault), fault.text(), out))),
+                    }
+                }
+                Ok(Item::Close(len)) => (len, Some(self.end(out))),
+                Err(fault) => (0, Some(self.fail(&StreamError::from(fault), fault.text(), out))),
+            };
+            consumed += len;
+            if self.phase == Phase::Tls {
+                // Nothing may be between `<proceed/>` and the handshake that wasn't encrypted.
+                consumed = input.len();
+            }
+            if event.is_some() {
+                return Read { consumed, event };
+            }
+        }
+    }
+
+    /// Asks whether a key that came on a stream of that id is right. The stream is ready, and for questions.
+    pub fn ask(&self, id: &str, key: &str, out: &mut Vec<u8>) {
+        dialback::ask(dialback::Name::Verify, &self.local, &self.remote, Some(id), key, out);
+    }
+
+    /// Ends the stream with an error, or because it is idle without one.
+    pub fn close(&mut self, error: Option<&StreamError>, out: &mut Vec<u8>) {
+        match (self.phase, error) {
+            (Phase::Ended, _) => {}
+            (Phase::Closed | Phase::Tls, _) => self.phase = Phase::Ended,
+            (_, Some(error)) => {
+                error.render(None, out);
+                self.phase = Phase::Ended;
+            }
+            (_, None) => _ = self.end(out),
+        }
+    }
+
+    fn open(&mut self, is_logged_in: bool, out: &mut Vec<u8>) {
+        self.reading = Reading::default();
+        write_header(Some(&self.local), Some(&self.remote), None, true, out);
+        self.phase = Phase::Header(is_logged_in);
+    }
+
+    fn header(&mut self, mut header: Header, out: &mut Vec<u8>) -> Option<Event> {
+        let Phase::Header(is_logged_in) = self.phase else { return None };
+        self.reading.open(&mut header);
+        if let Err((error, text)) = judge(&header) {
+            return Some(self.fail(&error, text, out));
+        }
+        let from = header.from.as_deref().filter(|from| !from.is_empty());
+        if from.is_some_and(|from| domain(from).as_ref() != Ok(&self.remote)) {
+            return Some(self.fail(&StreamError::InvalidFrom, "its header is from another domain", out));
+        }
+        self.id = header.id.clone().unwrap_or_default();
+        if self.id.is_empty() || self.id.len() > MAX_ID {
+            return Some(self.fail(&StreamError::BadFormat, "its header has no usable id", out));
+        }
+        self.knows_dialback = self.reading.declares(ns::DIALBACK);
+        if has_features(&header) {
+            self.phase = Phase::Features(is_logged_in);
+            return None;
+        }
+        if self.settings.policy_for(&self.remote) != Policy::Plain || is_logged_in {
+            return Some(self.fail(
+                &StreamError::UnsupportedVersion,
+                "it knows no features of streams, and so no TLS",
+                out,
+            ));
+        }
+        self.log_in_by_dialback(out)
+    }
+
+    fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
+        if stanza.kind() != Kind::Other {
+            return None;
+        }
+        let element = Element::read(&stanza);
+        match (element.ns(), element.name(), self.phase) {
+            (ns::STREAMS, "error", _) => Some(self.told(&element, out)),
+            (ns::STREAMS, "features", Phase::Features(is_logged_in)) => self.features(&element, is_logged_in, out),
+            (ns::STARTTLS, "proceed", Phase::Proceed) => {
+                self.phase = Phase::Tls;
+                Some(Event::StartTls)
+            }
+            (ns::STARTTLS, "failure", Phase::Proceed) => Some(self.end_because("it failed to start TLS", out)),
+            (ns::SASL, "success", Phase::Sasl) => {
+                self.open(true, out);
+                None
+            }
+            (ns::SASL, "failure", Phase::Sasl) => {
+                self.was_refused = true;
+                let reason = element.children().next().map_or("no reason", Element::name).to_owned();
+                if self.knows_dialback {
+                    return self.log_in_by_dialback(out);
+                }
+                Some(self.end_because(&format!("it doesn't accept our certificate: {reason}"), out))
+            }
+            (ns::DIALBACK, "result", Phase::Dialback) => self.result(&element, out),
+            (ns::DIALBACK, "verify", Phase::Ready) if self.purpose == Purpose::Questions => answered(&element),
+            _ => None,
+        }
+    }
+
+    fn features(&mut self, features: &Element, is_logged_in: bool, out: &mut Vec<u8>) -> Option<Event> {
+        if is_logged_in {
+            self.phase = Phase::Ready;
+            return Some(Event::Ready);
+        }
+        if self.tls.is_none() {
+            if features.child("starttls", ns::STARTTLS).is_some() {
+                out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+                self.phase = Phase::Proceed;
+                return None;
+            }
+            if self.settings.policy_for(&self.remote) != Policy::Plain {
+                return Some(self.end_because("it doesn't offer TLS", out));
+            }
+        }
+        if self.purpose == Purpose::Questions {
+            self.phase = Phase::Ready;
+            return Some(Event::Ready);
+        }
+        self.knows_dialback |= features.child("dialback", ns::DIALBACK_FEATURE).is_some();
+        let mechanisms = features.child("mechanisms", ns::SASL);
+        let has_external = mechanisms
+            .is_some_and(|mechanisms| mechanisms.children().any(|mechanism| mechanism.text().trim() == "EXTERNAL"));
+        if has_external && self.tls.is_some() && !self.was_refused {
+            // Some need the name in it, though the header has it (XEP-0178 §3).
+            let mut auth = Writer::with_ns("auth", ns::SASL);
+            auth.attr("mechanism", "EXTERNAL").text(&STANDARD.encode(self.local.as_bytes()));
+            out.extend_from_slice(auth.finish().bytes());
+            self.phase = Phase::Sasl;
+            return None;
+        }
+        self.log_in_by_dialback(out)
+    }
+
+    fn log_in_by_dialback(&mut self, out: &mut Vec<u8>) -> Option<Event> {
+        if self.purpose == Purpose::Questions {
+            self.phase = Phase::Ready;
+            return Some(Event::Ready);
+        }
+        if !self.knows_dialback {
+            return Some(self.end_because("it offers no way to log in; it may not accept our certificate", out));
+        }
+        let key = self.settings.secret.key(&self.remote, &self.local, &self.id);
+        dialback::ask(dialback::Name::Result, &self.local, &self.remote, None, &key, out);
+        self.phase = Phase::Dialback;
+        None
+    }
+
+    /// The answer to our request (XEP-0220 §2.1.1).
+    fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+        let answer = Dialback::read(element)?;
+        let is_ours =
+            domain(&answer.from).as_ref() == Ok(&self.remote) && domain(&answer.to).as_ref() == Ok(&self.local);
+        match answer.answer? {
+            _ if !is_ours => None,
+            Answer::Valid => {
+                self.phase = Phase::Ready;
+                Some(Event::Ready)
+            }
+            Answer::Invalid => Some(self.end_because("it could not confirm by dialback that we are who we say", out)),
+            Answer::Error => {
+                let condition =
+                    element.children().flat_map(Element::children).next().map_or("no reason", Element::name);
+                Some(self.end_because(&format!("it refused dialback: {condition}"), out))
+            }
+        }
+    }
+
+    /// The peer ends the stream with an error.
+    fn told(&mut self, error: &Element, out: &mut Vec<u8>) -> Event {
+        let condition = error.children().find(|child| child.ns() == ns::STREAM_ERRORS && child.name() != "text");
+        let condition = condition.map_or("no condition", Element::name);
+        let text = error.child_text("text", ns::STREAM_ERRORS).unwrap_or_default();
+        let text: String = text.chars().filter(|char| !char.is_control()).take(MAX_TEXT).collect();
+        self.end_because(&format!("it says {condition}: {text}"), out)
+    }
+
+    fn fail(&mut self, error: &StreamError, text: &str, out: &mut Vec<u8>) -> Event {
+        error.render(Some(text), out);
+        self.fail_silently(text)
+    }
+
+    fn fail_silently(&mut self, cause: &str) -> Event {
+        self.phase = Phase::Ended;
+        self.cause.get_or_insert_with(|| cause.to_owned());
+        Event::End
+    }
+
+    fn end_because(&mut self, cause: &str, out: &mut Vec<u8>) -> Event {
+        out.extend_from_slice(STREAM_END);
+        self.fail_silently(cause)
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Event {
+        out.extend_from_slice(STREAM_END);
+        self.phase = Phase::Ended;
+        Event::End
+    }
+}
+
+/// Reads the answer to a question. Whether somebody has asked it is for the owner to see.
+fn answered(element: &Element) -> Option<Event> {
+    let answer = Dialback::read(element)?;
+    let outcome = match answer.answer? {
+        Answer::Valid => Some(true),
+        Answer::Invalid => Some(false),
+        Answer::Error => None,
+    };
+    let (from, to) = (domain(&answer.from).ok()?, domain(&answer.to).ok()?);
+    Some(Event::Answered { from, to, id: answer.id?.into(), outcome })
+}
+
+/// The most bytes of a stream's id: it is a part of each key.
+const MAX_ID: usize = 255;
+/// The most characters of a peer's explanation in a log line.
+const MAX_TEXT: usize = 200;
+
+#[cfg(test)]
+mod tests;

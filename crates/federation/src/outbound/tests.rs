@@ -1,0 +1,145 @@
+//! A hostile server that is called.
+
+use super::*;
+use crate::dialback::Secret;
+
+struct Call {
+    machine: Outbound,
+    scanner: Scanner,
+    events: Vec<Event>,
+}
+
+impl Call {
+    fn new(policy: Policy, purpose: Purpose) -> (Self, String) {
+        let mut settings = Settings::new(Secret::new(b"secret"));
+        settings.policy = policy;
+        let mut machine = Outbound::new(Arc::new(settings), "a.example", "b.example", purpose);
+        let mut out = Vec::new();
+        machine.start(false, &mut out);
+        (Self { machine, scanner: Scanner::new(), events: Vec::new() }, String::from_utf8(out).unwrap())
+    }
+
+    fn send(&mut self, bytes: &str) -> String {
+        let (mut rest, mut out) = (bytes.as_bytes(), Vec::new());
+        loop {
+            let read = self.machine.read(rest, &mut self.scanner, &mut out);
+            rest = &rest[read.consumed..];
+            match read.event {
+                None => return String::from_utf8(out).unwrap(),
+                Some(event) => self.events.push(event),
+            }
+        }
+    }
+
+    fn secured(policy: Policy, shown: Result<Names, Untrusted>) -> (Self, String) {
+        let (mut call, _) = Self::new(policy, Purpose::Stanzas);
+        assert!(call.send(&format!("{HEADER}{STARTTLS}")).contains("<starttls"));
+        call.send(PROCEED);
+        let mut out = Vec::new();
+        let event = call.machine.secured(shown, &mut out);
+        call.events.extend(event);
+        (call, String::from_utf8(out).unwrap())
+    }
+}
+
+const HEADER: &str = "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+                      xmlns:db='jabber:server:dialback' from='b.example' to='a.example' id='x1' version='1.0'>";
+const STARTTLS: &str = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features>";
+const PROCEED: &str = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+const EXTERNAL: &str = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>\
+                        <mechanism>EXTERNAL</mechanism></mechanisms></stream:features>";
+const DIALBACK: &str = "<stream:features><dialback xmlns='urn:xmpp:features:dialback'/></stream:features>";
+const SUCCESS: &str = "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>";
+
+#[test]
+fn it_is_ready_behind_the_features_that_follow_sasl() {
+    let (mut call, _) = Call::secured(Policy::Certificate, Ok(Names::of(&["b.example"])));
+    assert!(call.send(&format!("{HEADER}{EXTERNAL}")).contains(&STANDARD.encode("a.example")));
+    call.send(SUCCESS);
+    assert!(!call.machine.is_ready(), "what waits must not be overtaken");
+    call.send(&format!("{HEADER}<stream:features/>"));
+    assert_eq!(call.events, [Event::StartTls, Event::Ready]);
+}
+
+#[test]
+fn success_says_nothing_about_who_says_it() {
+    for shown in [Err(Untrusted::Expired), Err(Untrusted::UnknownIssuer), Ok(Names::of(&["c.example"]))] {
+        let (call, said) = Call::secured(Policy::Certificate, shown);
+        assert_eq!((said.as_str(), &call.events[..]), ("", &[Event::StartTls, Event::End][..]));
+    }
+}
+
+#[test]
+fn tls_cannot_be_taken_away() {
+    let cases = [
+        format!("{HEADER}{EXTERNAL}"),
+        format!("{HEADER}{DIALBACK}"),
+        format!("{HEADER}<stream:features/>"),
+        HEADER.replace(" version='1.0'", ""),
+        format!("{HEADER}{STARTTLS}<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"),
+    ];
+    for bytes in cases {
+        for policy in [Policy::Certificate, Policy::Dialback] {
+            let (mut call, _) = Call::new(policy, Purpose::Stanzas);
+            let said = call.send(&bytes);
+            assert!(!said.contains("<auth") && !said.contains("<db:"), "{said}");
+            assert_eq!(call.events, [Event::End], "{bytes}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_with_proceed_is_not_processed() {
+    let (mut call, _) = Call::new(Policy::Dialback, Purpose::Stanzas);
+    call.send(&format!("{HEADER}{STARTTLS}"));
+    let said = call.send(&format!("{PROCEED}{HEADER}{DIALBACK}"));
+    assert_eq!((said.as_str(), &call.events[..]), ("", &[Event::StartTls][..]));
+}
+
+#[test]
+fn unasked_answers_do_not_make_it_ready() {
+    let valid = "<db:result from='b.example' to='a.example' type='valid'/>";
+    let verify = "<db:verify from='b.example' to='a.example' id='x1' type='valid'/>";
+    let (mut call, _) = Call::new(Policy::Dialback, Purpose::Stanzas);
+    call.send(&format!("{HEADER}{valid}{verify}"));
+    let (mut tls, _) = Call::secured(Policy::Dialback, Err(Untrusted::Missing));
+    tls.send(&format!("{HEADER}{valid}{verify}{SUCCESS}"));
+    assert!(!call.machine.is_ready() && !tls.machine.is_ready());
+    assert!(tls.send(DIALBACK).starts_with("<db:result from='a.example' to='b.example'>"));
+    tls.send("<db:result from='c.example' to='a.example' type='valid'/><db:result from='b.example' to='c.example' type='valid'/>");
+    assert!(!tls.machine.is_ready(), "about another pair");
+    tls.send(valid);
+    assert!(tls.machine.is_ready());
+}
+
+#[test]
+fn dialback_follows_where_sasl_fails() {
+    let (mut call, _) = Call::secured(Policy::Certificate, Ok(Names::of(&["b.example"])));
+    let failure = "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>";
+    let said = call.send(&format!("{HEADER}{EXTERNAL}{failure}"));
+    assert!(said.contains("<auth") && said.contains("<db:result"), "{said}");
+    call.send("<db:result from='b.example' to='a.example' type='invalid'/>");
+    assert!(call.machine.has_ended());
+    assert_eq!(call.machine.cause(), "it could not confirm by dialback that we are who we say");
+}
+
+#[test]
+fn odd_headers_are_refused() {
+    for header in [
+        HEADER.replace("b.example", "c.example"),
+        HEADER.replace("id='x1' ", ""),
+        HEADER.replace("jabber:server'", "jabber:client'"),
+    ] {
+        let (mut call, _) = Call::new(Policy::Plain, Purpose::Stanzas);
+        call.send(&header);
+        assert_eq!(call.events, [Event::End], "{header}");
+    }
+}
+
+#[test]
+fn stanzas_of_the_called_server_are_dropped() {
+    let (mut call, _) = Call::secured(Policy::Certificate, Ok(Names::of(&["b.example"])));
+    call.send(&format!("{HEADER}{EXTERNAL}{SUCCESS}{HEADER}<stream:features/>"));
+    assert_eq!(call.send("<message from='x@b.example' to='y@a.example'/>"), "");
+    assert!(call.machine.is_ready());
+}

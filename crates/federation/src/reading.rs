@@ -1,0 +1,147 @@
+//! The items of a stream of either direction: its header, first-level elements, its end.
+
+use rookery_stream::error::StreamError;
+use rookery_stream::opening::Opening;
+use rookery_xml::header::{self, Header};
+use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, escape_attr, ns, slow};
+
+/// How far a stream has been read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// `Some` until its header is read.
+    opening: Option<Opening>,
+    /// The peer's prefix for the streams namespace.
+    prefix: String,
+    /// The other prefixes that its header declares.
+    prefixes: Vec<(String, String)>,
+}
+
+/// What comes next.
+pub(crate) enum Item<'a> {
+    /// Nothing before more bytes arrive.
+    More,
+    /// Bytes that mean nothing.
+    Skip(usize),
+    /// The header of the stream.
+    Header(usize, Box<Header>),
+    /// A first-level element.
+    Element(usize, Stanza<'a>),
+    /// One that relied on the prefixes of the header, rewritten so that it doesn't.
+    Rewritten(usize, Vec<u8>),
+    /// The end of the stream.
+    Close(usize),
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self { opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
+    }
+}
+
+impl Reading {
+    /// Returns what `input` begins with. After a whole element the scanner is reset.
+    pub(crate) fn next<'a>(
+        &mut self,
+        input: &'a [u8],
+        scanner: &mut Scanner,
+        limits: &Limits,
+    ) -> Result<Item<'a>, Fault> {
+        if input.is_empty() {
+            return Ok(Item::More);
+        }
+        match &mut self.opening {
+            Some(opening) => Self::header(opening, input, limits),
+            None => self.element(input, scanner, limits),
+        }
+    }
+
+    /// The header was taken: elements follow.
+    pub(crate) fn open(&mut self, header: &mut Header) {
+        self.opening = None;
+        self.prefix = header.prefix.take().unwrap_or_default();
+        self.prefixes = std::mem::take(&mut header.prefixes);
+    }
+
+    /// Tells whether the header has declared a prefix for this namespace.
+    pub(crate) fn declares(&self, namespace: &str) -> bool {
+        self.prefixes.iter().any(|(_, declared)| declared == namespace)
+    }
+
+    fn header<'a>(opening: &mut Opening, input: &'a [u8], limits: &Limits) -> Result<Item<'a>, Fault> {
+        let space = input.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
+        if space > 0 {
+            return Ok(Item::Skip(space));
+        }
+        if !opening.worthwhile(input) && input.len() <= limits.bytes {
+            return Ok(Item::More);
+        }
+        Ok(header::parse(input, limits)?.map_or(Item::More, |(len, header)| Item::Header(len, Box::new(header))))
+    }
+
+    fn element<'a>(&self, input: &'a [u8], scanner: &mut Scanner, limits: &Limits) -> Result<Item<'a>, Fault> {
+        if self.opens_again(input) {
+            return Err(Fault::BadFormat);
+        }
+        let item = match scanner.scan(input, limits)? {
+            Scan::Partial => return Ok(Item::More),
+            Scan::Space(len) => Item::Skip(len),
+            Scan::Close(len) => Item::Close(len),
+            Scan::Stanza(len) => Item::Element(len, scanner.stanza(input)),
+            Scan::Rare(len) => {
+                let mut prefixes = self.prefixes.clone();
+                if !self.prefix.is_empty() {
+                    prefixes.push((self.prefix.clone(), ns::STREAMS.to_owned()));
+                }
+                let written = input.get(..len).unwrap_or_default();
+                Item::Rewritten(len, slow::canonical(written, ns::SERVER, &prefixes)?)
+            }
+        };
+        scanner.reset();
+        Ok(item)
+    }
+
+    /// A second header, which to the scanner would be an element that never ends (RFC 6120 §4.9.3.1).
+    fn opens_again(&self, input: &[u8]) -> bool {
+        let name = input.strip_prefix(b"<").and_then(|rest| rest.strip_prefix(self.prefix.as_bytes()));
+        let behind = name.and_then(|rest| rest.strip_prefix(b":stream"));
+        behind.and_then(<[u8]>::first).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/'))
+    }
+}
+
+/// Judges what doesn't depend on addresses: the content namespace (RFC 6120 §4.8.2).
+pub(crate) fn judge(header: &Header) -> Result<(), (StreamError, &'static str)> {
+    if header.default_ns == ns::SERVER {
+        Ok(())
+    } else {
+        Err((StreamError::InvalidNamespace, "The content namespace has to be jabber:server."))
+    }
+}
+
+/// Tells whether the peer knows stream features: its version is 1.0 or later (RFC 6120 §4.7.5).
+pub(crate) fn has_features(header: &Header) -> bool {
+    let version = header.version.as_deref().unwrap_or_default();
+    version.split_once('.').is_some_and(|(major, _)| major.parse().is_ok_and(|major: u32| major >= 1))
+}
+
+/// Appends a header of ours. The prefix of dialback is always declared: for some that is how it is announced, and others
+/// can't ask us to verify a key otherwise.
+pub(crate) fn write_header(from: Option<&str>, to: Option<&str>, id: Option<&str>, versioned: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<?xml version='1.0'?><stream:stream xmlns='jabber:server'");
+    let attributes = [
+        ("xmlns:stream", Some(ns::STREAMS)),
+        ("xmlns:db", Some(ns::DIALBACK)),
+        ("id", id),
+        ("from", from),
+        ("to", to),
+        ("version", versioned.then_some("1.0")),
+    ];
+    for (name, value) in attributes {
+        if let Some(value) = value {
+            out.extend_from_slice(format!(" {name}='{}'", escape_attr(value)).as_bytes());
+        }
+    }
+    out.push(b'>');
+}
+
+/// The end of a stream of ours.
+pub(crate) const STREAM_END: &[u8] = b"</stream:stream>";

@@ -1,0 +1,114 @@
+//! The way from one of our domains to one remote domain: found, tried, in use, or given up for a while.
+
+use std::collections::VecDeque;
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_hub::share::Bounds;
+use rookery_stream::error::Condition;
+
+use crate::inbound::Question;
+use crate::outbound::Purpose;
+use crate::queue::Queue;
+use crate::servers::{Arrived, Key};
+use crate::settings::Settings;
+use crate::targets::{Address, NotFound};
+
+/// A way, with what waits for it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub local: Box<str>,
+    pub remote: Box<str>,
+    pub purpose: Purpose,
+    pub queue: Queue,
+    /// Keys to be verified, and for which stream; for a way of [`Purpose::Questions`].
+    pub questions: Vec<(Question, Arrived)>,
+    pub state: State,
+    /// Failures since the last success.
+    pub failures: u32,
+    /// What tells its timers from those of earlier attempts.
+    pub serial: u32,
+    /// Why it failed last, for the operator.
+    pub trouble: String,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Nothing waits.
+    Idle,
+    /// DNS is asked.
+    Resolving,
+    /// Addresses are tried, several at a time.
+    Connecting { untried: VecDeque<Address>, trying: Vec<Key> },
+    /// One is connected, and its stream negotiated. The others are for the case that TLS fails.
+    Negotiating { untried: VecDeque<Address>, key: Key },
+    /// The stream is ready. `written` is what the connection hasn't taken whole.
+    Ready { key: Key, written: Vec<Outgoing>, since_ms: u64 },
+    /// It has failed; until then nothing is tried.
+    Failed { until_ms: u64, cause: Cause },
+}
+
+/// Why there is no way, as the sender of a stanza is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    NotFound,
+    Timeout,
+}
+
+impl Cause {
+    pub(crate) fn condition(self) -> Condition {
+        match self {
+            Self::NotFound => Condition::RemoteServerNotFound,
+            Self::Timeout => Condition::RemoteServerTimeout,
+        }
+    }
+}
+
+impl From<NotFound> for Cause {
+    fn from(found: NotFound) -> Self {
+        match found {
+            NotFound::NoServer => Self::NotFound,
+            NotFound::NoAnswer => Self::Timeout,
+        }
+    }
+}
+
+impl Route {
+    pub(crate) fn new(local: &str, remote: &str, purpose: Purpose, settings: &Settings) -> Self {
+        let most = Bounds { number: settings.queue_stanzas, bytes: settings.queue_bytes };
+        Self {
+            local: local.into(),
+            remote: remote.into(),
+            purpose,
+            queue: Queue::new(most),
+            questions: Vec::new(),
+            state: State::Idle,
+            failures: 0,
+            serial: 0,
+            trouble: String::new(),
+        }
+    }
+
+    /// Returns the connection that is negotiated or in use.
+    pub(crate) fn key(&self) -> Option<Key> {
+        match &self.state {
+            State::Negotiating { key, .. } | State::Ready { key, .. } => Some(*key),
+            _ => None,
+        }
+    }
+
+    /// Tells whether a connection is being made.
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(self.state, State::Resolving | State::Connecting { .. } | State::Negotiating { .. })
+    }
+
+    /// Returns for how long nothing is tried after a failure: twice as long each time, and not all at the same moment.
+    pub(crate) fn pause_ms(&self, random: u32) -> u64 {
+        let doubled = SHORTEST_PAUSE_MS << self.failures.saturating_sub(1).min(6);
+        let longest = doubled.min(LONGEST_PAUSE_MS);
+        (longest / 2 + longest / 2 * u64::from(random) / u64::from(u32::MAX)).max(SHORTEST_PAUSE_MS)
+    }
+}
+
+const SHORTEST_PAUSE_MS: u64 = 5_000;
+const LONGEST_PAUSE_MS: u64 = 300_000;

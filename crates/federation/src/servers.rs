@@ -1,0 +1,477 @@
+//! All streams of a shard with other servers: what to do with stanzas, bytes, answers and time.
+//!
+//! # Invariants
+//!
+//! - All that concerns a remote domain is at its home shard: the ways to it, and the streams that speak for it. A stream
+//!   that comes in elsewhere moves there before its domain counts.
+//! - Actions are carried out in their order; a key is used again only after [`Action::Drop`] or [`Servers::closed`].
+//! - A stanza that can't leave comes back once, as [`Action::Bounce`].
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use rookery_base::Map;
+use rookery_fanout::Packet;
+use rookery_fanout::multicast::Outgoing;
+use rookery_jid::Jid;
+use rookery_stream::error::{StanzaError, StreamError};
+use rookery_stream::tls::trust::{Names, Untrusted};
+use rookery_xml::{Built, Scanner};
+use slab::Slab;
+
+use crate::inbound::{self, Inbound};
+use crate::outbound::{self, Outbound};
+use crate::route::Route;
+use crate::settings::Settings;
+use crate::targets::Address;
+
+/// A connection, by its place at this shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(pub u32);
+
+/// What the streams ask of the server around them.
+pub trait Home: inbound::Ours {
+    /// Returns the shard that is the home of a remote domain.
+    fn home(&self, domain: &str) -> usize;
+    /// Returns which shard this is.
+    fn shard(&self) -> usize;
+}
+
+/// What has to be done outside.
+#[derive(Debug)]
+pub enum Action {
+    /// Look up where the server of a domain is; then call [`Servers::resolved`].
+    Resolve(Box<str>),
+    /// Connect; then call [`Servers::connected`] or [`Servers::closed`].
+    Connect(Key, Address),
+    /// Begin a handshake; then call [`Servers::secured`]. What comes with it is accepting, as this domain if it is known, or
+    /// calling, as the first domain and for the second one.
+    StartTls(Key, Handshake),
+    /// Write bytes; then call [`Servers::drained`] when all that was to be written is.
+    Write(Key, Vec<u8>),
+    /// Close our direction when all is written; call [`Servers::closed`] when the peer has, or has had time enough.
+    End(Key),
+    /// Close at once. The key is free.
+    Drop(Key),
+    /// Give connection and stream to another shard, which calls [`Servers::adopt`]. The key is free.
+    Move(Key, Box<Arrival>, usize),
+    /// A stanza of another server for an address here.
+    Deliver(Packet, Jid),
+    /// A stanza of this server for another server's user.
+    Refuse(Built, Jid),
+    /// A stanza that can't leave, to its sender.
+    Bounce(Outgoing, StanzaError),
+}
+
+/// Which end of a handshake we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Handshake {
+    /// The peer has called, for this domain if that is known.
+    Accept(Option<Box<str>>),
+    /// We have called.
+    Call {
+        /// In the name of this domain of ours.
+        local: Box<str>,
+        /// The domain that the peer has to be.
+        remote: Box<str>,
+    },
+}
+
+/// A stream of another server that moves between shards.
+#[derive(Debug)]
+pub struct Arrival {
+    pub(crate) machine: Box<Inbound>,
+    pub(crate) carry: Option<Box<Carry>>,
+    pub(crate) peer: IpAddr,
+    /// What has to be done where it arrives.
+    pub(crate) event: inbound::Event,
+    pub(crate) deadline_ms: u64,
+}
+
+/// A stream that a question is about, if it still is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    pub key: Key,
+    pub serial: u32,
+}
+
+/// An unfinished element, with the scanner that stands in it.
+#[derive(Debug)]
+pub(crate) struct Carry {
+    pub bytes: Vec<u8>,
+    pub scanner: Box<Scanner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub serial: u32,
+    pub machine: Machine,
+    pub carry: Option<Box<Carry>>,
+    /// When a stanza went either way last.
+    pub used_ms: u64,
+    pub ended: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Machine {
+    In {
+        machine: Box<Inbound>,
+        peer: IpAddr,
+        /// It is at the home of the domains that it speaks for, and stays here.
+        is_home: bool,
+        /// It counts among those of its address that have proven nothing.
+        counts: bool,
+        /// When it must have proven something.
+        deadline_ms: u64,
+    },
+    Out {
+        machine: Box<Outbound>,
+        /// The way that it is for.
+        route: usize,
+        direct_tls: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// An incoming stream must have proven something.
+    Login(Key, u32),
+    /// One address has had its time.
+    Connect(Key, u32),
+    /// A stream may be idle.
+    Idle(Key, u32),
+    /// The next address of a way is tried beside the others.
+    NextAddress(usize, u32),
+    /// Stanzas have waited for a way for long enough.
+    Patience(usize, u32),
+    /// A way that has failed, or was used, is forgotten if nobody needs it.
+    Forget(usize, u32),
+}
+
+/// The streams of a shard.
+#[derive(Debug)]
+pub struct Servers {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) now_ms: u64,
+    pub(crate) streams: Slab<Stream>,
+    pub(crate) routes: Slab<Route>,
+    pub(crate) by_remote: Map<Box<str>, Vec<usize>>,
+    /// Ways that are being found or negotiated.
+    pub(crate) under_way: usize,
+    pub(crate) actions: VecDeque<Action>,
+    /// Ways that have something to be written.
+    pub(crate) dirty: Vec<usize>,
+    /// Incoming streams that have proven nothing, by address.
+    pub(crate) strangers: Map<IpAddr, u32>,
+    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    serial: u32,
+    scanner: Option<Box<Scanner>>,
+    pub(crate) is_stopping: bool,
+}
+
+impl Servers {
+    /// No streams yet.
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            now_ms: 0,
+            streams: Slab::new(),
+            routes: Slab::new(),
+            by_remote: Map::default(),
+            under_way: 0,
+            actions: VecDeque::new(),
+            dirty: Vec::new(),
+            strangers: Map::default(),
+            timers: BinaryHeap::new(),
+            serial: 0,
+            scanner: None,
+            is_stopping: false,
+        }
+    }
+
+    /// Sets the clock: milliseconds, never going back.
+    pub fn set_time(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// Returns what is to be done next.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Returns how many connections there are, in whatever state.
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Tells whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Returns when the next timer is due.
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Does what is due by the clock.
+    pub fn run_timers(&mut self) {
+        while let Some(&Reverse((due, timer))) = self.timers.peek() {
+            if due > self.now_ms {
+                return;
+            }
+            self.timers.pop();
+            match timer {
+                Timer::Login(key, serial) => self.login_timed_out(key, serial),
+                Timer::Connect(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.connect_timed_out(key);
+                    }
+                }
+                Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
+                Timer::NextAddress(route, serial) => self.next_address(route, serial),
+                Timer::Patience(route, serial) => self.patience_ends(route, serial),
+                Timer::Forget(route, serial) => self.forget(route, serial),
+            }
+        }
+    }
+
+    /// Takes other settings. Streams of domains that are no longer admitted, or are for hosts that are gone, end.
+    pub fn apply(&mut self, settings: Arc<Settings>, home: &dyn Home) {
+        self.settings = settings;
+        let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
+        for at in keys {
+            let key = Key(at as u32);
+            let settings = self.settings.clone();
+            let Some(stream) = self.streams.get_mut(at) else { continue };
+            let mut out = Vec::new();
+            match &mut stream.machine {
+                Machine::In { machine, .. } => {
+                    machine.apply(settings.clone());
+                    let is_gone = machine.local().is_some_and(|local| !home.is_ours(local));
+                    let is_barred = machine.proven().chain(machine.claimed()).any(|domain| !settings.admits(domain));
+                    let error = if is_gone { &StreamError::HostGone } else { &StreamError::PolicyViolation };
+                    if !is_gone && !is_barred {
+                        continue;
+                    }
+                    machine.close(error, None, &mut out);
+                    self.write(key, out);
+                    self.end(key);
+                }
+                Machine::Out { route, .. } => {
+                    let Some(way) = self.routes.get(*route) else { continue };
+                    let is_gone = !home.is_ours(&way.local);
+                    if is_gone || !settings.admits(&way.remote) {
+                        let (route, error) =
+                            (*route, if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation });
+                        self.give_up(route, &error, "the configuration has changed");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends all streams, because the server stops.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+        let routes: Vec<usize> = self.routes.iter().map(|(at, _)| at).collect();
+        for route in routes {
+            self.give_up(route, &StreamError::SystemShutdown, "this server stops");
+        }
+        let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
+        for at in keys {
+            let mut out = Vec::new();
+            if let Some(Stream { machine: Machine::In { machine, .. }, .. }) = self.streams.get_mut(at) {
+                machine.close(&StreamError::SystemShutdown, None, &mut out);
+                self.write(Key(at as u32), out);
+                self.end(Key(at as u32));
+            }
+        }
+    }
+
+    // --- what the shard tells ---
+
+    /// Bytes of a connection, decrypted.
+    pub fn received(&mut self, key: Key, bytes: &[u8], home: &dyn Home) {
+        let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
+        let (input, mut scanner) = match stream.carry.take() {
+            None => (None, self.scanner.take().unwrap_or_default()),
+            Some(mut carry) => {
+                carry.bytes.extend_from_slice(bytes);
+                (Some(carry.bytes), carry.scanner)
+            }
+        };
+        let whole = input.as_deref().unwrap_or(bytes);
+        let mut at = 0;
+        let mut is_here = true;
+        while is_here {
+            let rest = whole.get(at..).unwrap_or_default();
+            let Some(stream) = self.streams.get_mut(key.0 as usize) else { break };
+            let mut out = Vec::new();
+            let step = match &mut stream.machine {
+                Machine::In { machine, .. } => {
+                    let read = machine.read(rest, &mut scanner, home, &mut out);
+                    (read.consumed, read.event.map(Step::In))
+                }
+                Machine::Out { machine, .. } => {
+                    let read = machine.read(rest, &mut scanner, &mut out);
+                    (read.consumed, read.event.map(Step::Out))
+                }
+            };
+            let (consumed, event) = step;
+            at += consumed;
+            self.write(key, out);
+            match event {
+                None => break,
+                Some(Step::In(event)) => {
+                    let rest = whole.get(at..).unwrap_or_default();
+                    is_here = self.arrived(key, event, rest, home);
+                }
+                Some(Step::Out(event)) => self.progressed(key, event),
+            }
+        }
+        let rest = whole.get(at..).unwrap_or_default();
+        match self.streams.get_mut(key.0 as usize) {
+            Some(stream) if is_here && !rest.is_empty() && !stream.ended => {
+                stream.carry = Some(Box::new(Carry { bytes: rest.to_vec(), scanner }));
+            }
+            _ => {
+                // After a fault it stands in the middle of something; the next stream must not.
+                scanner.reset();
+                self.scanner = Some(scanner);
+            }
+        }
+    }
+
+    /// A handshake is complete, and the certificates of the peer were judged.
+    pub fn secured(&mut self, key: Key, shown: Result<Names, Untrusted>) {
+        let mut out = Vec::new();
+        let event = match self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine) {
+            Some(Machine::In { machine, .. }) => {
+                machine.secured(shown);
+                None
+            }
+            Some(Machine::Out { machine, .. }) => machine.secured(shown, &mut out),
+            None => return,
+        };
+        self.write(key, out);
+        if let Some(event) = event {
+            self.progressed(key, event);
+        }
+    }
+
+    /// A connection is closed, by the peer or because we ended it. `reason` is for the operator.
+    pub fn closed(&mut self, key: Key, reason: &str) {
+        let Some(stream) = self.streams.get(key.0 as usize) else { return };
+        match &stream.machine {
+            // The key is free with the `Drop` that follows, which finds nothing to close.
+            Machine::Out { .. } if !stream.ended => self.attempt_failed(key, reason),
+            _ => _ = self.remove(key),
+        }
+    }
+
+    // --- common to both directions ---
+
+    pub(crate) fn insert(&mut self, machine: Machine) -> (Key, u32) {
+        self.serial = self.serial.wrapping_add(1);
+        let stream = Stream { serial: self.serial, machine, carry: None, used_ms: self.now_ms, ended: false };
+        (Key(self.streams.insert(stream) as u32), self.serial)
+    }
+
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    pub(crate) fn is_at(&self, key: Key, serial: u32) -> bool {
+        self.streams.get(key.0 as usize).is_some_and(|stream| stream.serial == serial)
+    }
+
+    pub(crate) fn set_timer(&mut self, delay_ms: u64, timer: Timer) {
+        self.timers.push(Reverse((self.now_ms + delay_ms, timer)));
+    }
+
+    pub(crate) fn write(&mut self, key: Key, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.actions.push_back(Action::Write(key, bytes));
+        }
+    }
+
+    /// Ends a connection when what was written is on its way. Its key is free when the shard says that it is closed.
+    pub(crate) fn end(&mut self, key: Key) {
+        if let Some(stream) = self.streams.get_mut(key.0 as usize)
+            && !stream.ended
+        {
+            stream.ended = true;
+            stream.carry = None;
+            self.actions.push_back(Action::End(key));
+        }
+    }
+
+    /// Forgets a stream whose connection is to be closed at once.
+    pub(crate) fn drop_now(&mut self, key: Key) {
+        if self.remove(key) {
+            self.actions.push_back(Action::Drop(key));
+        }
+    }
+
+    fn remove(&mut self, key: Key) -> bool {
+        let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
+        if let Machine::In { peer, counts: true, .. } = stream.machine {
+            self.no_stranger(peer);
+        }
+        true
+    }
+
+    fn look_whether_idle(&mut self, key: Key, serial: u32) {
+        if !self.is_at(key, serial) {
+            return;
+        }
+        let idle_ms = self.settings.idle_ms;
+        let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
+        // The other server knows best when it needs its stream no more; ours ends it later than its own.
+        let patience = if matches!(stream.machine, Machine::In { .. }) { 2 * idle_ms } else { idle_ms };
+        let idle_since = stream.used_ms;
+        if self.now_ms < idle_since + patience {
+            let delay = idle_since + patience - self.now_ms;
+            return self.set_timer(delay, Timer::Idle(key, serial));
+        }
+        let mut out = Vec::new();
+        match &mut stream.machine {
+            Machine::In { machine, .. } if machine.is_closing() => return self.drop_now(key),
+            Machine::In { machine, .. } => {
+                machine.finish(&mut out);
+                self.write(key, out);
+                self.set_timer(LAST_WORDS_MS, Timer::Idle(key, serial));
+            }
+            Machine::Out { route, .. } => {
+                let route = *route;
+                self.rest(route, key);
+            }
+        }
+    }
+}
+
+enum Step {
+    In(inbound::Event),
+    Out(outbound::Event),
+}
+
+/// Returns what stands for an address where those are counted: whoever has one IPv6 address has a whole network of them.
+pub(crate) fn block(address: SocketAddr) -> IpAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        four => four,
+    }
+}
+
+/// How long a peer may take to end its direction after we have ended ours.
+const LAST_WORDS_MS: u64 = 5_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,537 @@
+//! Two servers and their wires in memory: TLS is a word that both sides hear, with the certificate that a test gives them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rookery_stream::tls::trust::Names;
+
+use super::*;
+use crate::dialback::Secret;
+use crate::settings::Policy;
+use crate::targets::NotFound;
+
+/// One of the servers.
+struct Side {
+    name: &'static str,
+    servers: Servers,
+    /// What its certificate is for, or what is wrong with it.
+    shown: Result<Names, Untrusted>,
+    delivered: Vec<String>,
+    bounced: Vec<(String, String)>,
+    ends: BTreeMap<Key, usize>,
+    tls: BTreeSet<Key>,
+}
+
+impl inbound::Ours for &'static str {
+    fn is_ours(&self, host: &str) -> bool {
+        host == *self || host.strip_prefix("rooms.") == Some(self)
+    }
+}
+
+impl Home for &'static str {
+    fn home(&self, _: &str) -> usize {
+        0
+    }
+
+    fn shard(&self) -> usize {
+        0
+    }
+}
+
+/// A wire: its ends, by server and key.
+#[derive(Default)]
+struct Wire {
+    ends: [Option<(usize, Key)>; 2],
+    shaking: usize,
+}
+
+struct World {
+    sides: Vec<Side>,
+    wires: Vec<Wire>,
+    now_ms: u64,
+    /// Connections that were asked for.
+    attempts: Vec<(usize, Address)>,
+    /// Domains that DNS doesn't know, and what it says.
+    unknown: BTreeMap<&'static str, NotFound>,
+    /// Addresses that never answer.
+    dead: BTreeSet<std::net::SocketAddr>,
+}
+
+fn address(server: usize) -> SocketAddr {
+    SocketAddr::from(([1, 1, 1, server as u8 + 1], 5269))
+}
+
+impl World {
+    fn new(policies: [Policy; 2]) -> Self {
+        let names = ["a.example", "b.example"];
+        let side = |at: usize| {
+            let mut settings = Settings::new(Secret::new(names[at].as_bytes()));
+            settings.policy = policies[at];
+            Side {
+                name: names[at],
+                servers: Servers::new(Arc::new(settings)),
+                shown: Ok(Names::of(&[names[at]])),
+                delivered: Vec::new(),
+                bounced: Vec::new(),
+                ends: BTreeMap::new(),
+                tls: BTreeSet::new(),
+            }
+        };
+        Self {
+            sides: vec![side(0), side(1)],
+            wires: Vec::new(),
+            now_ms: 1,
+            attempts: Vec::new(),
+            unknown: BTreeMap::new(),
+            dead: BTreeSet::new(),
+        }
+    }
+
+    fn send(&mut self, side: usize, from: &str, to: &str, body: &str) {
+        let text = format!("<message from='{from}' id='{body}'><body>{body}</body></message>");
+        let packet = Packet::scanned(text.as_bytes()).unwrap();
+        self.sides[side].servers.set_time(self.now_ms);
+        self.sides[side].servers.send(Outgoing::plain(Jid::parse(to).unwrap(), packet));
+    }
+
+    fn settle(&mut self) {
+        let mut bytes = VecDeque::new();
+        loop {
+            let mut moved = false;
+            for at in 0..self.sides.len() {
+                self.sides[at].servers.set_time(self.now_ms);
+                self.sides[at].servers.run_timers();
+                self.sides[at].servers.flush();
+                while let Some(action) = self.sides[at].servers.next_action() {
+                    moved = true;
+                    self.act(at, action, &mut bytes);
+                }
+            }
+            while let Some((wire, to, chunk)) = bytes.pop_front() {
+                moved = true;
+                self.carry(wire, to, chunk);
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn act(&mut self, at: usize, action: Action, bytes: &mut VecDeque<(usize, usize, Option<Vec<u8>>)>) {
+        let side = &mut self.sides[at];
+        match action {
+            Action::Resolve(domain) => {
+                let found = match (self.unknown.get(&*domain), &*domain) {
+                    (Some(reason), _) => Err(*reason),
+                    (None, "a.example" | "rooms.a.example") => {
+                        Ok(vec![Address { socket: address(0), direct_tls: false }])
+                    }
+                    _ => Ok(vec![Address { socket: address(1), direct_tls: false }]),
+                };
+                side.servers.resolved(&domain, &found);
+            }
+            Action::Connect(key, address) => {
+                self.attempts.push((at, address));
+                if self.dead.contains(&address.socket) {
+                    return;
+                }
+                let other = usize::from(address.socket == super::tests::address(1));
+                let Some(theirs) = self.sides[other].servers.accept(super::tests::address(9), false) else {
+                    return self.sides[at].servers.closed(key, "closed");
+                };
+                let wire = self.wires.len();
+                self.wires.push(Wire { ends: [Some((at, key)), Some((other, theirs))], shaking: 0 });
+                self.sides[at].ends.insert(key, wire);
+                self.sides[other].ends.insert(theirs, wire);
+                self.sides[at].servers.connected(key);
+            }
+            Action::StartTls(key, _) => {
+                let Some(&wire) = side.ends.get(&key) else { return };
+                self.wires[wire].shaking += 1;
+                if self.wires[wire].shaking == 2 {
+                    let shown = self.sides.iter().map(|side| side.shown.clone()).collect::<Vec<_>>();
+                    // The accepting side is ready first, as with TLS 1.3 the calling one is: either order must do.
+                    for end in (0..2).rev() {
+                        let (of, key) = self.wires[wire].ends[end].unwrap();
+                        let (other, _) = self.wires[wire].ends[1 - end].unwrap();
+                        self.sides[of].tls.insert(key);
+                        self.sides[of].servers.secured(key, shown[other].clone());
+                    }
+                }
+            }
+            Action::Write(key, chunk) => {
+                if let Some(&wire) = side.ends.get(&key) {
+                    let to = self.other_end(wire, at, key);
+                    bytes.push_back((wire, to, Some(chunk)));
+                    self.sides[at].servers.drained(key);
+                }
+            }
+            Action::End(key) => {
+                if let Some(&wire) = side.ends.get(&key) {
+                    let to = self.other_end(wire, at, key);
+                    bytes.push_back((wire, to, None));
+                } else {
+                    side.servers.closed(key, "gone");
+                }
+            }
+            Action::Drop(key) => {
+                if let Some(wire) = side.ends.remove(&key) {
+                    let to = self.other_end(wire, at, key);
+                    self.wires[wire].ends[1 - to] = None;
+                    bytes.push_back((wire, to, None));
+                }
+            }
+            Action::Move(..) => panic!("there is one shard"),
+            Action::Deliver(packet, to) => {
+                side.delivered.push(format!("{} {to}: {}", packet.sender().unwrap(), packet.id().unwrap_or_default()));
+            }
+            Action::Refuse(error, to) => side.bounced.push((to.to_string(), format!("{error:?}"))),
+            Action::Bounce(stanza, error) => {
+                let id = stanza.packet().id().unwrap_or_default().into_owned();
+                side.bounced.push((id, error.condition.name().to_owned()));
+            }
+        }
+    }
+
+    fn other_end(&self, wire: usize, at: usize, key: Key) -> usize {
+        usize::from(self.wires[wire].ends[0] == Some((at, key)))
+    }
+
+    fn carry(&mut self, wire: usize, to: usize, chunk: Option<Vec<u8>>) {
+        let Some((at, key)) = self.wires[wire].ends[to] else { return };
+        self.sides[at].servers.set_time(self.now_ms);
+        let name = self.sides[at].name;
+        match chunk {
+            Some(chunk) => self.sides[at].servers.received(key, &chunk, &name),
+            None => {
+                self.wires[wire].ends[to] = None;
+                self.sides[at].ends.remove(&key);
+                self.sides[at].servers.closed(key, "the other side has closed the connection");
+                // The driver closes in turn.
+                if let Some((other, key)) = self.wires[wire].ends[1 - to].take() {
+                    self.sides[other].ends.remove(&key);
+                    self.sides[other].servers.closed(key, "closed");
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, ms: u64) {
+        let until = self.now_ms + ms;
+        loop {
+            self.settle();
+            let next = self.sides.iter().filter_map(|side| side.servers.next_timer()).min();
+            match next.filter(|due| *due <= until) {
+                Some(due) => self.now_ms = self.now_ms.max(due),
+                None => break,
+            }
+        }
+        self.now_ms = until;
+        self.settle();
+    }
+
+    fn change(&mut self, side: usize, change: impl FnOnce(&mut Settings)) {
+        let mut settings = (*self.sides[side].servers.settings).clone();
+        change(&mut settings);
+        let name = self.sides[side].name;
+        self.sides[side].servers.apply(Arc::new(settings), &name);
+        self.settle();
+    }
+}
+
+fn proven(world: &World, side: usize) -> Vec<String> {
+    let machines = world.sides[side].servers.streams.iter().filter_map(|(_, stream)| match &stream.machine {
+        Machine::In { machine, .. } => Some(machine),
+        Machine::Out { .. } => None,
+    });
+    machines.flat_map(|machine| machine.proven().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+const BOTH: [Policy; 2] = [Policy::Certificate; 2];
+
+#[test]
+fn certificates_prove_both_sides_and_stanzas_keep_their_order() {
+    let mut world = World::new(BOTH);
+    for number in 0..200 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", &number.to_string());
+    }
+    world.settle();
+    for number in 200..1000 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", &number.to_string());
+    }
+    world.settle();
+    let expected: Vec<_> = (0..1000).map(|number| format!("romeo@a.example/x juliet@b.example: {number}")).collect();
+    assert_eq!(world.sides[1].delivered, expected);
+    assert_eq!(world.attempts.len(), 1);
+    assert_eq!(proven(&world, 1), ["a.example"]);
+    world.send(1, "juliet@b.example", "romeo@a.example", "back");
+    world.settle();
+    assert_eq!(world.sides[0].delivered, ["juliet@b.example romeo@a.example: back"]);
+}
+
+#[test]
+fn dialback_proves_who_has_no_certificate_where_that_is_allowed() {
+    let mut world = World::new([Policy::Dialback; 2]);
+    for side in &mut world.sides {
+        side.shown = Err(Untrusted::UnknownIssuer);
+    }
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    assert_eq!(world.sides[1].delivered, ["romeo@a.example/x juliet@b.example: 1"]);
+    assert_eq!(proven(&world, 1), ["a.example"]);
+    // One connection for stanzas, one to ask the authority, which is closed again.
+    assert_eq!(world.attempts.len(), 2);
+    assert_eq!(world.sides[0].servers.len() + world.sides[1].servers.len(), 2);
+}
+
+#[test]
+fn who_is_impersonated_by_dialback_says_no() {
+    let mut world = World::new([Policy::Dialback; 2]);
+    for side in &mut world.sides {
+        side.shown = Err(Untrusted::UnknownIssuer);
+    }
+    // DNS leads to the real `a.example`, whose secret is another one.
+    let mut impostor =
+        Outbound::new(world.sides[1].servers.settings.clone(), "a.example", "b.example", outbound::Purpose::Stanzas);
+    let key = world.sides[1].servers.accept(address(7), false).unwrap();
+    let said = talk(&mut world, key, &mut impostor);
+    assert!(said.contains("type='invalid'"), "{said}");
+    assert_eq!(proven(&world, 1), [""; 0]);
+}
+
+/// Has a machine of somebody else call the second server, and returns all that this one has said to it.
+fn talk(world: &mut World, key: Key, caller: &mut Outbound) -> String {
+    let (mut scanner, mut said, mut out) = (Scanner::new(), Vec::new(), Vec::new());
+    let mut read = 0;
+    caller.start(false, &mut out);
+    for _ in 0..50 {
+        let chunk = std::mem::take(&mut out);
+        world.sides[1].servers.received(key, &chunk, &"b.example");
+        let mut others = VecDeque::new();
+        while let Some(action) = world.sides[1].servers.next_action() {
+            match action {
+                Action::Write(at, bytes) if at == key => said.extend_from_slice(&bytes),
+                Action::StartTls(at, _) if at == key => world.sides[1].servers.secured(key, Err(Untrusted::Missing)),
+                other => others.push_back(other),
+            }
+        }
+        world.sides[1].servers.actions = others;
+        world.settle_but(key, &mut said);
+        let step = caller.read(&said[read..], &mut scanner, &mut out);
+        read += step.consumed;
+        if step.event == Some(outbound::Event::StartTls) {
+            read = said.len();
+            caller.secured(Err(Untrusted::Missing), &mut out);
+        }
+    }
+    String::from_utf8(said).unwrap()
+}
+
+impl World {
+    /// Settles, and keeps what is said to a connection that is no wire.
+    fn settle_but(&mut self, key: Key, said: &mut Vec<u8>) {
+        let wire = self.wires.len();
+        self.wires.push(Wire::default());
+        self.sides[1].ends.insert(key, wire);
+        self.wires[wire].ends = [Some((1, key)), None];
+        let mut bytes = VecDeque::new();
+        for _ in 0..100 {
+            for at in 0..2 {
+                self.sides[at].servers.flush();
+                while let Some(action) = self.sides[at].servers.next_action() {
+                    self.act(at, action, &mut bytes);
+                }
+            }
+            while let Some((of, to, chunk)) = bytes.pop_front() {
+                if of == wire {
+                    said.extend_from_slice(&chunk.unwrap_or_default());
+                } else {
+                    self.carry(of, to, chunk);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_leaves_for_a_server_that_is_not_the_domain_s() {
+    for shown in
+        [Err(Untrusted::Expired), Err(Untrusted::UnknownIssuer), Ok(Names::of(&["c.example"])), Err(Untrusted::Missing)]
+    {
+        let mut world = World::new(BOTH);
+        world.sides[1].shown = shown;
+        world.send(0, "romeo@a.example/x", "juliet@b.example", "secret");
+        world.settle();
+        assert_eq!(world.sides[1].delivered, [""; 0]);
+        assert_eq!(world.sides[0].bounced, [("secret".into(), "remote-server-timeout".into())]);
+    }
+}
+
+#[test]
+fn who_proves_nothing_delivers_nothing() {
+    let mut world = World::new(BOTH);
+    world.sides[0].shown = Err(Untrusted::UnknownIssuer);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    assert_eq!(world.sides[1].delivered, [""; 0]);
+    assert_eq!(world.sides[0].bounced, [("1".into(), "remote-server-timeout".into())]);
+}
+
+#[test]
+fn who_is_not_there_is_not_asked_again_at_once() {
+    let mut world = World::new(BOTH);
+    world.unknown.insert("b.example", NotFound::NoServer);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
+    world.settle();
+    let gone = |id: &str| (id.to_owned(), "remote-server-not-found".to_owned());
+    assert_eq!(world.sides[0].bounced, [gone("1"), gone("2")]);
+    assert_eq!(world.attempts, []);
+    world.unknown.clear();
+    world.advance(300_000);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "3");
+    world.settle();
+    assert_eq!(world.sides[1].delivered.len(), 1);
+}
+
+#[test]
+fn no_answer_of_dns_is_not_an_answer() {
+    let mut world = World::new(BOTH);
+    world.unknown.insert("b.example", NotFound::NoAnswer);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    assert_eq!(world.sides[0].bounced, [("1".into(), "remote-server-timeout".into())]);
+}
+
+#[test]
+fn an_address_that_never_answers_costs_what_the_operator_allows() {
+    let mut world = World::new(BOTH);
+    world.dead.insert(address(1));
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.advance(9_999);
+    assert_eq!(world.sides[0].bounced, []);
+    world.advance(1);
+    assert_eq!(world.sides[0].bounced, [("1".into(), "remote-server-timeout".into())]);
+    assert!(world.sides[0].servers.is_empty());
+}
+
+#[test]
+fn storms_of_attempts_are_paced() {
+    let mut world = World::new(BOTH);
+    world.sides[1].shown = Err(Untrusted::Expired);
+    for _ in 0..600 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+        world.advance(1000);
+    }
+    assert!(world.attempts.len() <= 12, "{}", world.attempts.len());
+    assert_eq!(world.sides[0].bounced.len(), 600);
+}
+
+#[test]
+fn an_idle_stream_closes_and_the_next_stanza_opens_another() {
+    let mut world = World::new(BOTH);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.advance(599_000);
+    assert_eq!(world.sides[0].servers.len(), 1);
+    world.advance(2_000);
+    assert!(world.sides[0].servers.is_empty() && world.sides[1].servers.is_empty());
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
+    world.settle();
+    assert_eq!(world.sides[1].delivered.len(), 2);
+    world.advance(3_000_000);
+    assert!(world.sides[0].servers.routes.is_empty() && world.sides[0].servers.by_remote.is_empty());
+}
+
+#[test]
+fn one_sender_does_not_fill_the_queue_of_others() {
+    let mut world = World::new(BOTH);
+    world.dead.insert(address(1));
+    for number in 0..400 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", &number.to_string());
+    }
+    world.send(0, "mercutio@a.example/x", "juliet@b.example", "other");
+    world.settle();
+    let refused: Vec<_> = world.sides[0].bounced.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(refused.len(), 150);
+    assert!(!refused.contains(&"other"));
+    assert!(world.sides[0].bounced.iter().all(|(_, condition)| condition == "resource-constraint"));
+}
+
+#[test]
+fn nobody_sends_us_into_private_networks() {
+    let mut world = World::new(BOTH);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.sides[0].servers.next_action();
+    let found = Ok(vec![Address { socket: "127.0.0.1:5222".parse().unwrap(), direct_tls: false }]);
+    world.sides[0].servers.resolved("b.example", &found);
+    world.settle();
+    assert_eq!(world.attempts, []);
+    assert_eq!(world.sides[0].bounced, [("1".into(), "remote-server-not-found".into())]);
+}
+
+#[test]
+fn denied_domains_are_neither_looked_up_nor_heard() {
+    let mut world = World::new(BOTH);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    world.change(1, |settings| settings.deny = vec![crate::Pattern::read("a.example").unwrap()]);
+    assert!(world.sides[1].servers.is_empty(), "its stream has ended");
+    world.send(1, "juliet@b.example", "romeo@a.example", "back");
+    world.settle();
+    assert_eq!(world.sides[1].bounced, [("back".into(), "not-allowed".into())]);
+    world.advance(10_000);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
+    world.settle();
+    assert_eq!(world.sides[1].delivered.len(), 1);
+    assert_eq!(world.sides[0].bounced, [("2".into(), "remote-server-timeout".into())]);
+}
+
+#[test]
+fn one_address_has_few_connections_that_prove_nothing() {
+    let mut world = World::new(BOTH);
+    let keys: Vec<_> = (0..100).filter_map(|_| world.sides[1].servers.accept(address(9), false)).collect();
+    assert_eq!(keys.len(), crate::arrivals::MOST_OF_ADDRESS as usize);
+    assert!(world.sides[1].servers.accept(address(8), false).is_some(), "others are let in");
+    world.advance(31_000);
+    for key in keys {
+        world.sides[1].servers.closed(key, "closed");
+    }
+    assert!(world.sides[1].servers.accept(address(9), false).is_some());
+}
+
+#[test]
+fn stopping_gives_back_what_waits() {
+    let mut world = World::new(BOTH);
+    world.dead.insert(address(1));
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    world.sides[0].servers.stop();
+    world.settle();
+    assert_eq!(world.sides[0].bounced, [("1".into(), "remote-server-timeout".into())]);
+    assert!(world.sides[0].servers.is_empty());
+}
+
+#[test]
+fn many_names_on_one_stream_make_few_connections() {
+    let mut world = World::new([Policy::Dialback; 2]);
+    let key = world.sides[1].servers.accept(address(9), false).unwrap();
+    let header = "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+                  xmlns:db='jabber:server:dialback' from='x.example' to='b.example' version='1.0'>";
+    let servers = &mut world.sides[1].servers;
+    servers.received(
+        key,
+        format!("{header}<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>").as_bytes(),
+        &"b.example",
+    );
+    servers.secured(key, Err(Untrusted::Missing));
+    servers.received(key, header.as_bytes(), &"b.example");
+    servers.actions.clear();
+    for number in 0..300 {
+        let ask = format!("<db:result from='x{number}.example' to='b.example'>key</db:result>");
+        servers.received(key, ask.as_bytes(), &"b.example");
+    }
+    let resolved = servers.actions.iter().filter(|action| matches!(action, Action::Resolve(_))).count();
+    assert_eq!(resolved, inbound::MOST_PENDING);
+    // And many streams that name one domain ask its server over one connection.
+    assert_eq!(servers.routes.len(), inbound::MOST_PENDING);
+}

@@ -1,0 +1,139 @@
+//! What the operator decides about other servers.
+
+use rookery_xml::Limits;
+
+use crate::dialback::Secret;
+
+/// How another server must prove to be the one of its domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    /// Dialback is enough, and TLS is not needed: only for servers that have nothing better, since whoever sits in
+    /// between, or lies about DNS, can be anybody.
+    Plain,
+    /// TLS, and a certificate or dialback.
+    Dialback,
+    /// TLS and a certificate for the domain.
+    Certificate,
+}
+
+/// Domains: one by its name, or all below another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// This one.
+    Domain(String),
+    /// All below this one, itself not: `*.example.org`.
+    Below(String),
+}
+
+impl Pattern {
+    /// Reads `example.org` or `*.example.org`, the domain prepared as in addresses. `None` if it is neither.
+    pub fn read(text: &str) -> Option<Self> {
+        let (rest, is_below) = text.strip_prefix("*.").map_or((text, false), |rest| (rest, true));
+        let jid = rookery_jid::Jid::parse(rest).ok().filter(|jid| jid.is_domain())?;
+        let domain = jid.domain().to_owned();
+        Some(if is_below { Self::Below(domain) } else { Self::Domain(domain) })
+    }
+
+    /// Tells whether a domain, as it stands in addresses, is one of these.
+    pub fn matches(&self, domain: &str) -> bool {
+        match self {
+            Self::Domain(name) => name == domain,
+            Self::Below(name) => domain.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.')),
+        }
+    }
+}
+
+/// The settings of all streams between servers.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How other servers prove who they are.
+    pub policy: Policy,
+    /// The same for some of them: the first that matches counts.
+    pub exceptions: Vec<(Pattern, Policy)>,
+    /// If there are any: nobody else is communicated with.
+    pub allow: Vec<Pattern>,
+    /// With whom nothing is communicated.
+    pub deny: Vec<Pattern>,
+    /// Whether addresses of this machine and of private networks may be connected to. A stranger decides which address
+    /// its domain has.
+    pub allow_private_addresses: bool,
+    /// The secret of dialback keys.
+    pub secret: Secret,
+    /// Limits of what comes before a peer has proven anything.
+    pub limits_before: Limits,
+    /// Limits of a stanza afterwards.
+    pub limits: Limits,
+    /// Milliseconds until an incoming stream must have proven something.
+    pub login_ms: u64,
+    /// Milliseconds for which a stanza waits for a connection.
+    pub patience_ms: u64,
+    /// Milliseconds for one address.
+    pub connect_ms: u64,
+    /// Milliseconds without a stanza after which a stream of ours is closed.
+    pub idle_ms: u64,
+    /// Bytes of stanzas that may wait for one domain.
+    pub queue_bytes: usize,
+    /// Stanzas that may wait for one domain while there is no connection.
+    pub queue_stanzas: usize,
+}
+
+impl Settings {
+    /// Returns the settings that hold unless the operator decides otherwise.
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            policy: Policy::Certificate,
+            exceptions: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            allow_private_addresses: false,
+            secret,
+            limits_before: Limits { depth: 8, ..Limits::BEFORE_LOGIN },
+            limits: Limits { bytes: STANZA_BYTES, ..Limits::AFTER_LOGIN },
+            login_ms: LOGIN_MS,
+            patience_ms: PATIENCE_MS,
+            connect_ms: 10_000,
+            idle_ms: 600_000,
+            queue_bytes: QUEUE_BYTES,
+            queue_stanzas: QUEUE_STANZAS,
+        }
+    }
+
+    /// Returns how a domain has to prove itself.
+    pub fn policy_for(&self, domain: &str) -> Policy {
+        let exception = self.exceptions.iter().find(|(pattern, _)| pattern.matches(domain));
+        exception.map_or(self.policy, |(_, policy)| *policy)
+    }
+
+    /// Tells whether anything may be communicated with a domain.
+    pub fn admits(&self, domain: &str) -> bool {
+        let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(domain));
+        !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+    }
+}
+
+pub(crate) const STANZA_BYTES: usize = 512 * 1024;
+pub(crate) const LOGIN_MS: u64 = 30_000;
+pub(crate) const PATIENCE_MS: u64 = 60_000;
+pub(crate) const QUEUE_BYTES: usize = 1024 * 1024;
+pub(crate) const QUEUE_STANZAS: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_for_whole_labels() {
+        let below = Pattern::read("*.Example.org").unwrap();
+        assert!(below.matches("a.example.org") && below.matches("a.b.example.org"));
+        assert!(!below.matches("example.org") && !below.matches("badexample.org"));
+        assert_eq!(Pattern::read("a@example.org"), None);
+        let mut settings = Settings::new(Secret::new(b"secret"));
+        settings.exceptions = vec![(Pattern::read("old.example").unwrap(), Policy::Plain)];
+        assert_eq!(settings.policy_for("old.example"), Policy::Plain);
+        assert_eq!(settings.policy_for("other.example"), Policy::Certificate);
+        settings.deny = vec![Pattern::read("bad.example").unwrap()];
+        assert!(settings.admits("good.example") && !settings.admits("bad.example"));
+        settings.allow = vec![Pattern::read("*.example").unwrap()];
+        assert!(settings.admits("good.example") && !settings.admits("bad.example") && !settings.admits("good.org"));
+    }
+}

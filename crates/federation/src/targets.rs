@@ -1,0 +1,226 @@
+//! Where the server of a domain is: the order of SRV records (RFC 2782, XEP-0368), and addresses that nobody may send us to.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// An address to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// Where to connect.
+    pub socket: SocketAddr,
+    /// Whether TLS comes first (`_xmpps-server`), and not STARTTLS.
+    pub direct_tls: bool,
+}
+
+/// What DNS says about a domain: addresses in the order in which they are to be tried.
+pub type Found = Result<Vec<Address>, NotFound>;
+
+/// Why a domain has no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotFound {
+    /// There is no such domain, or it says that it has no server.
+    NoServer,
+    /// DNS gave no answer, or a broken one, which says nothing about the domain.
+    NoAnswer,
+}
+
+/// A target of an SRV record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The lower, the sooner.
+    pub priority: u16,
+    /// The share among those of one priority.
+    pub weight: u16,
+    /// The name of the machine, `.` or empty for none.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Whether it is of `_xmpps-server`.
+    pub direct_tls: bool,
+}
+
+/// What to do after both SRV questions were answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// Try these, in this order.
+    Targets(Vec<Target>),
+    /// There are no records: try the addresses of the domain itself, port 5269 (RFC 6120 §3.2.2).
+    DomainItself,
+    /// The domain says that it has no server.
+    Nowhere,
+}
+
+/// Decides by the records of both names: `None` where there are none. A single `.` says that this way isn't offered, and
+/// that the domain's own address is no way either; beside others it is a fault of the zone and ignored.
+pub fn plan(direct: Option<Vec<Target>>, starttls: Option<Vec<Target>>, random: impl FnMut(u32) -> u32) -> Plan {
+    let has_records = direct.is_some() || starttls.is_some();
+    let all = direct.into_iter().chain(starttls).flatten();
+    let targets: Vec<Target> =
+        all.filter(|target| !matches!(target.host.as_str(), "" | ".")).take(MOST_TARGETS).collect();
+    match (targets.is_empty(), has_records) {
+        (false, _) => Plan::Targets(order(targets, random)),
+        (true, true) => Plan::Nowhere,
+        (true, false) => Plan::DomainItself,
+    }
+}
+
+/// Orders targets by priority, and within one by chance, in proportion to their weights (RFC 2782). `random` returns a number
+/// from 0 up to its argument, inclusive.
+fn order(mut targets: Vec<Target>, mut random: impl FnMut(u32) -> u32) -> Vec<Target> {
+    // Those without weight come first, so that they have a small chance (RFC 2782, "Weight").
+    targets.sort_by_key(|target| (target.priority, target.weight != 0));
+    let mut ordered = Vec::with_capacity(targets.len());
+    while let Some(first) = targets.first() {
+        let priority = first.priority;
+        let equal = targets.iter().take_while(|target| target.priority == priority);
+        let sum: u32 = equal.map(|target| u32::from(target.weight)).sum();
+        let drawn = random(sum);
+        let mut running = 0;
+        let chosen = targets.iter().position(|target| {
+            running += u32::from(target.weight);
+            running >= drawn
+        });
+        ordered.push(targets.remove(chosen.unwrap_or(0)));
+    }
+    ordered
+}
+
+/// Puts the addresses of one target in an order in which a broken family doesn't hide a working one: IPv6 first, then
+/// alternating (RFC 8305 §4).
+pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let (six, four): (Vec<IpAddr>, Vec<IpAddr>) =
+        addresses.into_iter().take(2 * MOST_ADDRESSES).partition(IpAddr::is_ipv6);
+    let most = six.len().max(four.len());
+    let pairs = (0..most).flat_map(|index| [six.get(index), four.get(index)]);
+    pairs.flatten().copied().take(MOST_ADDRESSES).collect()
+}
+
+/// Tells whether an address is of the public network. A stranger decides which address its domain has: others may be services
+/// of this machine or of a private network that nobody outside should be able to make us talk to.
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_shared = a == 100 && (64..128).contains(&b);
+    let is_protocol = (a, b, c) == (192, 0, 0);
+    let is_benchmark = a == 198 && (b == 18 || b == 19);
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_broadcast()
+        || address.is_documentation()
+        || address.is_multicast()
+        || a == 0
+        || a >= 240
+        || is_shared
+        || is_protocol
+        || is_benchmark)
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let [first, second, ..] = segments;
+    // Addresses that carry an IPv4 address lead wherever that does: NAT64 and 6to4.
+    if (first, second) == (0x64, 0xff9b) {
+        return false;
+    }
+    if first == 0x2002 {
+        let [_, high, low, ..] = segments;
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        return is_public_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    let is_global = first & 0xe000 == 0x2000;
+    is_global && (first, second) != (0x2001, 0xdb8) && !(first == 0x2001 && second < 0x200)
+}
+
+/// Targets of a domain that are looked at.
+const MOST_TARGETS: usize = 20;
+/// Addresses of a target that are tried.
+const MOST_ADDRESSES: usize = 10;
+/// The port of servers (RFC 6120 §14.7).
+pub const PORT: u16 = 5269;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(priority: u16, weight: u16, host: &str) -> Target {
+        Target { priority, weight, host: host.to_owned(), port: 5269, direct_tls: false }
+    }
+
+    fn hosts(plan: Plan) -> Vec<String> {
+        let Plan::Targets(targets) = plan else { panic!("{plan:?}") };
+        targets.into_iter().map(|target| target.host).collect()
+    }
+
+    /// XEP-0368 §3, RFC 2782: what is missing, what is refused and what is there, in all nine combinations.
+    #[test]
+    fn a_dot_is_no_server_and_no_records_are_none_at_all() {
+        let (none, dot, some) = (None, Some(vec![target(0, 0, ".")]), Some(vec![target(0, 0, "a.example")]));
+        let first = |most: u32| most;
+        let of = |direct: &Option<Vec<Target>>, starttls: &Option<Vec<Target>>| {
+            plan(direct.clone(), starttls.clone(), first)
+        };
+        assert_eq!(of(&none, &none), Plan::DomainItself);
+        for (direct, starttls) in [(&none, &dot), (&dot, &none), (&dot, &dot)] {
+            assert_eq!(of(direct, starttls), Plan::Nowhere);
+        }
+        for (direct, starttls) in [(&some, &none), (&some, &dot), (&none, &some), (&dot, &some)] {
+            assert_eq!(hosts(of(direct, starttls)), ["a.example"]);
+        }
+        assert_eq!(hosts(of(&some, &some)), ["a.example", "a.example"]);
+    }
+
+    #[test]
+    fn priorities_come_first_and_weights_decide_within_them() {
+        let targets = vec![target(10, 60, "c"), target(5, 0, "a"), target(10, 20, "b"), target(10, 0, "z")];
+        let all = |draw: fn(u32) -> u32| hosts(plan(None, Some(targets.clone()), draw));
+        assert_eq!(all(|_| 0), ["a", "z", "c", "b"]);
+        assert_eq!(all(|most| most), ["a", "b", "c", "z"]);
+    }
+
+    #[test]
+    fn families_alternate() {
+        let addresses = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().unwrap());
+        let ordered: Vec<String> = interleave(addresses).iter().map(ToString::to_string).collect();
+        assert_eq!(ordered, ["2001:db8::1", "192.0.2.1", "192.0.2.2"]);
+    }
+
+    #[test]
+    fn nobody_sends_us_to_private_addresses() {
+        let private = [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.1.1",
+            "100.64.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "ff02::1",
+            "::ffff:10.0.0.1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::a00:1",
+            "2002:a00:1::",
+            "192.0.0.8",
+            "198.18.0.1",
+            "2001::1",
+        ];
+        for address in private {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in ["1.1.1.1", "100.128.0.1", "172.32.0.1", "2606:4700::1111", "2002:101:101::"] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Finds the servers of domains in DNS, on a thread of its own: SRV records, then addresses (RFC 6120 §3.2, XEP-0368).
+//!
+//! [`Dns`] is the shards' [`Resolver`]: they ask, go on, and are told by letter. The library is hickory, without DNSSEC. What
+//! is to be made of the answers stands in [`rookery_federation::targets`], where it is tested without a network.
+//!
+//! # Invariants
+//!
+//! * No answer is never taken for "no records": a server that is silent or broken must not send us to the address of the
+//!   domain, where something else may listen.
+//! * Names are asked with their final dot, so that no search list of this machine makes another name of them, and the
+//!   machine's `hosts` file is not looked at.
+//! * Questions that wait are bounded; who asks too much is told at once that there is no answer.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use rookery_base::chance;
+use rookery_federation::targets::{PORT, Plan, Target, interleave, plan};
+use rookery_federation::{Address, Found, NotFound};
+use rookery_observe::{Bound, Most, Per, Unit};
+use rookery_shard::Resolver;
+use tokio::sync::{Semaphore, mpsc};
+use tracing::debug;
+
+/// What the operator decides about DNS.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// The name servers to ask; without any those of this machine.
+    pub servers: Vec<SocketAddr>,
+    /// Domains whose servers are known without asking.
+    pub routes: Vec<Route>,
+}
+
+/// Where the server of a domain is, by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The domain, as in addresses.
+    pub domain: String,
+    /// The machine: a name, or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Whether TLS comes first.
+    pub direct_tls: bool,
+}
+
+/// The thread that asks. It ends when this is dropped and nobody waits any more.
+pub struct Dns {
+    questions: mpsc::Sender<Question>,
+}
+
+type Tell = Box<dyn FnOnce(Found) + Send>;
+
+struct Question {
+    domain: String,
+    tell: Tell,
+}
+
+impl fmt::Debug for Dns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dns").finish_non_exhaustive()
+    }
+}
+
+impl Dns {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it gives no thread, or if its own configuration of DNS can't be read and is needed.
+    pub fn start(settings: Settings) -> io::Result<Self> {
+        let resolver = resolver(&settings).map_err(io::Error::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (questions, asked) = mpsc::channel(MOST_WAITING);
+        let thread = Thread { resolver, settings, places: Semaphore::new(MOST_ASKED) };
+        let work = move || runtime.block_on(Arc::new(thread).serve(asked));
+        std::thread::Builder::new().name("dns".into()).spawn(work)?;
+        Ok(Self { questions })
+    }
+}
+
+impl Resolver for Dns {
+    fn resolve(&self, domain: &str, tell: Tell) {
+        let question = Question { domain: domain.to_owned(), tell };
+        if let Err(refused) = self.questions.try_send(question) {
+            let (mpsc::error::TrySendError::Full(question) | mpsc::error::TrySendError::Closed(question)) = refused;
+            (question.tell)(Err(NotFound::NoAnswer));
+        }
+    }
+}
+
+struct Thread {
+    resolver: TokioResolver,
+    settings: Settings,
+    /// Domains that are looked up at a time.
+    places: Semaphore,
+}
+
+fn resolver(settings: &Settings) -> Result<TokioResolver, NetError> {
+    let provider = TokioRuntimeProvider::default();
+    let mut builder = if settings.servers.is_empty() {
+        TokioResolver::builder(provider)?
+    } else {
+        let servers = settings.servers.iter().map(name_server).collect();
+        TokioResolver::builder_with_config(ResolverConfig::from_parts(None, Vec::new(), servers), provider)
+    };
+    bound(builder.options_mut());
+    builder.build()
+}
+
+fn name_server(address: &SocketAddr) -> NameServerConfig {
+    let mut server = NameServerConfig::udp_and_tcp(address.ip());
+    server.connections.iter_mut().for_each(|connection: &mut ConnectionConfig| connection.port = address.port());
+    server
+}
+
+/// Sets what the machine doesn't decide. Lies of those who can't see our questions are found out by random case.
+fn bound(options: &mut ResolverOpts) {
+    options.use_hosts_file = ResolveHosts::Never;
+    options.case_randomization = true;
+    options.timeout = Duration::from_secs(5);
+    options.attempts = 2;
+    options.positive_min_ttl = Some(Duration::from_secs(30));
+    options.positive_max_ttl = Some(Duration::from_secs(3600));
+    options.negative_max_ttl = Some(Duration::from_secs(60));
+    options.cache_size = MOST_KEPT;
+}
+
+impl Thread {
+    async fn serve(self: Arc<Self>, mut asked: mpsc::Receiver<Question>) {
+        let local = tokio::task::LocalSet::new();
+        let work = async {
+            while let Some(Question { domain, tell }) = asked.recv().await {
+                let thread = self.clone();
+                tokio::task::spawn_local(async move { tell(thread.answer(&domain).await) });
+            }
+        };
+        local.run_until(work).await;
+        local.await;
+    }
+
+    async fn answer(&self, domain: &str) -> Found {
+        // It is never closed.
+        let _place = self.places.acquire().await;
+        let found = self.find(domain).await;
+        debug!(domain, ?found, "DNS has answered");
+        found
+    }
+
+    async fn find(&self, domain: &str) -> Found {
+        if let Some(route) = self.settings.routes.iter().find(|route| route.domain == domain) {
+            return self.addresses(&route.host, route.port, route.direct_tls).await;
+        }
+        if let Ok(ip) = domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            return Ok(vec![Address { socket: SocketAddr::new(ip, PORT), direct_tls: false }]);
+        }
+        let ascii = idna::domain_to_ascii(domain).map_err(|_| NotFound::NoServer)?;
+        if ascii.is_empty() || !ascii.contains('.') {
+            // A single label is a name of this network, not of the world: a route by hand leads there.
+            return Err(NotFound::NoServer);
+        }
+        let [tls, starttls] = ["_xmpps-server", "_xmpp-server"].map(|service| format!("{service}._tcp.{ascii}."));
+        let (direct, starttls) = tokio::join!(self.targets(&tls, true), self.targets(&starttls, false));
+        let is_broken = direct.is_err() || starttls.is_err();
+        match plan(direct.unwrap_or(None), starttls.unwrap_or(None), random) {
+            Plan::Targets(targets) => self.all_addresses(targets).await,
+            // What the other question would have said isn't known.
+            Plan::DomainItself | Plan::Nowhere if is_broken => Err(NotFound::NoAnswer),
+            Plan::DomainItself => self.addresses(&ascii, PORT, false).await,
+            Plan::Nowhere => Err(NotFound::NoServer),
+        }
+    }
+
+    /// Returns the targets of a name; `None` if it has no records.
+    async fn targets(&self, name: &str, direct_tls: bool) -> Result<Option<Vec<Target>>, NotFound> {
+        let lookup = match self.resolver.lookup(name, RecordType::SRV).await {
+            Ok(lookup) => lookup,
+            Err(error) if is_none(&error) => return Ok(None),
+            Err(error) => {
+                debug!(name, %error, "DNS gives no answer");
+                return Err(NotFound::NoAnswer);
+            }
+        };
+        let targets = lookup.answers().iter().filter_map(|record| match &record.data {
+            RData::SRV(srv) => Some(Target {
+                priority: srv.priority,
+                weight: srv.weight,
+                host: srv.target.to_ascii(),
+                port: srv.port,
+                direct_tls,
+            }),
+            _ => None,
+        });
+        let targets: Vec<Target> = targets.collect();
+        Ok((!targets.is_empty()).then_some(targets))
+    }
+
+    async fn all_addresses(&self, targets: Vec<Target>) -> Found {
+        let mut all = Vec::new();
+        let mut trouble = NotFound::NoServer;
+        for target in targets {
+            match self.addresses(&target.host, target.port, target.direct_tls).await {
+                Ok(found) => all.extend(found),
+                Err(NotFound::NoAnswer) => trouble = NotFound::NoAnswer,
+                Err(NotFound::NoServer) => {}
+            }
+        }
+        if all.is_empty() { Err(trouble) } else { Ok(all) }
+    }
+
+    async fn addresses(&self, host: &str, port: u16, direct_tls: bool) -> Found {
+        let address = |ip| Address { socket: SocketAddr::new(ip, port), direct_tls };
+        if let Ok(ip) = host.parse() {
+            return Ok(vec![address(ip)]);
+        }
+        let name = format!("{}.", host.trim_end_matches('.'));
+        let (six, four) = tokio::join!(
+            self.resolver.lookup(name.as_str(), RecordType::AAAA),
+            self.resolver.lookup(name.as_str(), RecordType::A)
+        );
+        let is_broken = [&six, &four].iter().any(|lookup| lookup.as_ref().is_err_and(|error| !is_none(error)));
+        let found = [six, four].into_iter().flatten().flat_map(|lookup| {
+            let ips = lookup.answers().iter().filter_map(|record| match &record.data {
+                RData::A(ip) => Some(IpAddr::V4(ip.0)),
+                RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+                _ => None,
+            });
+            ips.collect::<Vec<_>>()
+        });
+        let found: Vec<Address> = interleave(found).into_iter().map(address).collect();
+        match (found.is_empty(), is_broken) {
+            (false, _) => Ok(found),
+            (true, true) => Err(NotFound::NoAnswer),
+            (true, false) => Err(NotFound::NoServer),
+        }
+    }
+}
+
+/// Tells whether the answer is that there are no such records, and not that there is no answer.
+fn is_none(error: &NetError) -> bool {
+    use hickory_resolver::net::DnsError;
+    use hickory_resolver::proto::op::ResponseCode;
+    // A name server that refuses or fails says nothing about the name, though the library counts it among the answers.
+    match error {
+        NetError::Dns(DnsError::NoRecordsFound(none)) => {
+            matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
+        }
+        _ => false,
+    }
+}
+
+/// Returns a number from 0 up to `most`, inclusive.
+fn random(most: u32) -> u32 {
+    let mut bytes = [0; 4];
+    // Without chance the first target is tried first, which is bearable.
+    _ = chance::fill(&mut bytes);
+    (u64::from(u32::from_le_bytes(bytes)) % (u64::from(most) + 1)) as u32
+}
+
+/// What domains can fill here.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("domains that wait for DNS", Per::Server, Most::Fixed(MOST_WAITING as u64), Unit::Number)
+        .or("stanzas for one more get <remote-server-timeout/>"),
+    Bound::on("answers of DNS that are kept", Per::Server, Most::Fixed(MOST_KEPT), Unit::Number)
+        .or("the oldest are asked again"),
+];
+
+/// Answers that are kept, for an hour at most.
+const MOST_KEPT: u64 = 10_000;
+/// Questions that may wait.
+const MOST_WAITING: usize = 1000;
+/// Domains that are looked up at a time.
+const MOST_ASKED: usize = 100;

@@ -1,0 +1,405 @@
+//! Other servers: carries bytes, handshakes and addresses between their connections and [`rookery_federation::Servers`], which
+//! decides, and stanzas between that and the world.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_federation::inbound::Ours;
+use rookery_federation::servers::Handshake;
+use rookery_federation::{Action, Address, Found, Home, Key};
+use rookery_hub::World;
+use rookery_stream::tls::ServerTls;
+use rookery_stream::tls::client::ClientTls;
+use tracing::debug;
+
+use crate::driver::{Driver, Ready};
+use crate::letters::{Generation, Letter};
+use crate::shard::Shard;
+use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire};
+
+/// What the streams ask of the world.
+struct Here<'w>(&'w World);
+
+impl Ours for Here<'_> {
+    fn is_ours(&self, host: &str) -> bool {
+        self.0.is_here(host)
+    }
+}
+
+impl Home for Here<'_> {
+    fn home(&self, domain: &str) -> usize {
+        self.0.home_of_text(domain)
+    }
+
+    fn shard(&self) -> usize {
+        self.0.shard()
+    }
+}
+
+/// The world's way out.
+struct Way(Leaving);
+
+impl rookery_hub::Federation for Way {
+    fn send(&mut self, stanza: Outgoing) {
+        self.0.borrow_mut().push(stanza);
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Goes by what a generation says of other servers.
+    pub(crate) fn apply_federation(&mut self, generation: &Generation) {
+        match (&generation.federation, self.federating.take()) {
+            (Some(terms), None) => {
+                let federating = Box::new(Federating::new(terms.clone()));
+                self.world.set_federation(Box::new(Way(federating.leaving.clone())));
+                self.federating = Some(federating);
+            }
+            (Some(terms), Some(mut federating)) => {
+                federating.terms = terms.clone();
+                federating.servers.apply(terms.settings.clone(), &Here(&self.world));
+                self.federating = Some(federating);
+            }
+            (None, Some(mut federating)) => {
+                self.world.end_federation();
+                federating.servers.stop();
+                self.federating = Some(federating);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Another server has connected.
+    pub(crate) fn accept_server(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool) {
+        if self.federating.is_none() || !self.may_enter(peer) {
+            return;
+        }
+        let Some(mut federating) = self.federating.take() else { return };
+        federating.servers.set_time(self.timing.now_ms);
+        match federating.servers.accept(peer, direct_tls) {
+            Some(key) => self.watch_wire(&mut federating, key, Wire::new(socket, peer, false)),
+            None => self.common.gate.leave(peer.ip()),
+        }
+        self.perform(&mut federating);
+        self.federating = Some(federating);
+    }
+
+    /// A connection of another server that belongs here.
+    pub(crate) fn adopt_server(&mut self, moving: Moving<D::Socket>) {
+        let Some(mut federating) = self.federating.take() else { return };
+        federating.servers.set_time(self.timing.now_ms);
+        let key = federating.servers.adopt(moving.arrival, &Here(&self.world));
+        let mut wire = moving.wire;
+        wire.wants_write = false;
+        self.watch_wire(&mut federating, key, wire);
+        self.write_rest(&mut federating, key);
+        self.perform(&mut federating);
+        self.federating = Some(federating);
+    }
+
+    /// DNS has answered.
+    pub(crate) fn resolved(&mut self, domain: &str, found: &Found) {
+        let Some(mut federating) = self.federating.take() else { return };
+        federating.servers.set_time(self.timing.now_ms);
+        federating.servers.resolved(domain, found);
+        self.perform(&mut federating);
+        self.federating = Some(federating);
+    }
+
+    /// A connection with another server is ready.
+    pub(crate) fn server_ready(&mut self, ready: &Ready) {
+        let Some(mut federating) = self.federating.take() else { return };
+        federating.servers.set_time(self.timing.now_ms);
+        let key = Key(ready.key & !SERVERS);
+        self.connect_result(&mut federating, key);
+        if ready.write {
+            self.write_rest(&mut federating, key);
+        }
+        if ready.read {
+            self.read_server(&mut federating, key);
+        }
+        self.perform(&mut federating);
+        self.federating = Some(federating);
+    }
+
+    /// Works off what leaves for other servers, and what is due. `true` if something came of it for the world.
+    pub(crate) fn federate(&mut self) -> bool {
+        let Some(mut federating) = self.federating.take() else { return false };
+        federating.servers.set_time(self.timing.now_ms);
+        federating.servers.run_timers();
+        while let Some(&(due, key, serial)) = federating.lingering.front()
+            && due <= self.timing.now_ms
+        {
+            federating.lingering.pop_front();
+            if federating.get(key).is_some_and(|wire| wire.serial == serial) {
+                self.close_wire(&mut federating, key, "it didn't close in time");
+            }
+        }
+        let leaving = std::mem::take(&mut *federating.leaving.borrow_mut());
+        leaving.into_iter().for_each(|stanza| federating.servers.send(stanza));
+        let any = self.perform(&mut federating);
+        self.federating = Some(federating);
+        any
+    }
+
+    /// Ends all streams with other servers.
+    pub(crate) fn stop_federating(&mut self) {
+        if let Some(federating) = &mut self.federating {
+            federating.servers.stop();
+        }
+        self.federate();
+    }
+
+    /// Carries out what the streams want, until they want no more. `true` if something came of it for the world.
+    fn perform(&mut self, federating: &mut Federating<D::Socket>) -> bool {
+        let mut any = false;
+        loop {
+            federating.servers.flush();
+            let Some(action) = federating.servers.next_action() else { return any };
+            any |= matches!(action, Action::Deliver(..) | Action::Refuse(..) | Action::Bounce(..));
+            self.act(federating, action);
+        }
+    }
+
+    fn act(&mut self, federating: &mut Federating<D::Socket>, action: Action) {
+        match action {
+            Action::Deliver(packet, to) => self.world.incoming(&packet, to.as_ref()),
+            Action::Refuse(error, to) => self.world.send(&error, &to),
+            Action::Bounce(stanza, error) => self.world.bounce(stanza.packet(), stanza.to().as_ref(), error),
+            Action::Resolve(domain) => {
+                let (post, shard) = (self.common.post.clone(), self.index());
+                let asked = domain.clone();
+                let tell = move |found| post.send(shard, Letter::Resolved(domain, found));
+                federating.terms.resolver.resolve(&asked, Box::new(tell));
+            }
+            Action::Connect(key, address) => self.connect(federating, key, address),
+            Action::StartTls(key, handshake) => self.shake_hands(federating, key, &handshake),
+            Action::Write(key, bytes) => self.write_server(federating, key, &bytes),
+            Action::End(key) => self.end_wire(federating, key),
+            Action::Drop(key) => {
+                if let Some(wire) = federating.take(key) {
+                    self.forget_wire(&wire);
+                }
+            }
+            Action::Move(key, arrival, shard) => {
+                let Some(wire) = federating.take(key) else { return };
+                self.driver.remove(&wire.socket);
+                let moving = Moving { wire, arrival: *arrival };
+                self.common.post.send(shard, Letter::ServerMoved(Box::new(moving)));
+            }
+        }
+    }
+
+    fn watch_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, wire: Wire<D::Socket>) {
+        let watched = self.driver.add(&wire.socket, key.0 | SERVERS);
+        let (peer, connecting) = (wire.peer, wire.connecting);
+        federating.put(key, wire);
+        if let Err(error) = watched {
+            debug!(%peer, %error, "a connection with another server can't be watched");
+            return self.close_wire(federating, key, "it can't be watched");
+        }
+        if connecting && let Some(wire) = federating.get(key) {
+            wire.wants_write = true;
+            self.driver.interest(&wire.socket, key.0 | SERVERS, true, true);
+        }
+    }
+
+    fn connect(&mut self, federating: &mut Federating<D::Socket>, key: Key, address: Address) {
+        let peer = address.socket;
+        if !self.common.gate.enter(peer.ip(), 0) {
+            return federating.servers.closed(key, "there are too many connections");
+        }
+        match self.driver.connect(peer) {
+            Ok(socket) => self.watch_wire(federating, key, Wire::new(socket, peer, true)),
+            Err(error) => {
+                self.common.gate.leave(peer.ip());
+                federating.servers.closed(key, &format!("{peer}: {error}"));
+            }
+        }
+    }
+
+    fn connect_result(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+        let Some(wire) = federating.get(key).filter(|wire| wire.connecting) else { return };
+        wire.connecting = false;
+        match self.driver.connected(&wire.socket) {
+            Ok(()) => {
+                self.show_interest(federating, key);
+                federating.servers.connected(key);
+            }
+            Err(error) => {
+                let reason = format!("{}: {error}", wire.peer);
+                self.close_wire(federating, key, &reason);
+            }
+        }
+    }
+
+    fn shake_hands(&mut self, federating: &mut Federating<D::Socket>, key: Key, handshake: &Handshake) {
+        let settings = federating.terms.tls.clone();
+        let mut out = Vec::new();
+        let tls = match handshake {
+            Handshake::Accept(local) => {
+                ServerTls::accept_server(settings.accepting(local.as_deref())).map(Tls::Accepted)
+            }
+            Handshake::Call { local, remote } => {
+                ClientTls::connect(settings.connecting(local), remote, &mut out).map(Tls::Called)
+            }
+        };
+        let Some(wire) = federating.get(key) else { return };
+        match tls {
+            Ok(tls) => {
+                wire.tls = Some(tls);
+                self.write_bytes(federating, key, &out);
+            }
+            Err(error) => self.close_wire(federating, key, &error.to_string()),
+        }
+    }
+
+    fn read_server(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+        let mut buffer = std::mem::take(&mut self.buffers.buffer);
+        let read = federating.get(key).map(|wire| self.driver.recv(&wire.socket, &mut buffer));
+        match read {
+            None => {}
+            Some(Ok(0)) => self.close_wire(federating, key, "it has closed the connection"),
+            Some(Ok(len)) => self.received_from_server(federating, key, buffer.get_mut(..len).unwrap_or_default()),
+            Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {}
+            Some(Err(error)) => self.close_wire(federating, key, &error.to_string()),
+        }
+        self.buffers.buffer = buffer;
+    }
+
+    fn received_from_server(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &mut [u8]) {
+        let Some(wire) = federating.get(key) else { return };
+        let Some(tls) = &mut wire.tls else {
+            return federating.servers.received(key, bytes, &Here(&self.world));
+        };
+        let (mut plain, mut out) = (Vec::new(), Vec::new());
+        let progress = tls.read(bytes, &mut plain, &mut out);
+        let is_established = matches!(&progress, Ok(progress) if progress.established);
+        let shown = is_established.then(|| {
+            let chain: Vec<Vec<u8>> = tls.chain().into_iter().map(<[u8]>::to_vec).collect();
+            chain
+        });
+        self.write_bytes(federating, key, &out);
+        if let Some(chain) = shown {
+            let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+            let judged = federating.terms.trust.judge(&chain, self.world.time() / 1000);
+            federating.servers.secured(key, judged);
+            // Before what came behind the handshake is answered: a certificate that doesn't hold ends it here.
+            self.perform(federating);
+        }
+        if !plain.is_empty() {
+            federating.servers.received(key, &plain, &Here(&self.world));
+        }
+        match progress {
+            Ok(progress) if progress.closed => {
+                self.perform(federating);
+                self.close_wire(federating, key, "it has closed the connection");
+            }
+            Ok(_) => {}
+            Err(error) => self.close_wire(federating, key, &error.to_string()),
+        }
+    }
+
+    /// Writes what a stream says, encrypted if the connection is.
+    fn write_server(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &[u8]) {
+        let Some(wire) = federating.get(key) else { return };
+        let Some(tls) = &mut wire.tls else { return self.write_bytes(federating, key, bytes) };
+        let mut cipher = std::mem::take(&mut self.buffers.cipher);
+        cipher.clear();
+        match tls.write(bytes, &mut cipher) {
+            Ok(()) => self.write_bytes(federating, key, &cipher),
+            Err(error) => self.close_wire(federating, key, &error.to_string()),
+        }
+        cipher.shrink_to(MOST_KEPT);
+        self.buffers.cipher = cipher;
+    }
+
+    /// Writes bytes behind those that wait.
+    fn write_bytes(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &[u8]) {
+        let Some(wire) = federating.get(key) else { return };
+        if wire.unsent.is_empty() {
+            match self.driver.send(&wire.socket, bytes) {
+                Ok(sent) => wire.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => wire.unsent.extend_from_slice(bytes),
+                Err(error) => return self.close_wire(federating, key, &error.to_string()),
+            }
+        } else {
+            wire.unsent.extend_from_slice(bytes);
+        }
+        if wire.unsent.len() > MOST_UNSENT {
+            return self.close_wire(federating, key, "it doesn't read what it is sent");
+        }
+        if wire.unsent.is_empty() {
+            federating.servers.drained(key);
+        }
+        self.show_interest(federating, key);
+    }
+
+    fn write_rest(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+        let Some(wire) = federating.get(key) else { return };
+        if wire.unsent.is_empty() {
+            return self.show_interest(federating, key);
+        }
+        match self.driver.send(&wire.socket, &wire.unsent) {
+            Ok(sent) => _ = wire.unsent.drain(..sent),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return self.close_wire(federating, key, &error.to_string()),
+        }
+        if wire.unsent.is_empty() {
+            wire.unsent = Vec::new();
+            if wire.ending {
+                self.driver.shutdown(&wire.socket);
+            } else {
+                federating.servers.drained(key);
+            }
+        }
+        self.show_interest(federating, key);
+    }
+
+    fn show_interest(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+        let Some(wire) = federating.get(key) else { return };
+        let wants = wire.connecting || !wire.unsent.is_empty();
+        if wants != wire.wants_write {
+            wire.wants_write = wants;
+            self.driver.interest(&wire.socket, key.0 | SERVERS, true, wants);
+        }
+    }
+
+    /// Closes our direction when all is written. The peer has a few seconds to close its own.
+    fn end_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
+        let mut out = Vec::new();
+        let Some(wire) = federating.get(key) else { return federating.servers.closed(key, "it is closed") };
+        if let Some(tls) = &mut wire.tls {
+            tls.close_notify(&mut out);
+        }
+        wire.ending = true;
+        let serial = wire.serial;
+        self.write_bytes(federating, key, &out);
+        let Some(wire) = federating.get(key) else { return };
+        if wire.unsent.is_empty() {
+            self.driver.shutdown(&wire.socket);
+        }
+        federating.lingering.push_back((self.timing.now_ms + LINGER_MS, key, serial));
+    }
+
+    /// The connection is gone: the stream hears of it.
+    fn close_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, reason: &str) {
+        if let Some(wire) = federating.take(key) {
+            self.forget_wire(&wire);
+            debug!(peer = %wire.peer, reason, "a connection with another server is closed");
+        }
+        federating.servers.closed(key, reason);
+    }
+
+    fn forget_wire(&mut self, wire: &Wire<D::Socket>) {
+        self.driver.remove(&wire.socket);
+        self.common.gate.leave(wire.peer.ip());
+    }
+}
+
+/// Bytes that may wait for a server that doesn't read, besides the stanzas of its queue.
+const MOST_UNSENT: usize = 1024 * 1024;
+/// What the buffer for encrypted output keeps.
+const MOST_KEPT: usize = 256 * 1024;
+/// How long a peer may take to close after we have.
+const LINGER_MS: u64 = 5_000;

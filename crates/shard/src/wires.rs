@@ -1,0 +1,178 @@
+//! The connections with other servers, as a shard has them: sockets, TLS, and what the streams over them need.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_federation::{Arrival, Found, Key, Servers, Settings};
+use rookery_stream::tls::client::ClientTls;
+use rookery_stream::tls::peer::PeerSettings;
+use rookery_stream::tls::trust::Trust;
+use rookery_stream::tls::{Progress, ServerTls, TlsError};
+
+/// What streams with other servers go by. A reload makes a new one.
+#[derive(Clone)]
+pub struct Federation {
+    /// What the operator decides.
+    pub settings: Arc<Settings>,
+    /// The certificates that are shown to other servers.
+    pub tls: Arc<PeerSettings>,
+    /// The authorities whose certificates are believed.
+    pub trust: Arc<Trust>,
+    /// Who asks DNS.
+    pub resolver: Arc<dyn Resolver>,
+}
+
+impl std::fmt::Debug for Federation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Federation").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Finds the servers of domains, without making anybody wait.
+pub trait Resolver: Send + Sync {
+    /// Looks a domain up, and tells the addresses in the order in which they are to be tried, later or at once.
+    fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>);
+}
+
+/// What a shard has for other servers.
+pub(crate) struct Federating<S> {
+    pub(crate) terms: Arc<Federation>,
+    pub(crate) servers: Servers,
+    /// What the world has for other servers.
+    pub(crate) leaving: Leaving,
+    wires: Vec<Option<Wire<S>>>,
+    /// Connections that are ended by us, and until when the peer may end its side.
+    pub(crate) lingering: VecDeque<(u64, Key, u32)>,
+    serial: u32,
+}
+
+/// Stanzas that have left the world in this tick.
+pub(crate) type Leaving = Rc<RefCell<Vec<Outgoing>>>;
+
+/// One connection.
+pub struct Wire<S> {
+    pub(crate) socket: S,
+    pub(crate) peer: SocketAddr,
+    pub(crate) tls: Option<Tls>,
+    /// What the system has not taken.
+    pub(crate) unsent: Vec<u8>,
+    /// It is not connected yet.
+    pub(crate) connecting: bool,
+    /// We have ended our direction, or are about to.
+    pub(crate) ending: bool,
+    pub(crate) wants_write: bool,
+    /// What tells it from others that had the same key.
+    pub(crate) serial: u32,
+}
+
+impl<S> std::fmt::Debug for Wire<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wire").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// A connection that moves between shards, with the stream on it.
+#[derive(Debug)]
+pub struct Moving<S> {
+    pub(crate) wire: Wire<S>,
+    pub(crate) arrival: Arrival,
+}
+
+/// TLS, by who has called.
+pub(crate) enum Tls {
+    Accepted(ServerTls),
+    Called(ClientTls),
+}
+
+impl Tls {
+    pub(crate) fn read(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, TlsError> {
+        match self {
+            Self::Accepted(tls) => tls.read(incoming, plain, out),
+            Self::Called(tls) => tls.read(incoming, plain, out),
+        }
+    }
+
+    pub(crate) fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
+        match self {
+            Self::Accepted(tls) => tls.write(plain, out),
+            Self::Called(tls) => tls.write(plain, out),
+        }
+    }
+
+    pub(crate) fn close_notify(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Accepted(tls) => tls.close_notify(out),
+            Self::Called(tls) => tls.close_notify(out),
+        }
+    }
+
+    pub(crate) fn chain(&self) -> Vec<&[u8]> {
+        match self {
+            Self::Accepted(tls) => tls.chain(),
+            Self::Called(tls) => tls.chain(),
+        }
+    }
+}
+
+impl<S> Federating<S> {
+    pub(crate) fn new(terms: Arc<Federation>) -> Self {
+        Self {
+            servers: Servers::new(terms.settings.clone()),
+            terms,
+            leaving: Leaving::default(),
+            wires: Vec::new(),
+            lingering: VecDeque::new(),
+            serial: 0,
+        }
+    }
+
+    /// Puts a connection to the place of its key.
+    pub(crate) fn put(&mut self, key: Key, mut wire: Wire<S>) {
+        let at = key.0 as usize;
+        if self.wires.len() <= at {
+            self.wires.resize_with(at + 1, || None);
+        }
+        self.serial = self.serial.wrapping_add(1);
+        wire.serial = self.serial;
+        if let Some(place) = self.wires.get_mut(at) {
+            *place = Some(wire);
+        }
+    }
+
+    pub(crate) fn get(&mut self, key: Key) -> Option<&mut Wire<S>> {
+        self.wires.get_mut(key.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn take(&mut self, key: Key) -> Option<Wire<S>> {
+        self.wires.get_mut(key.0 as usize)?.take()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wires.iter().all(Option::is_none)
+    }
+
+    /// Returns when something is due by the clock.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        let lingering = self.lingering.front().map(|(due, ..)| *due);
+        self.servers.next_timer().into_iter().chain(lingering).min()
+    }
+}
+
+impl<S> Wire<S> {
+    pub(crate) fn new(socket: S, peer: SocketAddr, connecting: bool) -> Self {
+        let (unsent, serial) = (Vec::new(), 0);
+        Self { socket, peer, tls: None, unsent, connecting, ending: false, wants_write: false, serial }
+    }
+}
+
+/// The bit that the keys of these connections have in what the system reports, and links never have.
+pub(crate) const SERVERS: u32 = 1 << 31;

@@ -1,0 +1,144 @@
+//! Servers that reach each other: addresses, a DNS that a test writes, and an authority that everybody trusts.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rookery_federation::{Address, Found, NotFound, Secret, Settings};
+use rookery_shard::{Federation, Letter, Port, Post, Resolver};
+use rookery_stream::tls::Identity;
+use rookery_stream::tls::certificate::{Authority, Issued};
+use rookery_stream::tls::peer::PeerSettings;
+use rookery_stream::tls::trust::Trust;
+
+use crate::net::{self, Socket};
+use crate::server::{Absent, Server};
+
+/// The network between servers; clones mean the same one.
+#[derive(Clone)]
+pub struct Internet {
+    servers: Rc<RefCell<Vec<Absent>>>,
+    listeners: Rc<RefCell<BTreeMap<SocketAddr, Listener>>>,
+    names: Arc<Names>,
+    authority: Rc<Authority>,
+}
+
+struct Listener {
+    post: Arc<Post<Socket>>,
+    port: Port,
+    next: usize,
+}
+
+/// What DNS says: nothing about a domain is an error, and no entry means that there is no such domain.
+#[derive(Default)]
+struct Names(Mutex<BTreeMap<String, Found>>);
+
+impl Resolver for Names {
+    fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>) {
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tell(names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer)));
+    }
+}
+
+impl std::fmt::Debug for Internet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Internet").finish_non_exhaustive()
+    }
+}
+
+impl Default for Internet {
+    fn default() -> Self {
+        let authority = Rc::new(Authority::new(CERTIFIED_AT).expect("an authority"));
+        Self { servers: Rc::default(), listeners: Rc::default(), names: Arc::default(), authority }
+    }
+}
+
+impl Internet {
+    /// Lets all servers work until none has anything left to do at this moment.
+    pub(crate) fn settle(&self) {
+        for _ in 0..MOST_ROUNDS {
+            let servers = self.servers();
+            if !servers.iter().fold(false, |any, server| server.settle_alone() | any) {
+                return;
+            }
+        }
+        panic!("the servers do not come to rest");
+    }
+
+    /// Lets time pass for all of them.
+    pub(crate) fn advance(&self, until: u64) {
+        loop {
+            self.settle();
+            let servers = self.servers();
+            let due = servers.iter().filter_map(Server::next_timer).min();
+            let now = due.unwrap_or(until).min(until);
+            servers.iter().for_each(|server| server.set_now(now));
+            if due.is_none_or(|due| due > until) {
+                return self.settle();
+            }
+        }
+    }
+
+    pub(crate) fn join(&self, server: Absent) {
+        self.servers.borrow_mut().push(server);
+    }
+
+    fn servers(&self) -> Vec<Server> {
+        self.servers.borrow().iter().filter_map(Absent::get).collect()
+    }
+
+    /// Has DNS say where a domain is, or why it doesn't.
+    pub fn say(&self, domain: &str, found: Found) {
+        self.names.0.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), found);
+    }
+
+    /// What a server goes by whose certificate is for these names, by the authority that all trust.
+    pub fn federation(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
+        let issued = self.authority.issue(names, CERTIFIED_AT).expect("a certificate");
+        self.federation_with(&issued, names, change)
+    }
+
+    /// The same with a certificate that the test has made.
+    pub fn federation_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
+        let identity = Identity::from_pem(names, issued.chain.as_bytes(), issued.key.as_bytes()).expect("an identity");
+        let mut settings = Settings::new(Secret::new(names[0].as_bytes()));
+        change(&mut settings);
+        Federation {
+            settings: Arc::new(settings),
+            tls: Arc::new(PeerSettings::new(&[identity], names).expect("TLS settings")),
+            trust: Arc::new(Trust::new([self.authority.der().to_vec()])),
+            resolver: self.names.clone(),
+        }
+    }
+
+    /// Makes a server reachable under a new address, by STARTTLS and by direct TLS, and has DNS say so for its domains.
+    pub(crate) fn listen(&self, post: &Arc<Post<Socket>>, names: &[String], direct_tls: bool) {
+        let mut listeners = self.listeners.borrow_mut();
+        let number = listeners.len() as u8 + 1;
+        let socket = SocketAddr::from((Ipv4Addr::new(1, 1, 1, number), 5269));
+        let port = if direct_tls { Port::ServersTls } else { Port::Servers };
+        listeners.insert(socket, Listener { post: post.clone(), port, next: 0 });
+        for name in names {
+            self.say(name, Ok(vec![Address { socket, direct_tls }]));
+        }
+    }
+
+    pub(crate) fn call(&self, address: SocketAddr) -> io::Result<Socket> {
+        let mut listeners = self.listeners.borrow_mut();
+        let listener = listeners.get_mut(&address).ok_or(ErrorKind::ConnectionRefused)?;
+        listener.next += 1;
+        let (called, calling) = net::between_servers();
+        let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 200), 50_000));
+        let letter = Letter::Accepted { socket: called, peer, port: listener.port };
+        listener.post.send(listener.next % listener.post.shards().max(1), letter);
+        Ok(calling)
+    }
+}
+
+/// Rounds after which servers that never rest are taken for broken.
+const MOST_ROUNDS: usize = 10_000;
+/// When the certificates begin, in seconds since 1970.
+const CERTIFIED_AT: u64 = 1_700_000_000;

@@ -1,0 +1,129 @@
+//! The keys of `[federation]`.
+
+use std::path::PathBuf;
+
+use rookery_federation::{Pattern, Policy};
+use rookery_resolver::Route;
+
+use super::super::error::Wrong;
+use super::super::given::Given;
+use super::super::{Exception, Rule};
+use super::{Key, address, list, plain, put, word};
+
+/// What the table is about.
+pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
+                         The operator's guide says which DNS records and certificates it takes.";
+
+/// All of them.
+pub const KEYS: &[Key] = &[
+    Key {
+        table: TABLE,
+        name: "enabled",
+        doc: "Whether there are other servers. A change needs a restart.",
+        set: |config, given| put(&mut config.federation.enabled, given.switch()),
+        show: |config| plain(config.federation.enabled),
+    },
+    Key {
+        table: TABLE,
+        name: "policy",
+        doc: "How another server proves to be that of its domain: \"certificate\", by a certificate that an authority has issued for\n\
+              it; \"dialback\", by that or by what DNS says (XEP-0220), which anybody can forge who can forge DNS; \"plain\", the\n\
+              same without encryption.",
+        set: |config, given| put(&mut config.federation.policy, given.choice(POLICIES)),
+        show: |config| word(POLICIES, config.federation.policy),
+    },
+    Key {
+        table: TABLE,
+        name: "exceptions",
+        doc: "Domains for which another policy holds, such as [\"old.example.net dialback\", \"*.lan.example.net plain\"].",
+        set: |config, given| put(&mut config.federation.exceptions, given.list(exception)),
+        show: |config| list(config.federation.exceptions.iter().map(|exception| &exception.written)),
+    },
+    Key {
+        table: TABLE,
+        name: "allow",
+        doc: "The only domains to communicate with, such as [\"example.net\", \"*.example.net\"]; [] means all.",
+        set: |config, given| put(&mut config.federation.allow, given.list(rule)),
+        show: |config| list(config.federation.allow.iter().map(|rule| &rule.written)),
+    },
+    Key {
+        table: TABLE,
+        name: "deny",
+        doc: "Domains not to communicate with.",
+        set: |config, given| put(&mut config.federation.deny, given.list(rule)),
+        show: |config| list(config.federation.deny.iter().map(|rule| &rule.written)),
+    },
+    Key {
+        table: TABLE,
+        name: "dns",
+        doc: "Name servers to ask, such as [\"127.0.0.1:53\"]; [] means those of this machine.",
+        set: |config, given| put(&mut config.federation.dns, given.list(address)),
+        show: |config| list(&config.federation.dns),
+    },
+    Key {
+        table: TABLE,
+        name: "routes",
+        doc: "Where the servers of some domains are, without asking DNS, such as [\"example.net 192.0.2.7:5269\"]; with TLS from\n\
+              the first byte [\"example.net tls xmpp.example.net:5270\"].",
+        set: |config, given| put(&mut config.federation.routes, given.list(route)),
+        show: |config| list(config.federation.routes.iter().map(written)),
+    },
+    Key {
+        table: TABLE,
+        name: "trusted",
+        doc: "PEM files of authorities to trust for the certificates of other servers, besides those that this machine trusts.",
+        set: |config, given| put(&mut config.federation.trusted, given.list(file)),
+        show: |config| list(config.federation.trusted.iter().map(|file| file.display())),
+    },
+    Key {
+        table: TABLE,
+        name: "allow_private_addresses",
+        doc: "Whether servers may be at addresses of this machine or of private networks. A stranger decides where its domain is:\n\
+              with this it can have the server connect to whatever runs there.",
+        set: |config, given| put(&mut config.federation.allow_private_addresses, given.switch()),
+        show: |config| plain(config.federation.allow_private_addresses),
+    },
+];
+
+fn exception(given: Given<'_>) -> Result<Exception, Wrong> {
+    given.parsed("a domain and a policy, such as \"old.example.net dialback\"", |text| {
+        let (domain, policy) = text.split_once(' ')?;
+        let (_, policy) = POLICIES.iter().find(|(word, _)| *word == policy.trim())?;
+        Some(Exception { written: text.to_owned(), pattern: Pattern::read(domain)?, policy: *policy })
+    })
+}
+
+fn rule(given: Given<'_>) -> Result<Rule, Wrong> {
+    given.parsed("a domain such as \"example.net\" or \"*.example.net\"", |text| {
+        Some(Rule { written: text.to_owned(), pattern: Pattern::read(text)? })
+    })
+}
+
+fn route(given: Given<'_>) -> Result<Route, Wrong> {
+    given.parsed("a domain and a place, such as \"example.net 192.0.2.7:5269\"", |text| {
+        let mut words = text.split_whitespace();
+        let domain = rookery_jid::prepare_domain(words.next()?).ok()?.into_owned();
+        let (direct_tls, place) = match words.next()? {
+            "tls" => (true, words.next()?),
+            place => (false, place),
+        };
+        let (host, port) = place.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let route = Route { domain, host, port: port.parse().ok()?, direct_tls };
+        (words.next().is_none() && !route.host.is_empty()).then_some(route)
+    })
+}
+
+fn written(route: &Route) -> String {
+    let Route { domain, host, port, direct_tls } = route;
+    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    format!("{domain} {}{host}:{port}", if *direct_tls { "tls " } else { "" })
+}
+
+fn file(given: Given<'_>) -> Result<PathBuf, Wrong> {
+    given.parsed("the name of a file", |text| (!text.is_empty()).then(|| text.into()))
+}
+
+const TABLE: &str = "federation";
+const POLICIES: &[(&str, Policy)] =
+    &[("certificate", Policy::Certificate), ("dialback", Policy::Dialback), ("plain", Policy::Plain)];

@@ -1,0 +1,249 @@
+//! Two servers that meet: streams, TLS, certificates and dialback as on a real network (RFC 6120, XEP-0178, XEP-0220).
+
+use rookery_federation::{NotFound, Policy, Settings};
+use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
+use rookery_testkit::{Client, Config, Internet, Meeting, Server};
+
+/// A server of a domain and its rooms, whose certificate is good.
+fn server(internet: &Internet, domain: &str, change: impl FnOnce(&mut Settings)) -> Server {
+    let names = vec![domain.to_owned(), format!("conference.{domain}")];
+    let federation = internet.federation(&names, change);
+    with(internet, domain, Meeting { internet: internet.clone(), federation, names, direct_tls: false })
+}
+
+/// The same with a certificate of the test's.
+fn server_with(internet: &Internet, domain: &str, issued: &Issued, change: impl FnOnce(&mut Settings)) -> Server {
+    let names = vec![domain.to_owned(), format!("conference.{domain}")];
+    let federation = internet.federation_with(issued, &names, change);
+    with(internet, domain, Meeting { internet: internet.clone(), federation, names, direct_tls: false })
+}
+
+fn with(_internet: &Internet, domain: &str, meeting: Meeting) -> Server {
+    Server::with(Config { domains: vec![domain.to_owned()], internet: Some(meeting), ..Config::default() })
+}
+
+fn own_certificate(domain: &str) -> Issued {
+    let made = self_signed(&[domain.to_owned()], 1_700_000_000).expect("a certificate");
+    Issued { chain: made.certificate, key: made.key }
+}
+
+fn plain(_: &mut Settings) {}
+
+fn chat(client: &mut Client, to: &str, body: &str) {
+    client.send(&format!("<message to='{to}' id='{body}' type='chat'><body>{body}</body></message>"));
+}
+
+#[test]
+fn users_of_two_servers_chat() {
+    let internet = Internet::default();
+    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    for number in 0..100 {
+        chat(&mut romeo, "juliet@b.example/balcony", &number.to_string());
+    }
+    let expected: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    assert_eq!(juliet.bodies(), expected);
+    chat(&mut juliet, "romeo@a.example", "good night");
+    romeo.expect_message("juliet@b.example/balcony", "good night");
+}
+
+#[test]
+fn many_accounts_of_many_shards_meet() {
+    let internet = Internet::default();
+    let servers = ["a.example", "b.example"].map(|domain| {
+        let names = vec![domain.to_owned()];
+        let federation = internet.federation(&names, plain);
+        let meeting = Meeting { internet: internet.clone(), federation, names, direct_tls: true };
+        Server::with(Config { shards: 5, domains: vec![domain.into()], internet: Some(meeting), ..Config::default() })
+    });
+    let mut ones: Vec<_> = (0..10).map(|number| servers[0].online(&format!("one{number}@a.example/x"))).collect();
+    let mut others: Vec<_> = (0..10).map(|number| servers[1].online(&format!("two{number}@b.example/x"))).collect();
+    for (number, one) in ones.iter_mut().enumerate() {
+        chat(one, &format!("two{number}@b.example/x"), "hi");
+    }
+    for (number, other) in others.iter_mut().enumerate() {
+        other.expect_message(&format!("one{number}@a.example/x"), "hi");
+        chat(other, &format!("one{number}@a.example/x"), "hi yourself");
+    }
+    for (number, one) in ones.iter_mut().enumerate() {
+        one.expect_message(&format!("two{number}@b.example/x"), "hi yourself");
+    }
+}
+
+#[test]
+fn who_is_nowhere_is_told_by_its_cause() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", plain);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let error = |condition: &str, type_: &str, domain: &str| {
+        format!(
+            "<message type='error' id='1' from='x@{domain}' to='romeo@a.example/orchard'><error type='{type_}'>\
+             <{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        )
+    };
+    chat(&mut romeo, "x@nowhere.example", "1");
+    romeo.expect(&error("remote-server-not-found", "cancel", "nowhere.example"));
+    internet.say("broken.example", Err(NotFound::NoAnswer));
+    chat(&mut romeo, "x@broken.example", "1");
+    romeo.expect(&error("remote-server-timeout", "wait", "broken.example"));
+    // Nobody listens there.
+    internet.say(
+        "gone.example",
+        Ok(vec![rookery_federation::Address { socket: "1.2.3.4:5269".parse().unwrap(), direct_tls: false }]),
+    );
+    chat(&mut romeo, "x@gone.example", "1");
+    romeo.expect(&error("remote-server-timeout", "wait", "gone.example"));
+    // An error is not answered with one, nor is what nobody waits for.
+    romeo.send("<message type='error' to='x@nowhere.example'/>");
+    romeo.send("<iq type='result' id='9' to='x@nowhere.example'/>");
+    romeo.expect_nothing();
+}
+
+#[test]
+fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
+    let internet = Internet::default();
+    let other = Authority::new(1_700_000_000).expect("an authority");
+    let foreign = other.issue(&["b.example".to_owned()], 1_700_000_000).expect("a certificate");
+    for issued in [own_certificate("b.example"), foreign] {
+        let internet_of_two = internet.clone();
+        let a = server(&internet_of_two, "a.example", plain);
+        let b = server_with(&internet_of_two, "b.example", &issued, |settings| settings.policy = Policy::Dialback);
+        let mut romeo = a.online("romeo@a.example/orchard");
+        let mut juliet = b.online("juliet@b.example/balcony");
+        chat(&mut romeo, "juliet@b.example/balcony", "secret");
+        let error = romeo.expect_element();
+        assert!(rookery_testkit::client::xml(&error).contains("remote-server-timeout"));
+        juliet.expect_nothing();
+        chat(&mut juliet, "romeo@a.example/orchard", "from nobody");
+        let error = juliet.expect_element();
+        assert!(rookery_testkit::client::xml(&error).contains("remote-server-timeout"));
+        romeo.expect_nothing();
+    }
+}
+
+#[test]
+fn dialback_serves_where_the_operator_allows_it() {
+    let internet = Internet::default();
+    let dialback = |settings: &mut Settings| settings.policy = Policy::Dialback;
+    let a = server_with(&internet, "a.example", &own_certificate("a.example"), dialback);
+    let b = server_with(&internet, "b.example", &own_certificate("b.example"), dialback);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    chat(&mut romeo, "juliet@b.example/balcony", "1");
+    juliet.expect_message("romeo@a.example/orchard", "1");
+    chat(&mut juliet, "romeo@a.example/orchard", "2");
+    romeo.expect_message("juliet@b.example/balcony", "2");
+}
+
+#[test]
+fn contacts_of_two_servers_see_each_other() {
+    let internet = Internet::default();
+    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    romeo.send("<presence type='subscribe' to='juliet@b.example'/>");
+    juliet.expect("<presence type='subscribe' from='romeo@a.example' to='juliet@b.example'/>");
+    juliet.send("<presence type='subscribed' to='romeo@a.example'/>");
+    let seen = |client: &mut Client| client.all().iter().map(rookery_testkit::client::xml).collect::<String>();
+    let told = seen(&mut romeo);
+    assert!(told.contains("type='subscribed'") && told.contains("from='juliet@b.example/balcony'"), "{told}");
+    juliet.send("<presence><show>away</show></presence>");
+    assert!(seen(&mut romeo).contains("<show>away</show>"));
+    // Who comes later asks, and is told.
+    let mut phone = a.online("romeo@a.example/phone");
+    assert!(seen(&mut phone).contains("<show>away</show>"));
+    juliet.send("<presence type='unavailable'/>");
+    assert!(seen(&mut romeo).contains("type='unavailable'"));
+    // A stranger's probe is answered with nothing.
+    let mut paris = a.online("paris@a.example/x");
+    paris.send("<presence type='probe' to='juliet@b.example'/>");
+    paris.expect_nothing();
+}
+
+#[test]
+fn rooms_have_occupants_of_other_servers() {
+    let internet = Internet::default();
+    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let mut juliet = b.online("juliet@b.example/balcony");
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let join = |client: &mut Client, nick: &str| {
+        client.send(&format!(
+            "<presence to='verona@conference.b.example/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
+        ));
+    };
+    join(&mut juliet, "juliet");
+    juliet.send(
+        "<iq type='set' id='c' to='verona@conference.b.example'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+                 <x xmlns='jabber:x:data' type='submit'/></query></iq>",
+    );
+    juliet.all();
+    join(&mut romeo, "romeo");
+    let seen: String = romeo.all().iter().map(rookery_testkit::client::xml).collect();
+    assert!(seen.contains("verona@conference.b.example/juliet") && seen.contains("code='110'"), "{seen}");
+    juliet.all();
+    romeo.send("<message type='groupchat' to='verona@conference.b.example'><body>O, speak again</body></message>");
+    juliet.expect_message("verona@conference.b.example/romeo", "O, speak again");
+    romeo.expect_message("verona@conference.b.example/romeo", "O, speak again");
+    juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>Ay me</body></message>");
+    romeo.expect_message("verona@conference.b.example/juliet", "Ay me");
+    // Idle streams are closed, and nobody leaves the room for it.
+    juliet.all();
+    a.advance(3_600_000);
+    juliet.expect_nothing();
+    juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>Romeo?</body></message>");
+    romeo.expect_message("verona@conference.b.example/juliet", "Romeo?");
+}
+
+#[test]
+fn requests_cross_and_their_answers_come_back() {
+    let internet = Internet::default();
+    let (a, _b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    romeo.send("<iq type='get' id='p' to='b.example'><ping xmlns='urn:xmpp:ping'/></iq>");
+    romeo.expect("<iq type='result' id='p' from='b.example' to='romeo@a.example/orchard'/>");
+}
+
+#[test]
+fn denied_servers_are_refused_in_both_directions() {
+    let internet = Internet::default();
+    let deny = |settings: &mut Settings| settings.deny = vec![rookery_federation::Pattern::read("b.example").unwrap()];
+    let (a, b) = (server(&internet, "a.example", deny), server(&internet, "b.example", plain));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    chat(&mut romeo, "juliet@b.example", "1");
+    assert!(rookery_testkit::client::xml(&romeo.expect_element()).contains("not-allowed"));
+    chat(&mut juliet, "romeo@a.example", "2");
+    assert!(rookery_testkit::client::xml(&juliet.expect_element()).contains("remote-server-timeout"));
+    romeo.expect_nothing();
+}
+
+#[test]
+fn a_server_that_has_died_is_found_again() {
+    let internet = Internet::default();
+    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    chat(&mut romeo, "juliet@b.example/balcony", "1");
+    juliet.expect_message("romeo@a.example/orchard", "1");
+    b.kill();
+    let mut juliet = b.online("juliet@b.example/balcony");
+    romeo.expect_nothing();
+    chat(&mut romeo, "juliet@b.example/balcony", "2");
+    juliet.expect_message("romeo@a.example/orchard", "2");
+}
+
+#[test]
+fn a_server_stops_with_streams_open() {
+    let internet = Internet::default();
+    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    chat(&mut romeo, "juliet@b.example/balcony", "1");
+    juliet.expect_message("romeo@a.example/orchard", "1");
+    a.stop();
+    a.advance(20_000);
+    assert!(a.is_finished());
+}
