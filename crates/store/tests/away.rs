@@ -108,7 +108,7 @@ fn what_is_slow_for_one_is_not_slow_for_others() {
     let accounts: Vec<_> = (0..20).map(|n| jid(&format!("user{n}"))).collect();
     let mut reads: Vec<_> = accounts.iter().map(|account| rig.stores.accounts.for_login(account.as_ref())).collect();
     // Those in the other lanes.
-    while reads.iter_mut().filter_map(|read| ready(read)).count() == 0 {
+    while reads.iter_mut().filter_map(ready).count() == 0 {
         thread::sleep(Duration::from_millis(1));
         assert!(ready(&mut slow).is_none(), "none of twenty logins was done before the slow one");
     }
