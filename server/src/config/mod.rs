@@ -281,7 +281,7 @@ pub enum Place {
     /// A file in the data folder.
     Folder,
     /// A PostgreSQL.
-    Postgres(postgres::Address),
+    Postgres(Box<postgres::Address>),
 }
 
 impl Default for Store {

@@ -78,7 +78,7 @@ fn place(given: &Given<'_>) -> Result<Place, Wrong> {
     let text = given.text()?;
     match text.split_once("://") {
         Some(("postgres" | "postgresql", _)) => Address::parse(text)
-            .map(Place::Postgres)
+            .map(|address| Place::Postgres(Box::new(address)))
             .map_err(|reason| given.wrong(format!("{reason} (the url of the database)"))),
         None if text == "sqlite" => Ok(Place::Folder),
         _ => Err(given.wrong(
