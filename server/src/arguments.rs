@@ -127,8 +127,10 @@ pub enum UserCommand {
     #[command(after_help = IMPORT_EXAMPLES)]
     Import {
         /// The file: XML, or lines of UTF-8 whose fields may be quoted and of which a first `jid,password` is skipped
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
+        #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        foreign: ForeignDatabase,
     },
     /// Make a link with which somebody can create an account, once
     #[command(after_help = INVITE_EXAMPLES)]
@@ -198,6 +200,31 @@ pub struct Ends {
     /// The other database
     #[arg(long, value_name = "URL")]
     pub to: String,
+}
+
+/// The database of another server.
+#[derive(Debug, clap::Args)]
+pub struct ForeignDatabase {
+    /// Import the accounts of another server from its database: sqlite:FILE, the name of a file, or postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "URL|FILE", requires = "schema")]
+    pub from: Option<String>,
+    /// The server whose database it is
+    #[arg(long, value_enum, requires = "from")]
+    pub schema: Option<ForeignSchema>,
+    /// Import this domain alone; needed where the database is of one domain and doesn't say of which
+    #[arg(long, value_name = "DOMAIN", requires = "from")]
+    pub domain: Option<String>,
+}
+
+/// The servers whose databases are known.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ForeignSchema {
+    /// The tables of ejabberd, older or newer
+    Ejabberd,
+    /// The tables of MongooseIM
+    Mongooseim,
+    /// The tables of Prosody's mod_storage_sql
+    Prosody,
 }
 
 /// What to do with tokens.
@@ -321,6 +348,8 @@ const IMPORT_EXAMPLES: &str = "\
 Examples:
   rookery user import accounts.csv
   rookery user import everybody.xml
+  rookery user import --from /var/lib/prosody/prosody.sqlite --schema prosody
+  rookery user import --from postgres://ejabberd@db/ejabberd --schema ejabberd --domain example.org
 
 A file of accounts:
   jid,password

@@ -120,6 +120,18 @@ pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
     })
 }
 
+/// Returns the database that an operator names. What the configuration says of the way to the server's own (password, TLS) holds for it, too.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if it is no address; as [`served`].
+pub fn named(text: &str, store: &Store) -> Result<Address, Failure> {
+    Ok(match Address::parse(text).map_err(Failure::Failed)? {
+        Address::Postgres(options) => Address::Postgres(Box::new(served(&options.address, store)?)),
+        address => address,
+    })
+}
+
 /// Returns how a PostgreSQL is opened.
 ///
 /// # Errors

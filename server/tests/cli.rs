@@ -6,6 +6,7 @@ mod cli {
     pub mod config;
     pub mod dpm;
     pub mod export;
+    pub mod foreign;
     pub mod invite;
     pub mod postgres;
     pub mod rig;

@@ -288,6 +288,8 @@ scenarios! {
     foreign {
         accounts_come_from_ejabberd
         accounts_come_from_prosody
+        accounts_come_from_the_database_of_ejabberd
+        accounts_come_from_the_database_of_prosody
     }
     federation {
         two_rookeries_meet

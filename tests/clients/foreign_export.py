@@ -4,6 +4,11 @@
     tests/clients/foreign_export.py ejabberd FOLDER
     tests/clients/foreign_export.py prosody FOLDER
 
+or keep them in a database of SQLite, `FOLDER/SERVER.db`, for `rookery user import --from`:
+
+    tests/clients/foreign_export.py ejabberd-database FOLDER
+    tests/clients/foreign_export.py prosody-database FOLDER
+
 Starts the server on loopback with two accounts in a temporary folder, lets them fill in rosters, vCards, private data, bookmarks, nodes and
 messages that wait, has the server write its export into FOLDER, and stops it. Needs the packages of tests/clients/requirements.txt, and
 Debian's package of the server. Then
@@ -16,6 +21,7 @@ must import two accounts; what it leaves out, it names.
 import asyncio
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -38,22 +44,36 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="foreign-") as home:
         port = free_port()
-        {"ejabberd": ejabberd, "prosody": prosody}[server](Path(home), port, folder)
+        SERVERS[server](Path(home), port, folder)
 
 
 def ejabberd(home, port, folder):
+    run_ejabberd(home, port, EJABBERD, f"R = ejabberd_piefxis:export_server(<<\"{folder}\">>), io:format(\"~p~n\", [R]),")
+
+
+def ejabberd_database(home, port, folder):
+    """Passwords are kept as scrambled ones are, but for that of a third account, which is plain."""
+    database = folder / "ejabberd.db"
+    config = EJABBERD.replace("auth_method: mnesia", f"auth_method: sql\nsql_type: sqlite\nsql_database: {database}")
+    config = config.replace("default_db: mnesia", "default_db: sql") + "  mod_mam: {default: always}\n"
+    run_ejabberd(home, port, config, "")
+    with sqlite3.connect(database) as connection:
+        connection.execute("INSERT INTO users (username, password) VALUES ('nurse', ?)", (PASSWORD,))
+
+
+def run_ejabberd(home, port, config, export):
     libraries = next(
         line.split("=", 1)[1].strip("'\"\n")
         for line in open("/usr/sbin/ejabberdctl")
         if line.startswith("ERL_LIBS=")
     )
-    (home / "ejabberd.yml").write_text(EJABBERD.replace("PORT", str(port)))
+    (home / "ejabberd.yml").write_text(config.replace("PORT", str(port)))
     go, done = home / "go", home / "done"
     register = " ".join(f'ejabberd_auth:try_register(<<"{name}">>, <<"{DOMAIN}">>, <<"{PASSWORD}">>),' for name in NAMES)
     script = (
         f"{register} file:write_file(\"{home}/ready\", <<>>), "
         f"Wait = fun(Again) -> case filelib:is_file(\"{go}\") of true -> ok; false -> timer:sleep(100), Again(Again) end end, "
-        f"Wait(Wait), R = ejabberd_piefxis:export_server(<<\"{folder}\">>), io:format(\"~p~n\", [R]), "
+        f"Wait(Wait), {export} application:stop(ejabberd), "
         f'file:write_file("{done}", <<>>), halt(0).'
     )
     environment = dict(os.environ, EJABBERD_CONFIG_PATH=str(home / "ejabberd.yml"), EJABBERD_LOG_PATH=str(home / "log"))
@@ -68,9 +88,24 @@ def ejabberd(home, port, folder):
 
 
 def prosody(home, port, folder):
+    run_prosody(home, port, PROSODY)
+    config = home / "migrator.cfg.lua"
+    config.write_text(MIGRATOR.replace("HOME", str(home)))
+    # The migrator writes into the folder that the package was made for, whatever its configuration says.
+    migrator = home / "migrator.lua"
+    migrator.write_text(Path("/usr/bin/prosody-migrator").read_text().replace("/var/lib/prosody", str(folder)))
+    subprocess.run(["lua5.4", migrator, "--root", f"--config={config}", "from", "to"], check=True, cwd=home)
+
+
+def prosody_database(home, port, folder):
+    kept = f'storage = "sql"\nsql = {{ driver = "SQLite3", database = "{folder}/prosody.db" }}\ndefault_archive_policy = true'
+    run_prosody(home, port, PROSODY.replace('storage = "internal"', kept).replace('"offline" }', '"offline", "mam" }'))
+
+
+def run_prosody(home, port, settings):
     (home / "data").mkdir()
     config = home / "prosody.cfg.lua"
-    config.write_text(PROSODY.replace("PORT", str(port)).replace("HOME", str(home)))
+    config.write_text(settings.replace("PORT", str(port)).replace("HOME", str(home)))
     for name in NAMES:
         subprocess.run(
             ["prosodyctl", "--root", "--config", config, "register", name, DOMAIN, PASSWORD], check=True, stdout=subprocess.DEVNULL
@@ -79,12 +114,6 @@ def prosody(home, port, folder):
     with ended(process):
         wait_for(lambda: answers(port))
         asyncio.run(fill(port))
-    config = home / "migrator.cfg.lua"
-    config.write_text(MIGRATOR.replace("HOME", str(home)))
-    # The migrator writes into the folder that the package was made for, whatever its configuration says.
-    migrator = home / "migrator.lua"
-    migrator.write_text(Path("/usr/bin/prosody-migrator").read_text().replace("/var/lib/prosody", str(folder)))
-    subprocess.run(["lua5.4", migrator, "--root", f"--config={config}", "from", "to"], check=True, cwd=home)
 
 
 async def fill(port):
@@ -166,6 +195,13 @@ def wait_for(is_so, seconds=60):
 
 
 NAMES = ("juliet", "romeo")
+
+SERVERS = {
+    "ejabberd": ejabberd,
+    "prosody": prosody,
+    "ejabberd-database": ejabberd_database,
+    "prosody-database": prosody_database,
+}
 
 EJABBERD = """
 hosts: ["localhost"]

@@ -77,6 +77,7 @@ impl Account {
                 let disabled = import.stores.accounts.set_disabled(self.jid.as_ref(), true);
                 self.write(0, Box::pin(async move { disabled.await.map(drop) }))
             }
+            () if tag.is("damaged", OURS) => self.element(import, input, tag).map(drop),
             () if tag.is("pubsub", ns::PUBSUB_OWNER) => self.nodes(import, input),
             () if tag.is("pubsub", ns::PUBSUB) => self.items(import, input),
             () if tag.is("archive", ARCHIVE) => self.archive(import, input),
@@ -406,13 +407,18 @@ impl Account {
         self.write(length, put)
     }
 
-    /// An element, unless it is too large.
+    /// Reads an element, unless it is too large, or stands for one that can't be read.
     fn element(
         &mut self,
         import: &mut Import<'_>,
         input: &mut Input,
         tag: Tag,
     ) -> Result<Option<Element>, ImportError> {
+        if tag.is("damaged", OURS) {
+            import.leave_out(input, tag.line, tag.attr("what").unwrap_or_default());
+            input.skip()?;
+            return Ok(None);
+        }
         let (line, name) = (tag.line, tag.name());
         let element = input.element(tag)?;
         if element.is_none() {

@@ -1,13 +1,15 @@
 //! Reads an export: walks through the file, and tells with line numbers what it leaves out.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use rookery_jid::Jid;
 use rookery_store::Stores;
 
 use super::PIE;
 use super::account::Account;
-use super::input::{Input, Next, Tag};
+use super::foreign::{Database, Fault};
+use super::input::{Input, Next, Tag, Whose};
 use super::parts::{documents, private};
 use super::progress::Import;
 pub use super::progress::{Counts, ImportError, Importer, Terms};
@@ -23,12 +25,37 @@ pub fn from_file(
     stores: &Stores,
     importer: &mut dyn Importer,
 ) -> (Counts, Result<(), ImportError>) {
+    let opened = Input::open(path).map_err(|error| ImportError::File(format!("{}: {error}", path.display())));
+    from_input(opened, terms, stores, importer)
+}
+
+/// Imports the database of another server, as [`from_file`] imports a file.
+///
+/// # Errors
+///
+/// The database can't be read, or isn't what it is said to be, or the store failed; what was imported before stays.
+pub fn from_database(
+    database: Database,
+    terms: Terms,
+    stores: &Stores,
+    importer: &mut dyn Importer,
+) -> (Counts, Result<(), ImportError>) {
+    let (name, whose) = (database.name.clone(), Rc::new(Whose::default()));
+    let pages = database.into_pages(whose.clone());
+    let opened = pages.map_err(|Fault(what)| ImportError::File(format!("{name}: {what}")));
+    from_input(opened.map(|pages| Input::of_database(&name, pages, whose)), terms, stores, importer)
+}
+
+fn from_input(
+    opened: Result<Input, ImportError>,
+    terms: Terms,
+    stores: &Stores,
+    importer: &mut dyn Importer,
+) -> (Counts, Result<(), ImportError>) {
     let documents = documents();
     let private = private(&documents).unwrap_or_default();
     let mut import = Import { stores, terms, documents, private, importer, counts: Counts::default() };
-    let walked = Input::open(path)
-        .map_err(|error| ImportError::File(format!("{}: {error}", path.display())))
-        .and_then(|mut input| import.file(&mut input));
+    let walked = opened.and_then(|mut input| import.file(&mut input));
     (import.counts, walked)
 }
 
@@ -39,11 +66,9 @@ impl Import<'_> {
         match () {
             () if root.is("server-data", PIE) => self.server(input),
             () if root.is("host", PIE) => self.host(input, &root),
-            () => Err(ImportError::File(format!(
-                "{}:{}: this is no export of accounts (XEP-0227)",
-                input.path.display(),
-                root.line
-            ))),
+            () => {
+                Err(ImportError::File(format!("{}: this is no export of accounts (XEP-0227)", input.place(root.line))))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The file that is imported: events with the lines where they stand, elements, and the files that it includes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,27 @@ use rookery_base::hex;
 use rookery_xml::{Attr, Element, ns};
 use rxml::{Event, Options, Reader};
 
-/// A file that is open.
+/// A file that is open, or a database that is read as one.
 pub struct Input {
     reader: Reader<Lines>,
     line: Rc<Cell<u64>>,
     /// Its name.
-    pub path: PathBuf,
+    path: PathBuf,
+    /// Whose account a database gives, in place of lines.
+    whose: Option<Rc<Whose>>,
     /// How many files include it, one in the other.
     depth: usize,
+}
+
+/// The account that is read from a database.
+#[derive(Debug, Default)]
+pub struct Whose(RefCell<String>);
+
+impl Whose {
+    /// Begins with another account.
+    pub fn set(&self, account: String) {
+        *self.0.borrow_mut() = account;
+    }
 }
 
 /// The start of an element.
@@ -65,10 +78,27 @@ impl Input {
 
     fn nested(path: PathBuf, depth: usize) -> io::Result<Self> {
         let line = Rc::new(Cell::new(1));
-        let lines = Lines { file: BufReader::new(File::open(&path)?), line: line.clone() };
-        let comments = rxml::parser::CommentMode::Discard;
-        let options = Options { max_token_length: MAX_TOKEN, comments, ..Options::default() };
-        Ok(Self { reader: Reader::with_options(lines, options), line, path, depth })
+        let file: Box<dyn Read> = Box::new(File::open(&path)?);
+        let lines = Lines { file: BufReader::new(file), line: line.clone() };
+        Ok(Self { reader: reader(lines), line, path, whose: None, depth })
+    }
+
+    /// Reads a database as the file that it would be; `whose` tells which account it gives.
+    pub fn of_database(name: &str, pages: impl Read + 'static, whose: Rc<Whose>) -> Self {
+        let line = Rc::new(Cell::new(1));
+        let pages: Box<dyn Read> = Box::new(pages);
+        let lines = Lines { file: BufReader::new(pages), line: line.clone() };
+        Self { reader: reader(lines), line, path: name.into(), whose: Some(whose), depth: MAX_INCLUDES }
+    }
+
+    /// Returns where something is, for a report: the file and the line, or the database and the account.
+    pub fn place(&self, line: u64) -> String {
+        let path = self.path.display();
+        match self.whose.as_ref().map(|whose| whose.0.borrow()) {
+            None => format!("{path}:{line}"),
+            Some(whose) if whose.is_empty() => path.to_string(),
+            Some(whose) => format!("{path}: {whose}"),
+        }
     }
 
     /// The file that an element of XInclude names (§5): a relative URI, beside this file.
@@ -202,13 +232,13 @@ impl Input {
     }
 
     fn fault(&self, what: &str) -> String {
-        format!("{}:{}: {what}", self.path.display(), self.line())
+        format!("{}: {what}", self.place(self.line()))
     }
 }
 
 /// A file that counts its lines.
 struct Lines {
-    file: BufReader<File>,
+    file: BufReader<Box<dyn Read>>,
     line: Rc<Cell<u64>>,
 }
 
@@ -231,6 +261,11 @@ impl BufRead for Lines {
         self.line.set(self.line.get() + lines);
         self.file.consume(amount);
     }
+}
+
+fn reader(lines: Lines) -> Reader<Lines> {
+    let comments = rxml::parser::CommentMode::Discard;
+    Reader::with_options(lines, Options { max_token_length: MAX_TOKEN, comments, ..Options::default() })
 }
 
 /// The text of a part of a URI (RFC 3986 §2.1).

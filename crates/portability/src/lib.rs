@@ -12,9 +12,11 @@
 //!
 //! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line numbers and what it includes; `account` is one
 //! account on its way into the stores; `progress` is how far an import has come, and why it ends; `parts` and `nodes` hold what both ways must agree on.
+//! [`foreign`] gives [`import`] the databases of other servers to read, as if they were such a file.
 
 mod account;
 pub mod export;
+pub mod foreign;
 pub mod import;
 mod input;
 mod nodes;

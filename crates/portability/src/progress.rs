@@ -60,7 +60,7 @@ impl Import<'_> {
     /// Says that something is left out.
     pub fn leave_out(&mut self, input: &Input, line: u64, what: &str) {
         self.counts.left_out += 1;
-        self.importer.left_out(&format!("{}:{line}: {what}", input.path.display()));
+        self.importer.left_out(&format!("{}: {what}", input.place(line)));
     }
 
     /// Leaves out what nobody here knows.

@@ -11,6 +11,7 @@ use rookery_store::sqlite;
 use super::write::sound;
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, UPLOADS, archive};
 use crate::clock;
+use crate::database;
 use crate::failure::Failure;
 use crate::folder::{BEFORE, Folder};
 use crate::loaded::Source;
@@ -24,8 +25,13 @@ use crate::welcome::say;
 /// [`Failure::Failed`] if a server runs here, if there is something and `replace` isn't set, or if the backup is damaged: nothing is changed then.
 /// Where it was interrupted, no server starts, and the same command does it again.
 pub fn restore(source: &Source, file: &Path, to: Option<&str>, replace: bool) -> Result<(), Failure> {
-    let to = to.map(Address::parse).transpose().map_err(Failure::Failed)?;
     let folder = &source.folder;
+    let store = source.read()?.store;
+    let to = match to {
+        Some(to) => Some(database::named(to, &store)?),
+        // The database that the configuration here names, if it isn't in the data folder.
+        None => Some(database::address(folder, &store)?).filter(|own| *own != Address::Sqlite(folder.database())),
+    };
     folder.create()?;
     let _lock = folder.lock()?;
     if !replace && !folder.restoring().exists() && folder.database().exists() {

@@ -62,13 +62,8 @@ pub fn verify(source: &Source, ends: &Ends) -> Result<(), Failure> {
 fn addresses(source: &Source, ends: &Ends) -> Result<(Address, Address), Failure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);
-    // What the configuration says of the way to a database holds for those that are named here, too.
-    let named = |text: &str| match Address::parse(text).map_err(Failure::Failed)? {
-        Address::Postgres(options) => Ok(Address::Postgres(Box::new(database::served(&options.address, &store)?))),
-        address => Ok(address),
-    };
-    let from = ends.from.as_deref().map_or_else(own, named)?;
-    Ok((from, named(&ends.to)?))
+    let from = ends.from.as_deref().map_or_else(own, |from| database::named(from, &store))?;
+    Ok((from, database::named(&ends.to, &store)?))
 }
 
 /// Makes sure that no server runs on a file.

@@ -60,8 +60,9 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
             remove(&address(&jid).map_err(Failure::Failed)?, &config, &source.folder, &open()?)
         }
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
-        UserCommand::Import { file } if is_xml(&file)? => portability::import(&file, &config, &open()?),
-        UserCommand::Import { file } => import::run(&file, &config, &open()?),
+        UserCommand::Import { file: Some(file), .. } if is_xml(&file)? => portability::import(&file, &config, &open()?),
+        UserCommand::Import { file: Some(file), .. } => import::run(&file, &config, &open()?),
+        UserCommand::Import { file: None, foreign } => portability::import_database(&foreign, &config, &open()?),
         UserCommand::Invite { what, valid } => invite::invite(&invited(&what, &config)?, valid.days, &config, &open()?),
         UserCommand::ResetLink { jid, valid } => invite::reset(&account(&jid, &config)?, valid.days, &config, &open()?),
         UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, &open()?),

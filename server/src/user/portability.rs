@@ -5,13 +5,16 @@ use std::path::Path;
 use rookery_base::Set;
 use rookery_jid::Jid;
 use rookery_portability::export::{ExportError, to_new_file};
-use rookery_portability::import::{ImportError, Importer, Terms, from_file};
+use rookery_portability::foreign::{self, Schema};
+use rookery_portability::import::{Counts, ImportError, Importer, Terms, from_database, from_file};
+use rookery_store::sql::foreign::Foreign;
 use rookery_store::wait;
 
 use super::{named, no_account, tell_rights};
+use crate::arguments::{ForeignDatabase, ForeignSchema};
 use crate::clock;
 use crate::config::Config;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::welcome::say;
 
@@ -40,9 +43,35 @@ pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failur
 /// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to its end or the store failed; what was
 /// imported before stays.
 pub fn import(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
+    run(config, database, |terms, operator| from_file(file, terms, &database.stores, operator))
+}
+
+/// Imports the database of another server. An account that exists is left alone.
+///
+/// # Errors
+///
+/// As [`import`].
+pub fn import_database(from: &ForeignDatabase, config: &Config, database: &Database) -> Result<(), Failure> {
+    let text = from.from.as_deref().unwrap_or_default();
+    let address = database::named(text, &config.store)?;
+    let schema = match from.schema {
+        Some(ForeignSchema::Mongooseim) => Schema::MongooseIm,
+        Some(ForeignSchema::Prosody) => Schema::Prosody,
+        Some(ForeignSchema::Ejabberd) | None => Schema::Ejabberd,
+    };
+    let foreign = Foreign::open(&address)?;
+    let foreign = foreign::Database { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
+    run(config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))
+}
+
+fn run(
+    config: &Config,
+    database: &Database,
+    walk: impl FnOnce(Terms, &mut Operator<'_>) -> (Counts, Result<(), ImportError>),
+) -> Result<(), Failure> {
     let mut operator = Operator { config, named: named(config, database)?, told: Vec::new() };
     let terms = Terms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
-    let (counts, walked) = from_file(file, terms, &database.stores, &mut operator);
+    let (counts, walked) = walk(terms, &mut operator);
     say(&format!("{} accounts imported, {} things left out\n", counts.accounts, counts.left_out));
     tell_rights(&operator.told);
     walked.map_err(|error| match error {

@@ -118,3 +118,101 @@ fn the_password_comes_from_a_file() {
     fs::write(rig.path("authority.pem"), "nothing").expect("a file");
     rig.run(&["user", "list"]).failed(1, "certificate");
 }
+
+#[test]
+fn a_server_on_it_is_backed_up_and_restored() {
+    if is_left_out() {
+        return;
+    }
+    let (address, other) = (CLUSTER.database(), CLUSTER.database());
+    let first = rig(&address, TRUSTING);
+    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let (server, _) = first.serve();
+    assert!(first.run(&["backup", "b.tar.gz"]).fine().contains("written and read again"));
+    drop(server);
+    // The database goes where the configuration wants it, …
+    let second = rig(&other, TRUSTING);
+    fs::copy(first.path("b.tar.gz"), second.path("b.tar.gz")).expect("copied");
+    assert!(second.run(&["restore", "b.tar.gz"]).fine().contains(", its database in postgres://"));
+    assert!(!second.path("rookery-data/rookery.db").exists(), "there is no file");
+    assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    second.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
+    second.run(&["restore", "b.tar.gz"]).failed(1, "--replace removes what is there");
+    second.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    second.run(&["restore", "--replace", "b.tar.gz"]).fine();
+    assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    // … or into a file.
+    second.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
+    second.run(&["store", "verify", "--to", "sqlite:file.db"]).fine();
+}
+
+#[test]
+fn accounts_come_from_databases_of_other_servers_in_it() {
+    if is_left_out() {
+        return;
+    }
+    let rig = Rig::new();
+    let ejabberd = CLUSTER.database();
+    let made = CLUSTER.psql(
+        &ejabberd,
+        "CREATE TABLE users (username varchar(191), server_host varchar(191), type smallint, password text, serverkey varchar(128), salt varchar(128), \
+            iterationcount integer); \
+         INSERT INTO users VALUES ('juliet', 'localhost', 1, 'secret', '', '', 0), ('nurse', 'localhost', 2, '6dlGYMOdZcOPutkcNY8U2g7vK9Y=', \
+            'D+CSWLOshSulAsxiupA+qs2/fTE=', 'QSXCR+Q6sek8bf92', 4096); \
+         CREATE TABLE rosterusers (username varchar(191), server_host varchar(191), jid varchar(191), nick text, subscription character(1), \
+            ask character(1), askmessage text); \
+         INSERT INTO rosterusers VALUES ('juliet', 'localhost', 'romeo@far.example', 'Ro 🦊', 'B', 'N', ''); \
+         CREATE TABLE rostergroups (username varchar(191), server_host varchar(191), jid varchar(191), grp text); \
+         CREATE TABLE privacy_list (username varchar(191), server_host varchar(191), name text, id bigserial); \
+         CREATE TABLE privacy_default_list (username varchar(191), server_host varchar(191), name text); \
+         CREATE TABLE privacy_list_data (id bigint, t character(1), value text, action character(1), ord numeric, match_all boolean, match_iq boolean, \
+            match_message boolean, match_presence_in boolean, match_presence_out boolean); \
+         INSERT INTO privacy_list VALUES ('juliet', 'localhost', 'no', 3); INSERT INTO privacy_default_list VALUES ('juliet', 'localhost', 'no'); \
+         INSERT INTO privacy_list_data VALUES (3, 'j', 'tybalt@far.example', 'd', 1, true, false, false, false, false); \
+         CREATE TABLE archive (username varchar(191), server_host varchar(191), timestamp BIGINT, xml text, id BIGSERIAL); \
+         INSERT INTO archive (username, server_host, timestamp, xml) SELECT 'juliet', 'localhost', 1278803305000000 + i * 1000000, \
+            '<message xmlns=''jabber:client'' from=''romeo@far.example/o'' to=''juliet@localhost''><body>' || i || '</body></message>' \
+            FROM generate_series(1, 700) AS i",
+    );
+    made.expect("the tables of ejabberd");
+    let ended = rig.run(&["user", "import", "--from", &ejabberd, "--schema", "ejabberd"]);
+    assert!(ended.out.contains("2 accounts imported, 1 things left out"), "{ended:?}");
+    assert!(ended.err.contains("nurse@localhost has keys for SCRAM-SHA-1 only"), "{ended:?}");
+    let exported = export(&rig, "juliet");
+    for there in [
+        "name='Ro 🦊' subscription='both'",
+        "<item action='deny' order='1' type='jid' value='tybalt@far.example'/>",
+        "<body>700</body>",
+    ] {
+        assert!(exported.contains(there), "{there} is not in\n{exported}");
+    }
+    assert_eq!(exported.matches("<body>").count(), 700);
+
+    let prosody = CLUSTER.database();
+    let made = CLUSTER.psql(
+        &prosody,
+        "CREATE TABLE prosody (host TEXT, \"user\" TEXT, store TEXT, key TEXT, type TEXT, value TEXT); \
+         CREATE TABLE prosodyarchive (sort_id SERIAL PRIMARY KEY, host TEXT, \"user\" TEXT, store TEXT, key TEXT, \"when\" INTEGER, \"with\" TEXT, \
+            type TEXT, value TEXT); \
+         INSERT INTO prosody VALUES ('localhost', 'romeo', 'accounts', 'password', 'string', 'secret'), \
+            ('localhost', 'romeo', 'roster', 'juliet@localhost', 'json', '{\"groups\":{\"Friends\":true},\"name\":\"J\",\"subscription\":\"both\"}'), \
+            ('localhost', 'romeo', 'roster', '', 'json', '{\"__hash\":[false,{\"pending\":{\"paris@far.example\":true},\"version\":6}]}'); \
+         INSERT INTO prosodyarchive (host, \"user\", store, key, \"when\", \"with\", type, value) VALUES ('localhost', 'romeo', 'archive', 'a', 1278803305, \
+            'juliet@localhost', 'xml', '<message from=''juliet@localhost/x'' to=''romeo@localhost''><body>kept</body></message>')",
+    );
+    made.expect("the tables of Prosody");
+    rig.run(&["user", "import", "--from", &prosody, "--schema", "prosody"]).fine();
+    let exported = export(&rig, "romeo");
+    for there in [
+        "name='J' subscription='both'><group>Friends</group>",
+        "<presence xmlns='jabber:client' from='paris@far.example'",
+        "<body>kept</body>",
+    ] {
+        assert!(exported.contains(there), "{there} is not in\n{exported}");
+    }
+}
+
+fn export(rig: &Rig, name: &str) -> String {
+    rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
+    fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
+}

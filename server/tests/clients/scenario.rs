@@ -39,6 +39,14 @@ fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
             &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")]
         }
         "federation.rookery_and_prosody_meet" => &[("prosodyctl", "prosody")],
+        "foreign.accounts_come_from_the_database_of_ejabberd" => &[
+            ("ejabberdctl", "ejabberd"),
+            ("erl", "erlang-base"),
+            ("/usr/share/doc/erlang-p1-sqlite3/copyright", "erlang-p1-sqlite3"),
+        ],
+        "foreign.accounts_come_from_the_database_of_prosody" => {
+            &[("prosodyctl", "prosody"), ("/usr/share/doc/lua-dbi-sqlite3/copyright", "lua-dbi-sqlite3")]
+        }
         _ => &[],
     }
 }

@@ -4,7 +4,8 @@
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
 //! `dialect` has what engines differ in, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
-//! a schema up to date, [`copy`] copies a database to another one.
+//! a schema up to date, [`copy`] copies a database to another one,
+//! [`foreign`] reads those of other programs.
 //!
 //! # Invariants
 //!
@@ -21,6 +22,7 @@ mod counted;
 mod dialect;
 mod documents;
 mod finding;
+pub mod foreign;
 mod ids;
 mod invitations;
 mod lanes;

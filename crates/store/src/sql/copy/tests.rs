@@ -134,6 +134,52 @@ fn numbers_go_on() {
     assert!(ids[0] > 2, "{ids:?}");
 }
 
+/// From a file to PostgreSQL, interrupted again and again, and back to another file: all three have the same, and numbers go on.
+#[test]
+fn a_copy_goes_to_postgresql_and_back() {
+    if rookery_needs::skips("store.a_copy_goes_to_postgresql_and_back") {
+        return;
+    }
+    let place = Place::filled();
+    let cluster = rookery_needs::Postgres::start();
+    let there = Address::parse(&cluster.database()).expect("an address");
+    for after in 1.. {
+        let mut from = End::source(&place.address("a.db")).expect("a source");
+        let mut to = End::destination(&there).expect("a destination");
+        let mut calls = 0;
+        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            copy(&mut from, &mut to, &mut |progress| {
+                calls += usize::from(progress.phase == Phase::Copying);
+                assert!(calls <= 4 * after, "interrupted");
+            })
+        }));
+        if let Ok(copied) = broken {
+            let copied = copied.expect("copied");
+            assert!(after > 3 && copied.iter().all(Compared::is_same), "{copied:?}");
+            break;
+        }
+        drop((from, to));
+        let refused = End::source(&there).err();
+        assert!(matches!(refused, Some(StoreError::Unfinished(_))), "{refused:?}");
+    }
+    let (mut from, mut to) =
+        (End::source(&there).expect("a source"), End::destination(&place.address("b.db")).expect("opened"));
+    let copied = copy(&mut from, &mut to, &mut |_| ()).expect("copied");
+    assert!(copied.iter().all(|table| table.is_same() && table.difference.is_none()), "{copied:?}");
+    drop((from, to));
+    place.is_what_was_filled_in("b.db");
+    let (mut one, mut other) =
+        (End::source(&place.address("a.db")).expect("opened"), End::source(&place.address("b.db")).expect("opened"));
+    assert!(compare(&mut one, &mut other, &mut |_| ()).expect("compared").iter().all(Compared::is_same));
+    let offline = tables().iter().find(|table| table.name == "offline_messages").expect("a table");
+    assert_eq!(one.connection().last_number(offline), Ok(2));
+    assert_eq!(other.connection().last_number(offline), Ok(2));
+    let (mut from, mut to) = (one, End::destination(&there).expect("opened"));
+    assert!(matches!(copy(&mut from, &mut to, &mut |_| ()), Err(CopyError::NotEmpty(_))));
+    clear(&mut to).expect("cleared");
+    assert!(copy(&mut from, &mut to, &mut |_| ()).expect("copied again").iter().all(Compared::is_same));
+}
+
 /// A folder with files of databases.
 struct Place {
     folder: TempDir,

@@ -19,6 +19,7 @@ use super::SqlStore;
 use super::connection::{Connection, Value};
 use super::copy::copying::Copying;
 use super::migrate::{self, Migrations, Plan};
+use super::transactions::Transactions;
 use crate::StoreError;
 use driver::Driver;
 use place::{prepare_directory, prepare_file};
@@ -74,6 +75,13 @@ pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError>
     let mut driver = Driver::open_to_read(path, PATIENCE)?;
     driver.keep_statements();
     migrate::prepare(&mut driver, Migrations::Never)?;
+    Ok(Box::new(driver))
+}
+
+/// Opens a file of another program to read from it.
+pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, StoreError> {
+    let driver = Driver::open_to_read(path, PATIENCE)?;
+    driver.keep_statements();
     Ok(Box::new(driver))
 }
 

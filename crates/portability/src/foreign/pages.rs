@@ -1,0 +1,165 @@
+//! A database as the text of a file (XEP-0227), made while it is read.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use rookery_xml::{Element, Writer};
+
+use super::accounts::{Accounts, Fault};
+use crate::input::Whose;
+use crate::{ARCHIVE, PIE};
+
+/// The text of the file.
+pub(crate) struct Pages {
+    accounts: Box<dyn Accounts>,
+    domains: VecDeque<String>,
+    /// The domain that is being read.
+    domain: Option<String>,
+    /// Names of its accounts that were asked for, and the last one of those before.
+    names: VecDeque<String>,
+    last: Option<String>,
+    /// The account whose archive is being read, and how far.
+    archive: Option<(String, Option<i64>)>,
+    state: State,
+    page: Vec<u8>,
+    at: usize,
+    whose: Rc<Whose>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Begin,
+    Middle,
+    End,
+}
+
+impl Pages {
+    pub(super) fn new(accounts: Box<dyn Accounts>, domains: Vec<String>, whose: Rc<Whose>) -> Self {
+        Self {
+            accounts,
+            domains: domains.into(),
+            domain: None,
+            names: VecDeque::new(),
+            last: None,
+            archive: None,
+            state: State::Begin,
+            page: Vec::new(),
+            at: 0,
+            whose,
+        }
+    }
+
+    /// Makes the next page; an empty one is the end.
+    fn turn(&mut self) -> Result<(), Fault> {
+        self.page.clear();
+        self.at = 0;
+        match self.state {
+            State::Begin => {
+                self.state = State::Middle;
+                self.page.extend_from_slice(format!("<server-data xmlns='{PIE}'>\n").as_bytes());
+            }
+            State::Middle => self.middle()?,
+            State::End => {}
+        }
+        Ok(())
+    }
+
+    fn middle(&mut self) -> Result<(), Fault> {
+        let Some(domain) = self.domain.clone() else {
+            match self.domains.pop_front() {
+                Some(domain) => {
+                    self.page = open("host", "jid", &domain);
+                    (self.domain, self.last) = (Some(domain), None);
+                }
+                None => {
+                    self.page.extend_from_slice(b"</server-data>\n");
+                    self.state = State::End;
+                }
+            }
+            return Ok(());
+        };
+        if let Some((name, after)) = self.archive.take() {
+            return self.archive(&domain, name, after);
+        }
+        if self.names.is_empty() {
+            self.names = self.accounts.names(&domain, self.last.as_deref())?.into();
+        }
+        match self.names.pop_front() {
+            Some(name) => self.account(&domain, name),
+            None => {
+                self.page.extend_from_slice(b"</host>\n");
+                self.domain = None;
+                self.whose.set(String::new());
+                Ok(())
+            }
+        }
+    }
+
+    fn account(&mut self, domain: &str, name: String) -> Result<(), Fault> {
+        self.whose.set(format!("{name}@{domain}"));
+        let (password, parts) = self.accounts.account(domain, &name)?;
+        let mut user = Element::new("user", PIE).with_attr("name", &name);
+        user = user.with_opt_attr("password", password);
+        self.page = start(&user);
+        parts.iter().for_each(|part| self.page.extend_from_slice(&inner(part)));
+        self.last = Some(name.clone());
+        self.archive = Some((name, None));
+        self.page.extend_from_slice(format!("<archive xmlns='{ARCHIVE}'>\n").as_bytes());
+        Ok(())
+    }
+
+    fn archive(&mut self, domain: &str, name: String, after: Option<i64>) -> Result<(), Fault> {
+        let (messages, last) = self.accounts.archive(domain, &name, after)?;
+        messages.iter().for_each(|message| self.page.extend_from_slice(&inner(message)));
+        match last {
+            Some(last) => self.archive = Some((name, Some(last))),
+            None => self.page.extend_from_slice(b"</archive>\n</user>\n"),
+        }
+        Ok(())
+    }
+}
+
+impl Read for Pages {
+    /// Gives bytes of one page at a time: the next one is made when all of it was read, so that reports name the right account.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.page.len() && self.state != State::End {
+            self.turn().map_err(|Fault(what)| io::Error::other(what))?;
+        }
+        let rest = self.page.get(self.at..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..length), rest.get(..length)) {
+            to.copy_from_slice(from);
+        }
+        self.at += length;
+        Ok(length)
+    }
+}
+
+fn open(name: &str, attr: &str, value: &str) -> Vec<u8> {
+    start(&Element::new(name, PIE).with_attr(attr, value))
+}
+
+/// Writes the start tag of an element without children.
+fn start(element: &Element) -> Vec<u8> {
+    let mut text = inner(element);
+    // `<user …/>`
+    if text.ends_with(b"/>\n") {
+        text.truncate(text.len() - 3);
+        text.extend_from_slice(b">\n");
+    }
+    text
+}
+
+/// Writes an element within the file.
+fn inner(element: &Element) -> Vec<u8> {
+    // The writer leaves the namespace of a client's stream out, which is another one here.
+    let mut wrapped = Writer::with_ns("x", PIE);
+    wrapped.element(element);
+    let bytes = wrapped.finish().into_bytes();
+    let start = bytes.iter().position(|byte| *byte == b'>').map_or(0, |at| at + 1);
+    let end = bytes.len().saturating_sub(b"</x>".len());
+    let mut text = bytes.get(start..end).unwrap_or_default().to_vec();
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,222 @@
+//! The tables of Prosody's `mod_storage_sql`: `prosody` has stores of keys and values, `prosodyarchive` those that grow.
+
+use std::collections::BTreeMap;
+
+use rookery_store::sql::foreign::{Foreign, Key, Wanted};
+use rookery_xml::{Element, ns};
+use serde_json::{Map, Value};
+
+use super::accounts::{Accounts, Fault, MESSAGES, NAMES};
+use super::credentials::{Texts, hash_of};
+use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
+use super::json::{notes, stanza, table, value};
+use crate::{OURS, PIE};
+
+/// Both tables.
+pub(super) struct Tables {
+    foreign: Foreign,
+}
+
+/// The stores of an account by their names.
+type Stores = BTreeMap<String, Map<String, Value>>;
+
+impl Tables {
+    pub fn new(foreign: Foreign) -> Self {
+        Self { foreign }
+    }
+
+    fn stores(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<Stores, Fault> {
+        let equal = [("host", Key::Text(domain)), ("user", Key::Text(name))];
+        let rows = self.foreign.rows(&Wanted::of("prosody", &["store", "key", "type", "value"], &equal))?;
+        let mut stores: BTreeMap<String, Vec<(String, Value)>> = BTreeMap::new();
+        for row in &rows {
+            let [store, key, kind, text] = [0, 1, 2, 3].map(|column| text(row, column));
+            match value(kind, text) {
+                Some(value) => stores.entry(store.to_owned()).or_default().push((key.to_owned(), value)),
+                None => parts.push(damaged(format!("the entry {key:?} of the store {store:?}, which can't be read"))),
+            }
+        }
+        Ok(stores.into_iter().map(|(store, rows)| (store, table(rows.into_iter()))).collect())
+    }
+
+    /// Returns entries of a growing store behind a place: their keys, seconds since 1970 and elements.
+    fn entries(
+        &mut self,
+        (domain, name, store): (&str, &str, &str),
+        after: Option<i64>,
+    ) -> Result<(Vec<Entry>, Option<i64>), Fault> {
+        let equal = [("host", Key::Text(domain)), ("user", Key::Text(name)), ("store", Key::Text(store))];
+        let wanted = Wanted::of("prosodyarchive", &["sort_id", "key", "when", "with", "value"], &equal);
+        let rows = self.foreign.rows(&wanted.behind("sort_id", after.map(Key::Number), MESSAGES))?;
+        let last = rows.last().and_then(|row| text(row, 0).parse().ok());
+        let entries = rows.iter().map(|row| Entry {
+            key: text(row, 1).to_owned(),
+            // Older tables have whole seconds, newer ones fractions.
+            unix_ms: (text(row, 2).parse::<f64>().unwrap_or_default() * 1000.0) as u64,
+            with: text(row, 3).to_owned(),
+            element: element(text(row, 4), "an entry of the archive"),
+        });
+        Ok((entries.collect(), last))
+    }
+
+    fn all_entries(&mut self, domain: &str, name: &str, store: &str) -> Result<Vec<Entry>, Fault> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let (entries, last) = self.entries((domain, name, store), after)?;
+            all.extend(entries);
+            match last {
+                Some(_) => after = last,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    fn waiting(&mut self, domain: &str, name: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
+        let mut offline = Element::new("offline-messages", PIE);
+        for Entry { unix_ms, element: mut message, .. } in self.all_entries(domain, name, "offline")? {
+            if message.ns() == OURS {
+                parts.push(message);
+                continue;
+            }
+            let delay = Element::new("delay", ns::DELAY).with_attr("from", domain);
+            message.push_child(delay.with_attr("stamp", rookery_base::date::timestamp(unix_ms)));
+            offline.push_child(message);
+        }
+        if offline.children().next().is_some() {
+            parts.push(offline);
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, (domain, name): (&str, &str), stores: &Stores, parts: &mut Vec<Element>) -> Result<(), Fault> {
+        let (mut configurations, mut all) = (Vec::new(), Vec::new());
+        for (node, about) in stores.get("pep").into_iter().flatten().filter(|(node, _)| !node.starts_with("__")) {
+            let config = about.get("config").and_then(Value::as_object).into_iter().flatten();
+            let options: Vec<_> = config
+                .filter_map(|(name, value)| match value {
+                    Value::String(text) => Some((name.clone(), text.clone())),
+                    Value::Number(_) | Value::Bool(_) => Some((name.clone(), value.to_string())),
+                    _ => None,
+                })
+                .collect();
+            configurations.push(configure(node, &options));
+            let mut items = Element::new("items", ns::PUBSUB).with_attr("node", node);
+            for entry in self.all_entries(domain, name, &format!("pep_{node}"))? {
+                match item(&entry.key, &entry.with, entry.element) {
+                    told if told.ns() == OURS => parts.push(told),
+                    item => items.push_child(item),
+                }
+            }
+            all.push(items);
+        }
+        parts.extend(nodes(configurations, all));
+        Ok(())
+    }
+}
+
+/// An entry of a store that grows.
+struct Entry {
+    key: String,
+    unix_ms: u64,
+    with: String,
+    element: Element,
+}
+
+impl Accounts for Tables {
+    fn domains(&mut self) -> Result<Option<Vec<String>>, Fault> {
+        let equal = [("store", Key::Text("accounts"))];
+        let wanted = Wanted { distinct: true, order: Some("host"), ..Wanted::of("prosody", &["host"], &equal) };
+        let rows = self.foreign.rows(&wanted)?;
+        Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
+    }
+
+    fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, Fault> {
+        let equal = [("host", Key::Text(domain)), ("store", Key::Text("accounts"))];
+        let wanted = Wanted { distinct: true, ..Wanted::of("prosody", &["user"], &equal) };
+        let rows = self.foreign.rows(&wanted.behind("user", after.map(Key::Text), NAMES))?;
+        Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
+    }
+
+    fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), Fault> {
+        let mut parts = Vec::new();
+        let stores = self.stores(domain, name, &mut parts)?;
+        let empty = Map::new();
+        let store = |name: &str| stores.get(name).unwrap_or(&empty);
+        let password = credentials(store("accounts"), &mut parts);
+        roster(store("roster"), &format!("{name}@{domain}"), &mut parts);
+        self.waiting(domain, name, &mut parts)?;
+        parts.extend(stanza(store("vcard"), "", 0));
+        private(store("private"), &mut parts);
+        blocked(store("blocklist"), &mut parts);
+        self.nodes((domain, name), &stores, &mut parts)?;
+        Ok((password, parts))
+    }
+
+    fn archive(&mut self, domain: &str, name: &str, after: Option<i64>) -> Result<(Vec<Element>, Option<i64>), Fault> {
+        let (entries, last) = self.entries((domain, name, "archive"), after)?;
+        let messages = entries.into_iter().map(|entry| archived(&entry.key, entry.unix_ms, entry.element));
+        Ok((messages.collect(), last))
+    }
+}
+
+/// Reads the password, or adds the keys. Which hash they are for is told by their length.
+fn credentials(account: &Map<String, Value>, parts: &mut Vec<Element>) -> Option<String> {
+    let text = |name: &str| account.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (stored, server) = (text("stored_key"), text("server_key"));
+    if !stored.is_empty() {
+        let iterations = account.get("iteration_count").map(Value::to_string).unwrap_or_default();
+        parts.push(match hash_of(stored.len() / 2) {
+            Some(hash) => Texts { hash, stored, server, salt: text("salt"), iterations: &iterations }.hexadecimal(),
+            None => damaged("keys of a length that is unknown here"),
+        });
+        return None;
+    }
+    Some(text("password").to_owned()).filter(|password| !password.is_empty())
+}
+
+fn roster(contacts: &Map<String, Value>, owner: &str, parts: &mut Vec<Element>) {
+    let mut query = Element::new("query", ns::ROSTER);
+    for (jid, contact) in contacts.iter().filter(|(jid, _)| !jid.starts_with("__")) {
+        let Some(contact) = contact.as_object() else { continue };
+        let text = |name: &str| contact.get(name).and_then(Value::as_str).unwrap_or_default();
+        let groups =
+            contact.get("groups").and_then(Value::as_object).into_iter().flatten().map(|(group, _)| group.clone());
+        query.push_child(roster_item(
+            jid,
+            text("name"),
+            text("subscription"),
+            text("ask") == "subscribe",
+            groups.collect(),
+        ));
+    }
+    parts.push(query);
+    let pending = notes(contacts).and_then(|notes| notes.get("pending")?.as_object()).into_iter().flatten();
+    parts.extend(pending.map(|(from, _)| request(from, owner, "")));
+}
+
+fn private(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
+    let mut query = Element::new("query", ns::PRIVATE);
+    for (key, data) in stored.iter().filter(|(key, _)| !key.starts_with("__")) {
+        match data.as_object().and_then(|data| stanza(data, "", 0)) {
+            Some(data) => query.push_child(data),
+            None => parts.push(damaged(format!("the private data {key:?}, which can't be read"))),
+        }
+    }
+    parts.push(query);
+}
+
+/// Makes the list that says who is blocked.
+fn blocked(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
+    let jids = stored.keys().filter(|jid| !jid.starts_with("__"));
+    let items = jids.zip(1..).map(|(jid, order)| {
+        let item = Element::new("item", ns::PRIVACY).with_attr("type", "jid").with_attr("value", jid);
+        item.with_attr("action", "deny").with_attr("order", order.to_string())
+    });
+    let list = items.fold(Element::new("list", ns::PRIVACY).with_attr("name", BLOCKED), Element::with_child);
+    if list.children().next().is_some() {
+        let default = Element::new("default", ns::PRIVACY).with_attr("name", BLOCKED);
+        parts.push(Element::new("query", ns::PRIVACY).with_child(default).with_child(list));
+    }
+}
+
+const BLOCKED: &str = "blocked";

@@ -1,0 +1,197 @@
+//! A database of another program, which is only read: other servers keep accounts in SQL, too.
+//!
+//! Everything is read as text, as the engine writes it: types of columns differ between engines and between versions of those programs. Bytes that are
+//! no text come as `\x` and hexadecimal digits.
+
+use super::connection::Value;
+use super::copy::Address;
+use super::dialect::Dialect;
+#[cfg(feature = "postgres")]
+use super::postgres;
+use super::sqlite;
+use super::transactions::Transactions;
+use crate::StoreError;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::ControlFlow;
+
+/// A database of another program.
+pub struct Foreign {
+    connection: Box<dyn Transactions + Send>,
+    /// Statements that were run, which connections keep for good: a few dozen.
+    texts: HashMap<String, &'static str>,
+}
+
+/// Names rows of a table that are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The table.
+    pub table: &'a str,
+    /// The columns that are read.
+    pub columns: &'a [&'a str],
+    /// Columns and their values.
+    pub equal: &'a [(&'a str, Key<'a>)],
+    /// Only rows that have more than this in the column by which they are ordered.
+    pub after: Option<Key<'a>>,
+    /// The column by which rows are ordered.
+    pub order: Option<&'a str>,
+    /// Set to have rows that are the same once.
+    pub distinct: bool,
+    /// The most rows that are read.
+    pub limit: usize,
+}
+
+/// A value by which rows are found.
+#[derive(Clone, Copy, Debug)]
+pub enum Key<'a> {
+    /// Of a column of texts.
+    Text(&'a str),
+    /// Of a column of whole numbers.
+    Number(i64),
+}
+
+/// A row: texts, or `None` for NULL.
+pub type TextRow = Vec<Option<String>>;
+
+impl<'a> Wanted<'a> {
+    /// Names all rows of a table that have these values.
+    pub fn of(table: &'a str, columns: &'a [&'a str], equal: &'a [(&'a str, Key<'a>)]) -> Self {
+        Wanted { table, columns, equal, after: None, order: None, distinct: false, limit: usize::MAX }
+    }
+
+    /// Orders them by a column, and leaves out those up to a value.
+    pub fn behind(self, order: &'a str, after: Option<Key<'a>>, limit: usize) -> Self {
+        Wanted { order: Some(order), after, limit, ..self }
+    }
+}
+
+impl Foreign {
+    /// Opens a database to read from it.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub fn open(address: &Address) -> Result<Foreign, StoreError> {
+        let connection: Box<dyn Transactions + Send> = match address {
+            Address::Sqlite(file) => sqlite::foreign(file)?,
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => postgres::foreign(options)?,
+        };
+        Ok(Foreign { connection, texts: HashMap::new() })
+    }
+
+    /// Returns the names of a table's columns; none if there is no such table.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub fn columns(&mut self, table: &str) -> Result<Vec<String>, StoreError> {
+        let text = match self.connection.dialect() {
+            Dialect::Sqlite => "SELECT name FROM pragma_table_info(?)",
+            Dialect::Postgres => {
+                "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
+                 WHERE table_name = ? AND table_schema = current_schema()"
+            }
+            Dialect::Mysql => {
+                "SELECT CAST(column_name AS CHAR) FROM information_schema.columns \
+                 WHERE table_name = ? AND table_schema = DATABASE()"
+            }
+        };
+        let mut names = Vec::new();
+        self.connection.query(text, &[Value::Text(table)], &mut |row| {
+            names.push(row.text(0)?.to_owned());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(names)
+    }
+
+    /// Reads rows.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says, also if there is no such table or column.
+    pub fn rows(&mut self, wanted: &Wanted<'_>) -> Result<Vec<TextRow>, StoreError> {
+        let text = self.text(text(wanted, self.connection.dialect()));
+        let keys = wanted.equal.iter().map(|(_, key)| *key).chain(wanted.after);
+        let values: Vec<_> = keys.map(Key::value).chain([Value::number(wanted.limit as u64)]).collect();
+        let mut rows = Vec::new();
+        self.connection.query(text, &values, &mut |row| {
+            let cells = (0..wanted.columns.len()).map(|column| Ok(row.optional_text(column)?.map(shown)));
+            rows.push(cells.collect::<Result<TextRow, StoreError>>()?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(rows)
+    }
+
+    fn text(&mut self, text: String) -> &'static str {
+        self.texts.entry(text).or_insert_with_key(|text| text.clone().leak())
+    }
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreign").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Key<'a> {
+    fn value(self) -> Value<'a> {
+        match self {
+            Key::Text(text) => Value::Text(text),
+            Key::Number(number) => Value::Integer(number),
+        }
+    }
+
+    /// Returns the place of such a value in a statement: one that is read as a number of 64 bits is compared with columns of all sizes.
+    fn place(self, dialect: Dialect) -> &'static str {
+        match (self, dialect) {
+            (Key::Text(_), _) | (Key::Number(_), Dialect::Sqlite) => "?",
+            (Key::Number(_), Dialect::Postgres) => "CAST(? AS BIGINT)",
+            (Key::Number(_), Dialect::Mysql) => "CAST(? AS SIGNED)",
+        }
+    }
+}
+
+/// Returns the text of a column. Bytes come as `\x` and hexadecimal digits: those that are a text are given as that.
+fn shown(text: &str) -> String {
+    let decoded = text.strip_prefix("\\x").and_then(|digits| {
+        let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();
+        String::from_utf8(bytes?).ok()
+    });
+    decoded.unwrap_or_else(|| text.to_owned())
+}
+
+fn text(wanted: &Wanted<'_>, dialect: Dialect) -> String {
+    let (quote, kind) = match dialect {
+        Dialect::Sqlite | Dialect::Postgres => ('"', "TEXT"),
+        Dialect::Mysql => ('`', "CHAR"),
+    };
+    // Some are words of SQL in one engine or the other.
+    let quoted = |name: &str| format!("{quote}{name}{quote}");
+    let columns = wanted.columns.iter().map(|column| match (quoted(column), dialect) {
+        (column, Dialect::Sqlite) => {
+            format!("CASE typeof({column}) WHEN 'blob' THEN '\\x' || hex({column}) ELSE CAST({column} AS TEXT) END")
+        }
+        (column, _) => format!("CAST({column} AS {kind})"),
+    });
+    let equal = wanted.equal.iter().map(|(column, key)| format!("{} = {}", quoted(column), key.place(dialect)));
+    let after =
+        wanted.order.zip(wanted.after).map(|(column, key)| format!("{} > {}", quoted(column), key.place(dialect)));
+    let conditions: Vec<_> = equal.chain(after).collect();
+    let mut text = String::from(if wanted.distinct { "SELECT DISTINCT " } else { "SELECT " });
+    text.push_str(&columns.collect::<Vec<_>>().join(", "));
+    text.push_str(&format!(" FROM {}", quoted(wanted.table)));
+    if !conditions.is_empty() {
+        text.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
+    }
+    if let Some(order) = wanted.order {
+        match wanted.distinct {
+            // Rows that are the same can only be ordered by what is read of them.
+            true => text.push_str(" ORDER BY 1"),
+            false => text.push_str(&format!(" ORDER BY {}", quoted(order))),
+        }
+    }
+    text.push_str(" LIMIT ?");
+    text
+}
