@@ -163,8 +163,8 @@ mod tests {
             answered
         };
         let refused = |reply: u8| [5, 0, 5, reply, 0, 1, 0, 0, 0, 0, 0, 0];
-        assert_eq!(code(b"GET / HTTP/1.1\r\n\r\n"), [], "another protocol");
-        assert_eq!(code(&[4, 1, 0, 80, 1, 2, 3, 4, 0]), [], "version 4");
+        assert_eq!(code(b"GET / HTTP/1.1\r\n\r\n"), [0_u8; 0], "another protocol");
+        assert_eq!(code(&[4, 1, 0, 80, 1, 2, 3, 4, 0]), [0_u8; 0], "version 4");
         assert_eq!(code(&[5, 1, 2]), [5, 0xff], "with a password only");
         assert_eq!(code(&[5, 0]), [5, 0xff], "with nothing");
         assert_eq!(code(&connect(2, 3, TOKEN)), refused(7), "BIND");

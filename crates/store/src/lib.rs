@@ -64,6 +64,8 @@ pub use rosters::{
     Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Rosters, SizeOf, Subscription,
 };
 pub use slots::{Reserved, Slot, SlotQuota, SlotStage, Slots};
+#[cfg(feature = "mysql")]
+pub use sql::mysql;
 #[cfg(feature = "postgres")]
 pub use sql::postgres;
 pub use sql::sqlite;

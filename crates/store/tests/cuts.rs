@@ -1,21 +1,39 @@
-//! A connection to PostgreSQL that is cut behind any byte loses nothing that was acknowledged, and does nothing twice.
+//! A connection to a database that is cut behind any byte loses nothing that was acknowledged, and does nothing twice.
 
+#[allow(dead_code, reason = "tests of other troubles need more of it")]
+mod engines;
+
+use engines::Server;
 use rookery_jid::Jid;
-use rookery_needs::{Direction, Postgres, Proxy};
+use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
 use rookery_sasl::Credentials;
-use rookery_store::{
-    ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores, postgres, sql::SqlStore, wait,
-};
+use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores, sql::SqlStore, wait};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Cuts what a few operations send and get behind each of their bytes, one after the other.
 #[test]
 fn wherever_a_connection_is_cut_all_is_done_once() {
-    if rookery_needs::skips("store.postgres") {
-        return;
-    }
-    let rig = Rig::start(1);
+    cut_everywhere::<Postgres>();
+}
+
+#[test]
+fn wherever_a_connection_to_mariadb_is_cut_all_is_done_once() {
+    cut_everywhere::<Mariadb>();
+}
+
+#[test]
+fn a_connection_that_is_cut_while_it_comes_back_does_nothing_twice() {
+    cut_twice::<Postgres>();
+}
+
+#[test]
+fn a_connection_to_mariadb_that_is_cut_while_it_comes_back_does_nothing_twice() {
+    cut_twice::<Mariadb>();
+}
+
+/// Cuts what a few operations send and get behind each of their bytes, one after the other.
+fn cut_everywhere<S: Server>() {
+    let Some(rig) = Rig::<S>::start(1) else { return };
     let mut round = 0;
     // The first time, statements are prepared.
     rig.work(round);
@@ -36,12 +54,8 @@ fn wherever_a_connection_is_cut_all_is_done_once() {
 }
 
 /// The same with a second cut while the first is mended: in the greeting, in the question whether it was committed, in what is run again.
-#[test]
-fn a_connection_that_is_cut_while_it_comes_back_does_nothing_twice() {
-    if rookery_needs::skips("store.postgres") {
-        return;
-    }
-    let rig = Rig::start(1);
+fn cut_twice<S: Server>() {
+    let Some(rig) = Rig::<S>::start(1) else { return };
     let mut round = 0;
     rig.work(round);
     for direction in [Direction::Asked, Direction::Answered] {
@@ -61,32 +75,27 @@ fn a_connection_that_is_cut_while_it_comes_back_does_nothing_twice() {
     rig.check(round + 1);
 }
 
-struct Rig {
+struct Rig<S> {
     proxy: Proxy,
     /// By way of the proxy.
     stores: Stores,
     store: Arc<SqlStore>,
     /// Past it.
     direct: Stores,
-    _cluster: Postgres,
+    _server: S,
 }
 
-impl Rig {
-    fn start(connections: usize) -> Rig {
-        let cluster = Postgres::start();
-        let database = cluster.database();
-        let proxy = Proxy::start(&cluster.socket());
-        let name = database.rsplit('/').next().expect("a name").to_owned();
-        let open = |address: &str| {
-            let address = postgres::Address::parse(address).expect("an address");
-            let options = postgres::Options { trusts_durability: true, connections, ..postgres::Options::at(address) };
-            Arc::new(postgres::open(&options).expect("a database"))
-        };
-        let direct = Stores::of(open(&database));
-        let store = open(&cluster.address_by(&proxy, &name));
+impl<S: Server> Rig<S> {
+    fn start(connections: usize) -> Option<Rig<S>> {
+        let server = S::start()?;
+        let database = server.database();
+        let proxy = Proxy::start(&server.socket());
+        let name = database.rsplit('/').next().expect("a name");
+        let direct = Stores::of(Arc::new(S::open(&database, connections)));
+        let store = Arc::new(S::open(&server.address_by(&proxy, name), connections));
         let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
         wait(direct.accounts.create(romeo().as_ref(), credentials)).expect("an account");
-        Rig { proxy, stores: Stores::of(store.clone()), store, direct, _cluster: cluster }
+        Some(Rig { proxy, stores: Stores::of(store.clone()), store, direct, _server: server })
     }
 
     /// Writes what belongs to a round, in one batch or several, and expects all to be acknowledged: the database is there again at once.

@@ -16,10 +16,10 @@ mod suite {
     pub mod versions;
 }
 
-use rookery_needs::Postgres;
+use rookery_needs::{Mariadb, Postgres};
 use rookery_store::memory::Memory;
 use rookery_store::shuffled::Shuffled;
-use rookery_store::{Stores, postgres, sqlite};
+use rookery_store::{Stores, mysql, postgres, sqlite};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -50,6 +50,11 @@ macro_rules! over_all_stores {
             #[test]
             fn in_postgres() {
                 crate::with_postgres(crate::suite::$concern::$test);
+            }
+
+            #[test]
+            fn in_mariadb() {
+                crate::with_mariadb(crate::suite::$concern::$test);
             }
         }
     )*};
@@ -181,5 +186,19 @@ fn with_postgres(test: impl FnOnce(&Stores)) {
     test(&Stores::of(store.clone()));
     store.close();
     let findings = postgres::check(&options);
+    assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
+}
+
+fn with_mariadb(test: impl FnOnce(&Stores)) {
+    if rookery_needs::skips("store.mariadb") {
+        return;
+    }
+    static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
+    let address = mysql::Address::parse(&SERVER.database()).expect("an address");
+    let options = mysql::Options { connections: 2, ..mysql::Options::at(address) };
+    let store = Arc::new(mysql::open(&options).expect("an empty database"));
+    test(&Stores::of(store.clone()));
+    store.close();
+    let findings = mysql::check(&options);
     assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
 }

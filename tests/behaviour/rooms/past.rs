@@ -105,7 +105,7 @@ fn archives_show_real_addresses_to_those_who_could_see_them_then() {
     };
     let by = with_field(&bare);
     assert_eq!(told(&mut s.wiccarocks, ""), [false, false, false]);
-    assert_eq!(told(&mut s.wiccarocks, &by), []);
+    assert_eq!(told(&mut s.wiccarocks, &by), [false; 0]);
     assert_eq!(
         (told(&mut s.crone, ""), told(&mut s.crone, &by)),
         (vec![true; 3], vec![true; 3]),

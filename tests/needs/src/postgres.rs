@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Proxy;
-use super::servers;
+use super::{Proxy, guard, servers};
 
 /// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
 /// ends, however that happens.
@@ -75,7 +74,7 @@ impl Postgres {
             .output()
             .expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let guard = guard(&programs.join("postgres"), &folder, port, settings);
+        let guard = start(&programs.join("postgres"), &folder, port, settings);
         let cluster = Postgres { folder, guard, port, databases: AtomicUsize::new(0) };
         let start = Instant::now();
         while let Err(error) = cluster.psql("postgres", "SELECT 1") {
@@ -213,20 +212,14 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        end(&mut self.guard);
+        guard::end(&mut self.guard);
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        end(&mut self.guard);
+        guard::end(&mut self.guard);
     }
-}
-
-/// Lets a shell end its server, and waits for that.
-fn end(guard: &mut Child) {
-    drop(guard.stdin.take());
-    drop(guard.wait());
 }
 
 /// Installs PostgreSQL if need be. Returns the folder of its programs: Debian keeps those of servers out of the path, by version.
@@ -243,13 +236,9 @@ fn newest() -> Option<PathBuf> {
     folders.filter(|folder| folder.join("initdb").is_file() && folder.join("psql").is_file()).max()
 }
 
-/// Makes a folder that the server may write to: it refuses to run as root. Its path is short, since that of a socket must be.
+/// Makes a folder that the server may write to: it refuses to run as root.
 fn folder() -> PathBuf {
-    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
-    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("rookery-pg-{}-{number}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a temporary folder");
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("a folder of one's own");
+    let folder = guard::folder("pg");
     if let Some((user, group)) = user().expect("the list of users") {
         chown(&folder, Some(user), Some(group)).expect("a folder of PostgreSQL's user");
     }
@@ -281,23 +270,17 @@ fn unprivileged(program: &Path) -> Command {
     }
 }
 
-/// Starts the server below a shell that ends it when its standard input ends, and removes the folder.
-fn guard(postgres: &Path, folder: &Path, port: u16, settings: &[&str]) -> Child {
-    let server = unprivileged(postgres);
-    let mut command = Command::new("sh");
-    command.args(["-c", GUARD, "sh"]).arg(folder).arg(server.get_program()).args(server.get_args());
-    command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
+fn start(postgres: &Path, folder: &Path, port: u16, settings: &[&str]) -> Child {
+    let mut server = unprivileged(postgres);
+    server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
     // It is gone after the test anyway: nothing needs to survive a power cut.
     for setting in
         ["listen_addresses=", "max_connections=300", "fsync=off", "shared_buffers=64MB"].iter().chain(settings)
     {
-        command.args(["-c", setting]);
+        server.args(["-c", setting]);
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("a shell")
+    guard::guard(folder, "QUIT", &server)
 }
-
-const GUARD: &str = "folder=$1; shift; \"$@\" >$folder/log 2>&1 & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf \"$folder\"";
 
 const GUARD_OF_POOL: &str =
     "folder=$1; shift; \"$@\" >$folder/pool 2>&1 & server=$!; read -r _; kill -KILL $server; wait $server";

@@ -13,7 +13,7 @@ pub(crate) enum Dialect {
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
     Postgres,
     /// MariaDB and MySQL.
-    #[expect(dead_code, reason = "its driver is not there yet")]
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "left out of this build"))]
     Mysql,
 }
 

@@ -29,6 +29,8 @@ mod lanes;
 mod many;
 mod meta;
 mod migrate;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 mod offline;
 mod operation;
 #[cfg(feature = "postgres")]

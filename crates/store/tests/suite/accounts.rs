@@ -50,7 +50,7 @@ pub fn many_are_created_in_order(stores: &Stores) {
     }
     assert_eq!(done(stores.accounts.count(None)), 500);
     assert_eq!(done(stores.accounts.credentials(accounts[499].0.as_ref())), Some(keys));
-    assert_eq!(done(stores.accounts.create_many(Vec::new())), []);
+    assert_eq!(done(stores.accounts.create_many(Vec::new())), Vec::<bool>::new());
 }
 
 pub fn disabled_accounts_are_listed(stores: &Stores) {

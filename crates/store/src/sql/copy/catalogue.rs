@@ -13,7 +13,7 @@ pub(crate) struct Table {
     /// The number of columns of the key.
     pub(super) key: usize,
     /// Set if the engine numbers its rows in the first column.
-    pub(super) is_numbered: bool,
+    pub(crate) is_numbered: bool,
     /// Its statements.
     pub(super) texts: Texts,
 }

@@ -99,12 +99,14 @@ pub(super) const SUBSCRIPTIONS_OF: Text = Text {
         JOIN pubsub_nodes n ON n.id = s.node \
         WHERE n.host = $1 AND s.bare = $2 AND (s.subscriber = $2 OR (s.subscriber >= $3 AND s.subscriber < $4)) \
         ORDER BY n.node, s.subscriber",
-    ..Text::same(
-        "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
-         JOIN pubsub_nodes n ON n.id = s.node \
-         WHERE n.host = ? AND (s.subscriber = ? OR (s.subscriber >= ? AND s.subscriber < ?)) \
-         ORDER BY n.node, s.subscriber",
-    )
+    mysql: "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
+        JOIN pubsub_nodes n ON n.id = s.node \
+        WHERE n.host = ? AND s.bare = ? AND (s.subscriber = s.bare OR (s.subscriber >= ? AND s.subscriber < ?)) \
+        ORDER BY n.node, s.subscriber",
+    sqlite: "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
+        JOIN pubsub_nodes n ON n.id = s.node \
+        WHERE n.host = ? AND (s.subscriber = ? OR (s.subscriber >= ? AND s.subscriber < ?)) \
+        ORDER BY n.node, s.subscriber",
 };
 
 /// Values: pending, options, node, subscriber.
@@ -119,7 +121,9 @@ pub(super) const REMOVE_SUBSCRIPTION: Text =
 pub(super) const FORGET_SUBSCRIPTIONS: Text = Text {
     postgres: "DELETE FROM pubsub_subscriptions \
         WHERE bare = $1 AND (subscriber = $1 OR (subscriber >= $2 AND subscriber < $3))",
-    ..Text::same("DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)")
+    mysql: "DELETE FROM pubsub_subscriptions \
+        WHERE bare = ? AND (subscriber = bare OR (subscriber >= ? AND subscriber < ?))",
+    sqlite: "DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)",
 };
 
 /// Values: items, bytes, node.

@@ -1,0 +1,37 @@
+//! MariaDB's and MySQL's side of a copy.
+
+use super::driver::Driver;
+use crate::StoreError;
+use crate::sql::copy::catalogue::Table;
+use crate::sql::copy::copying::Copying;
+use crate::sql::copy::rows::Record;
+
+impl Copying for Driver {
+    fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {
+        let next = self.run(&format!(
+            "SELECT auto_increment FROM information_schema.tables \
+             WHERE table_schema = DATABASE() AND table_name = '{}'",
+            table.name
+        ))?;
+        let next: Option<i64> = next.first().and_then(|row| row.first()).and_then(|next| next.parse().ok());
+        Ok(next.map_or(0, |next| next - 1))
+    }
+
+    /// This ends the transaction that the copy is in, and begins another: nothing of the server's own was written in it yet.
+    fn go_on_above(&mut self, table: &'static Table, number: i64) -> Result<(), StoreError> {
+        if !table.is_numbered || number <= self.last_number(table)? {
+            return Ok(());
+        }
+        let above = number.saturating_add(1);
+        self.run(&format!("ALTER TABLE {} AUTO_INCREMENT = {above}", table.name)).map(drop)
+    }
+
+    /// Columns that follow from others have them as their defaults.
+    fn derive(&mut self, _: &'static Table, _: &[Record]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn clear_derived(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! MariaDB, and MySQL by the same protocol.
+//!
+//! As with [PostgreSQL](super::postgres), several connections with a thread each do what SQLite's one does, and rows that are to be changed are locked by
+//! the statement that reads them first. The server's user needs to read and write the tables, and to make them unless they are there already.
+
+mod check;
+mod copying;
+mod driver;
+mod failure;
+mod schema;
+mod target;
+mod values;
+
+pub use check::check;
+pub use target::{Address, Options};
+
+use super::SqlStore;
+use super::copy::copying::Copying;
+use super::migrate::{self, Migrations, Plan};
+use super::queue::Patience;
+use super::store::Connections;
+use crate::StoreError;
+use driver::Driver;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use target::{ANSWER, Target};
+
+/// Opens a database and brings its schema up to date.
+///
+/// # Errors
+///
+/// [`StoreError::Lost`] if no host can be reached, [`StoreError::Unfit`] if it can't keep what this store promises, [`StoreError::TooNew`] and
+/// [`StoreError::Foreign`] if it isn't for this server, [`StoreError::OldSchema`] if its schema may not be changed, otherwise what MariaDB reports.
+pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
+    let target = Arc::new(Target::new(options));
+    let mut driver = fit(&target, options)?;
+    migrate::prepare(&mut driver, options.migrations)?;
+    driver.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {}", a_month_ago()))?;
+    let mut owners = vec![driver];
+    for _ in 1..options.connections {
+        owners.push(Driver::open(target.clone(), ANSWER)?);
+    }
+    let archive = Some(Driver::open(target.clone(), ANSWER)?);
+    let reads = Some(Driver::open(target.clone(), LONG_ANSWER)?);
+    let started = SqlStore::start_remote(Connections { owners, archive, reads }, options.bounds, PATIENCE);
+    started.map_err(|error| StoreError::Other(target.engine(error.to_string())))
+}
+
+/// Tells which steps of the schema a database has not gone through. Changes nothing.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn plan(options: &Options) -> Result<Plan, StoreError> {
+    migrate::plan(&mut Driver::open(Arc::new(Target::new(options)), ANSWER)?)
+}
+
+/// Brings the schema of a database up to date. Returns the number of steps that it took.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn migrate(options: &Options) -> Result<usize, StoreError> {
+    migrate::migrate(&mut fit(&Arc::new(Target::new(options)), options)?)
+}
+
+/// Connects, and looks before anything is written: the database may not be ours.
+fn fit(target: &Arc<Target>, options: &Options) -> Result<Driver, StoreError> {
+    let mut driver = Driver::open(target.clone(), ANSWER)?;
+    schema::version(&mut driver)?;
+    check::refuse_unfit(&mut driver, options.trusts_durability)?;
+    Ok(driver)
+}
+
+/// Connects to copy from a database.
+pub(super) fn source(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver = Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?;
+    migrate::prepare(&mut driver, Migrations::Never)?;
+    Ok(Box::new(driver))
+}
+
+/// Connects to copy to a database.
+pub(super) fn destination(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver = fit(&Arc::new(Target::new(options)), options)?;
+    migrate::migrate(&mut driver)?;
+    driver.wait_for(LONG_ANSWER)?;
+    Ok(Box::new(driver))
+}
+
+/// The time in milliseconds since 1970 before which a connection has ended, whatever became of its server.
+fn a_month_ago() -> u128 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(MONTH).as_millis()
+}
+
+/// How long an answer to a question may take that nobody else waits for, such as a search in an archive.
+const LONG_ANSWER: Duration = Duration::from_secs(60);
+
+/// How long an operation waits for a database that is away.
+const PATIENCE: Patience = Patience { login: Duration::from_secs(10), other: Duration::from_secs(5) };
+
+const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);

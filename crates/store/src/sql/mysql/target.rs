@@ -1,0 +1,285 @@
+//! Where the database is: reads the address that an operator has written, and connects.
+
+use super::failure::failure;
+use crate::StoreError;
+use crate::error::Engine;
+use crate::sql::migrate::Migrations;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error, OptsBuilder, Row, SslOpts};
+use rustls::pki_types::CertificateDer;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Says how a database is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The address, by [`Address::parse`].
+    pub address: Address,
+    /// The password, if it isn't in the address.
+    pub password: Option<String>,
+    /// The certificates that the servers' certificates must be signed by, or be; `None` sends all in the clear. Nothing is encrypted in a Unix socket.
+    pub roots: Option<Vec<CertificateDer<'static>>>,
+    /// The number of connections for what belongs to one owner each; two more are for archives and long reads.
+    pub connections: usize,
+    /// Trusts the database to keep what it has acknowledged, whatever its settings say.
+    pub trusts_durability: bool,
+    /// Bounds what may wait.
+    pub bounds: crate::sql::Bounds,
+    /// Says when the schema may change.
+    pub migrations: Migrations,
+}
+
+impl Options {
+    /// Returns the options for an address of which nothing else is known: in the clear, eight connections.
+    pub fn at(address: Address) -> Options {
+        let (bounds, migrations) = (crate::sql::Bounds::default(), Migrations::default());
+        Options { address, password: None, roots: None, connections: 8, trusts_durability: false, bounds, migrations }
+    }
+}
+
+/// The address of a database: `mysql://USER@HOST,HOST:PORT/DATABASE`, or `mariadb://…`. A host that begins with a slash, written with `%2F` for each
+/// slash, is a Unix socket.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    hosts: Vec<Host>,
+    user: String,
+    password: Option<String>,
+    database: String,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Host {
+    Socket(String),
+    Tcp(String, u16),
+}
+
+impl Address {
+    /// Reads an address.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, for the operator.
+    pub fn parse(text: &str) -> Result<Address, String> {
+        let rest = text.strip_prefix("mysql://").or_else(|| text.strip_prefix("mariadb://"));
+        let Some(rest) = rest else { return Err(format!("it is no address of a database; {EXPECTED}")) };
+        let (login, place) = rest.rsplit_once('@').ok_or_else(|| format!("no user is named; {EXPECTED}"))?;
+        let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+        let (hosts, database) = place.split_once('/').unwrap_or((place, user));
+        if let Some((_, options)) = database.split_once('?') {
+            return Err(format!("the options {options:?} aren't known; {EXPECTED}"));
+        }
+        let address = Address {
+            hosts: hosts.split(',').map(Host::parse).collect::<Result<_, _>>()?,
+            user: decoded(user)?,
+            password: password.map(decoded).transpose()?,
+            database: decoded(database)?,
+        };
+        match address.user.is_empty() || address.database.is_empty() {
+            true => Err(format!("the user or the database has no name; {EXPECTED}")),
+            false => Ok(address),
+        }
+    }
+
+    /// Returns true if all hosts are this machine, by Unix sockets or loopback addresses: nobody on the way could listen.
+    pub fn is_local(&self) -> bool {
+        self.hosts.iter().all(|host| match host {
+            Host::Socket(_) => true,
+            Host::Tcp(name, _) => name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()),
+        })
+    }
+}
+
+impl Host {
+    fn parse(text: &str) -> Result<Host, String> {
+        let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((name, port)) if name.parse::<Ipv6Addr>().is_ok() => (name, port),
+            Some(_) => return Err(format!("{text:?} has no IPv6 address between its brackets")),
+            None => text.split_at(text.find(':').unwrap_or(text.len())),
+        };
+        let name = decoded(name)?;
+        match (port.strip_prefix(':').map(str::parse), port) {
+            _ if name.is_empty() => Err(format!("no host is named; {EXPECTED}")),
+            (None, "") if name.starts_with('/') => Ok(Host::Socket(name)),
+            (None, "") => Ok(Host::Tcp(name, PORT)),
+            (Some(Ok(port)), _) if !name.starts_with('/') => Ok(Host::Tcp(name, port)),
+            _ => Err(format!("{text:?} has no port behind its colon")),
+        }
+    }
+}
+
+/// Decodes `%2F` and its like (RFC 3986 §2.1).
+fn decoded(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let byte = part.get(..2).and_then(|two| u8::from_str_radix(two, 16).ok());
+        bytes.push(byte.ok_or_else(|| format!("{text:?} has a % without two hexadecimal digits"))?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{text:?} isn't UTF-8 when it is decoded"))
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Socket(path) => f.write_str(path),
+            Host::Tcp(name, PORT) => f.write_str(name),
+            Host::Tcp(name, port) => write!(f, "{name}:{port}"),
+        }
+    }
+}
+
+/// Without the password.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts: Vec<_> = self.hosts.iter().map(Host::to_string).collect();
+        write!(f, "mysql://{}@{}/{}", self.user, hosts.join(","), self.database)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A database that can be connected to again and again.
+pub(super) struct Target {
+    hosts: Vec<OptsBuilder>,
+    pub(super) name: String,
+}
+
+/// A connection, and what it is connected to.
+pub(super) struct Connected {
+    pub(super) conn: Conn,
+    /// The server's version in words, such as `10.11.6-MariaDB`.
+    pub(super) version: String,
+    pub(super) is_read_only: bool,
+    /// The bytes that may be sent at once.
+    pub(super) packet: usize,
+}
+
+impl Connected {
+    /// Tells MariaDB from MySQL.
+    pub(super) fn is_mariadb(&self) -> bool {
+        self.version.contains("MariaDB")
+    }
+}
+
+impl Target {
+    pub(super) fn new(options: &Options) -> Target {
+        let Address { hosts, user, password, database } = &options.address;
+        let password = options.password.as_ref().or(password.as_ref());
+        // Rows are counted if they were found, not only if they were changed: an UPDATE that changes nothing must not be taken for a row that is missing.
+        let common = OptsBuilder::default()
+            .user(Some(user))
+            .pass(password)
+            .db_name(Some(database))
+            .client_found_rows(true)
+            .prefer_socket(false)
+            .tcp_keepalive(Some(IDLE))
+            .stmt_cache_size(0);
+        let host = |host: &Host| match host {
+            Host::Socket(path) => common.clone().socket(Some(path)),
+            Host::Tcp(name, port) => {
+                let ssl = options.roots.as_ref().map(|roots| trusting(roots));
+                common.clone().ip_or_hostname(name).tcp_port(*port).ssl_opts(ssl)
+            }
+        };
+        Target { hosts: hosts.iter().map(host).collect(), name: options.address.to_string() }
+    }
+
+    /// Connects to the first host that can be written to, else to one that can be read.
+    pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
+        let (mut readable, mut failed) = (None, None);
+        for host in &self.hosts {
+            match timeout(CONNECT, connect(host.clone())).await {
+                Ok(Ok(connected)) if !connected.is_read_only => return Ok(connected),
+                Ok(Ok(connected)) => readable = readable.or(Some(connected)),
+                Ok(Err(error)) => failed = failed.or(Some(failure(&self.name, &error))),
+                Err(_) => failed = failed.or(Some(self.lost("a host doesn't answer"))),
+            }
+        }
+        readable.ok_or_else(|| failed.unwrap_or_else(|| self.lost("no host is named")))
+    }
+
+    pub(super) fn lost(&self, why: &str) -> StoreError {
+        StoreError::Lost(self.engine(why.to_owned()))
+    }
+
+    /// Returns what the database said, with its name.
+    pub(super) fn engine(&self, message: String) -> Engine {
+        Engine { database: self.name.clone(), message }
+    }
+}
+
+/// Trusts these certificates alone. Those that can't be read are left out, as the system's store may have such.
+fn trusting(roots: &[CertificateDer<'static>]) -> SslOpts {
+    let is_readable = |root: &&CertificateDer<'static>| rustls::RootCertStore::empty().add((*root).clone()).is_ok();
+    let roots = roots.iter().filter(is_readable).map(|root| root.to_vec().into()).collect();
+    SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots)
+}
+
+async fn connect(host: OptsBuilder) -> Result<Connected, Error> {
+    let mut conn = Conn::new(host).await?;
+    let row: Option<Row> = conn.query_first(WHAT_IS_THERE).await?;
+    let text = |at: usize| row.as_ref().and_then(|row| row.get::<String, _>(at)).unwrap_or_default();
+    let is_read_only = [text(1), text(2)].iter().any(|set| !matches!(set.as_str(), "0" | "OFF"));
+    Ok(Connected { version: text(0), is_read_only, packet: text(3).parse().unwrap_or_default(), conn })
+}
+
+const WHAT_IS_THERE: &str =
+    "SELECT @@version, @@global.read_only, @@global.innodb_read_only, @@session.max_allowed_packet";
+
+/// How long an answer may take.
+pub(super) const ANSWER: Duration = Duration::from_secs(6);
+
+/// How long a host may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long a connection is idle before the other end is asked whether it is there.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// The port of MariaDB and MySQL.
+const PORT: u16 = 3306;
+
+const EXPECTED: &str = "write mysql://USER@HOST/DATABASE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let shown = |text: &str| Address::parse(text).map(|address| address.to_string());
+        assert_eq!(shown("mysql://r@db1,db2:3307/chat").as_deref(), Ok("mysql://r@db1,db2:3307/chat"));
+        assert_eq!(shown("mariadb://r:s%40:x@db1").as_deref(), Ok("mysql://r@db1/r"));
+        assert_eq!(shown("mysql://r@%2Frun%2Fmysqld.sock/chat").as_deref(), Ok("mysql://r@/run/mysqld.sock/chat"));
+        let address = Address::parse("mysql://r:s%40:x@[::1]:3307,10.0.0.1/chat").expect("an address");
+        assert_eq!(address.password.as_deref(), Some("s@:x"));
+        assert!(address.hosts == [Host::Tcp("::1".into(), 3307), Host::Tcp("10.0.0.1".into(), PORT)]);
+        for wrong in [
+            "mysql://",
+            "mysql://db1/chat",
+            "mysql://r@/chat",
+            "mysql://r@db1:port/chat",
+            "mysql://r@db1:70000/chat",
+            "mysql://r@[db1]/chat",
+            "mysql://r@db1,/chat",
+            "mysql://r@db1/chat?ssl=off",
+            "mysql://r@%2/chat",
+            "mysql://r@%ff/chat",
+            "mysql://@db1/chat",
+            "postgres://r@db1/chat",
+            "chat",
+        ] {
+            assert!(Address::parse(wrong).is_err(), "{wrong}");
+        }
+        let is_local = |text: &str| Address::parse(text).expect("an address").is_local();
+        assert!(is_local("mysql://r@%2Frun%2Fmysqld.sock/chat") && is_local("mysql://r@127.0.0.1,[::1]/chat"));
+        assert!(!is_local("mysql://r@localhost,db2/chat"));
+    }
+}

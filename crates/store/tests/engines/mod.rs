@@ -1,0 +1,187 @@
+//! The engines that are other processes, as tests of a connection's troubles need them.
+
+use rookery_needs::{Mariadb, Postgres, Proxy};
+use rookery_store::sql::SqlStore;
+use rookery_store::{mysql, postgres};
+use std::path::PathBuf;
+
+/// A server of databases in a temporary folder.
+pub trait Server: Sized + Sync {
+    /// The name by which its tests can be left out.
+    const NAME: &'static str;
+
+    /// Starts one; `None` if its tests are to be left out here.
+    fn start() -> Option<Self>;
+
+    /// Makes an empty database and returns its address.
+    fn database(&self) -> String;
+
+    /// Returns the Unix socket.
+    fn socket(&self) -> PathBuf;
+
+    /// Returns the address of a database by way of a proxy to the socket.
+    fn address_by(&self, proxy: &Proxy, name: &str) -> String;
+
+    /// Opens the stores in a database.
+    fn open(address: &str, connections: usize) -> SqlStore;
+
+    /// Ends all connections of the stores to a database.
+    fn disconnect(&self, database: &str);
+
+    /// Returns the main process of the server.
+    fn process(&self) -> u32;
+
+    /// Lets something happen whenever an offline message is kept.
+    fn harm(&self, database: &str, harm: Harm);
+
+    /// Lets a database be written to again, or no more.
+    fn set_read_only(&self, database: &str, is_read_only: bool);
+
+    /// Locks the account of romeo, waits for most of a second, locks that of juliet. Ends when that has, however it has.
+    fn lock_slowly(&self, database: &str);
+
+    /// Tells whether somebody waits in [`lock_slowly`](Server::lock_slowly).
+    fn is_locking(&self, database: &str) -> bool;
+}
+
+/// What can go wrong with a message.
+#[derive(Clone, Copy)]
+pub enum Harm {
+    /// It takes two seconds.
+    Slow,
+    /// There is no room.
+    Full,
+    /// None any more.
+    None,
+}
+
+impl Server for Postgres {
+    const NAME: &'static str = "store.postgres";
+
+    fn start() -> Option<Self> {
+        (!rookery_needs::skips(Self::NAME)).then(Postgres::start)
+    }
+
+    fn database(&self) -> String {
+        Postgres::database(self)
+    }
+
+    fn socket(&self) -> PathBuf {
+        Postgres::socket(self)
+    }
+
+    fn address_by(&self, proxy: &Proxy, name: &str) -> String {
+        Postgres::address_by(self, proxy, name)
+    }
+
+    fn open(address: &str, connections: usize) -> SqlStore {
+        let address = postgres::Address::parse(address).expect("an address");
+        let options = postgres::Options { trusts_durability: true, connections, ..postgres::Options::at(address) };
+        postgres::open(&options).expect("a database")
+    }
+
+    fn disconnect(&self, _: &str) {
+        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'rookery'";
+        self.psql("postgres", end).expect("connections that end");
+    }
+
+    fn process(&self) -> u32 {
+        Postgres::process(self)
+    }
+
+    fn harm(&self, database: &str, harm: Harm) {
+        let body = match harm {
+            Harm::Slow => "PERFORM pg_sleep(2)",
+            Harm::Full => "RAISE EXCEPTION 'no space left on device' USING ERRCODE = '53100'",
+            Harm::None => {
+                return drop(self.psql(database, "DROP TRIGGER harm ON offline_messages").expect("a trigger"));
+            }
+        };
+        let made = format!(
+            "CREATE FUNCTION harm() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body}; RETURN NEW; END $$; \
+             CREATE TRIGGER harm BEFORE INSERT ON offline_messages FOR EACH ROW EXECUTE FUNCTION harm()"
+        );
+        self.psql(database, &made).expect("a trigger");
+    }
+
+    fn set_read_only(&self, database: &str, is_read_only: bool) {
+        let set = format!("ALTER DATABASE {database} SET default_transaction_read_only = {is_read_only}");
+        self.psql("postgres", &set).expect("a setting");
+        self.disconnect(database);
+    }
+
+    fn lock_slowly(&self, database: &str) {
+        let sql = "BEGIN; UPDATE accounts SET offline_messages = offline_messages WHERE localpart = 'romeo'; SELECT pg_sleep(0.7); \
+             UPDATE accounts SET offline_messages = offline_messages WHERE localpart = 'juliet'; COMMIT";
+        // Whichever of the two the database chose to end.
+        let _ = self.psql(database, sql);
+    }
+
+    fn is_locking(&self, database: &str) -> bool {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(0.7)%' AND state = 'active' AND pid <> pg_backend_pid()";
+        self.psql(database, sql).as_deref() != Ok("0")
+    }
+}
+
+impl Server for Mariadb {
+    const NAME: &'static str = "store.mariadb";
+
+    fn start() -> Option<Self> {
+        (!rookery_needs::skips(Self::NAME)).then(Mariadb::start)
+    }
+
+    fn database(&self) -> String {
+        Mariadb::database(self)
+    }
+
+    fn socket(&self) -> PathBuf {
+        Mariadb::socket(self)
+    }
+
+    fn address_by(&self, proxy: &Proxy, name: &str) -> String {
+        Mariadb::address_by(self, proxy, name)
+    }
+
+    fn open(address: &str, connections: usize) -> SqlStore {
+        let address = mysql::Address::parse(address).expect("an address");
+        mysql::open(&mysql::Options { connections, ..mysql::Options::at(address) }).expect("a database")
+    }
+
+    fn disconnect(&self, _: &str) {
+        Mariadb::disconnect(self);
+    }
+
+    fn process(&self) -> u32 {
+        Mariadb::process(self)
+    }
+
+    fn harm(&self, database: &str, harm: Harm) {
+        let body = match harm {
+            Harm::Slow => "DO SLEEP(2)",
+            Harm::Full => "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'The table is full'",
+            Harm::None => return drop(self.sql(database, "DROP TRIGGER harm").expect("a trigger")),
+        };
+        let made = format!("CREATE TRIGGER harm BEFORE INSERT ON offline_messages FOR EACH ROW {body}");
+        self.sql(database, &made).expect("a trigger");
+    }
+
+    fn set_read_only(&self, database: &str, is_read_only: bool) {
+        self.sql(database, &format!("SET GLOBAL read_only = {is_read_only}")).expect("a setting");
+        self.disconnect();
+    }
+
+    fn lock_slowly(&self, database: &str) {
+        let lock = |name| {
+            format!(
+                "UPDATE accounts SET offline_messages = offline_messages WHERE domain = 'a.example' AND localpart = '{name}';"
+            )
+        };
+        let sql = format!("START TRANSACTION; {} DO SLEEP(0.7); {} COMMIT", lock("romeo"), lock("juliet"));
+        let _ = self.sql(database, &sql);
+    }
+
+    fn is_locking(&self, database: &str) -> bool {
+        let sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'DO SLEEP(0.7)'";
+        self.sql(database, sql).as_deref() != Ok("0")
+    }
+}

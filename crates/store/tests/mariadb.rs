@@ -1,0 +1,404 @@
+//! MariaDB databases that are unfit, foreign, read-only, encrypted, or lose their connections, and keys of any length.
+
+use rookery_jid::Jid;
+use rookery_needs::Mariadb;
+use rookery_sasl::Credentials;
+use rookery_store::mysql::{self, Address, Options};
+use rookery_store::pubsub::{Created, NodeSubscription, Room};
+use rookery_store::sql::copy::{self, End};
+use rookery_store::sql::{Severity, SqlStore};
+use rookery_store::{
+    Accounts, Documents, Edit, Meta, Offline, OfflineRoom, Pubsub, Pushed, RosterItem, Rosters, StoreError, wait,
+};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Defines tests that are left out where no MariaDB can be.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            if !rookery_needs::skips("store.mariadb") {
+                test::$name();
+            }
+        }
+    )*};
+}
+
+tests! {
+    what_is_unfit_is_refused,
+    a_database_of_another_program_is_refused,
+    another_schema_is_refused,
+    a_migration_that_was_interrupted_goes_on,
+    what_cannot_be_reached_is_told,
+    a_read_only_host_is_read_and_another_is_written_to,
+    keys_of_any_length_are_told_apart,
+    an_account_takes_every_row_along,
+    the_way_to_it_is_encrypted,
+    what_is_too_large_is_refused_alone,
+    killed_connections_lose_and_double_nothing,
+    several_servers_start_at_once,
+    a_copy_goes_there_and_back,
+}
+
+mod test {
+    use super::*;
+
+    pub fn what_is_unfit_is_refused() {
+        let server = Mariadb::start_with(&[
+            "--innodb-flush-log-at-trx-commit=2",
+            "--log-bin=log",
+            "--sync-binlog=0",
+            "--max-allowed-packet=8M",
+            "--max-connections=12",
+            "--sql-mode=",
+            "--autocommit=0",
+        ]);
+        let database = server.database();
+        let found = findings(&options(&database));
+        for expected in
+            ["innodb_flush_log_at_trx_commit is 2", "set it to 1", "sync_binlog is 0", "max_allowed_packet is 8388608"]
+        {
+            assert!(found.iter().any(|finding| finding.contains(expected)), "{expected}: {found:?}");
+        }
+        let error = refused(&options(&database));
+        assert!(error.contains("max_allowed_packet is 8388608") && error.contains("16777216"), "{error}");
+        server.sql("mysql", "SET GLOBAL max_allowed_packet = 16777216").expect("a setting");
+        let error = refused(&options(&database));
+        assert!(error.contains("innodb_flush_log_at_trx_commit is 2") && error.contains("durability"), "{error}");
+        let trusting = Options { trusts_durability: true, ..options(&database) };
+        let store = mysql::open(&trusting).expect("a database that is trusted");
+        // The mode of the server is not that of our sessions.
+        assert_eq!(wait(Meta::put(&store, "key", vec![1; 100_000])), Ok(()));
+        store.close();
+        let warned = mysql::check(&trusting).into_iter().filter(|finding| finding.severity == Severity::Warning);
+        let warned: Vec<_> = warned.map(|finding| finding.text).collect();
+        assert!(matches!(warned.as_slice(), [one] if one.starts_with("max_connections 12;")), "{warned:?}");
+    }
+
+    pub fn a_database_of_another_program_is_refused() {
+        let database = SERVER.database();
+        SERVER.sql(&database, "CREATE TABLE accounts (name TEXT)").expect("a table");
+        let error = refused(&options(&database));
+        assert!(error.contains("of another program"), "{error}");
+        assert_eq!(SERVER.sql(&database, "SHOW TABLES").as_deref(), Ok("accounts"), "nothing was written");
+    }
+
+    pub fn another_schema_is_refused() {
+        let database = SERVER.database();
+        open(&database).close();
+        SERVER.sql(&database, "UPDATE rookery_schema SET checksum = 'x'").expect("a change");
+        let error = refused(&options(&database));
+        assert!(error.contains("version 1 of its schema was made by something else"), "{error}");
+        let database = SERVER.database();
+        open(&database).close();
+        let newer = "INSERT INTO rookery_schema (version, checksum, applied_by) VALUES (99, 'x', 'x')";
+        SERVER.sql(&database, newer).expect("a row");
+        assert!(refused(&options(&database)).contains("newer server"));
+    }
+
+    /// Changes of a schema are in no transaction: what was made before a crash is there.
+    pub fn a_migration_that_was_interrupted_goes_on() {
+        let database = SERVER.database();
+        open(&database).close();
+        let interrupted = "DELETE FROM rookery_schema; SET foreign_key_checks = 0; DROP TABLE rooms, meta, archive_messages; \
+            DELETE FROM rookery_epoch";
+        SERVER.sql(&database, interrupted).expect("a half of it");
+        let store = open(&database);
+        assert_eq!(wait(Meta::put(&store, "key", vec![1])), Ok(()));
+        let counts = "SELECT (SELECT COUNT(*) FROM rookery_epoch), (SELECT COUNT(*) FROM counters), (SELECT COUNT(*) FROM rooms)";
+        assert_eq!(SERVER.sql(&database, counts).as_deref(), Ok("1\t1\t0"));
+    }
+
+    pub fn what_cannot_be_reached_is_told() {
+        let nowhere = Address::parse("mysql://rookery@%2Fnowhere/rookery").expect("an address");
+        let error = mysql::open(&Options::at(nowhere)).err().expect("nobody there");
+        assert!(matches!(error, StoreError::Lost(_)) && error.is_temporary(), "{error:?}");
+        assert!(error.to_string().contains("/nowhere") && error.to_string().contains("can't be reached"), "{error}");
+        let error = refused(&options(&SERVER.address("nothing")));
+        assert!(error.contains("nothing"), "{error}");
+        let database = SERVER.database();
+        SERVER.sql("mysql", "CREATE USER reader@'%' IDENTIFIED BY 'secret'").expect("a user");
+        let name = database.rsplit('/').next().expect("a name");
+        SERVER.sql("mysql", &format!("GRANT SELECT ON {name}.* TO reader@'%'")).expect("a right");
+        let reader = database.replace("rookery@", "reader:wrong@");
+        let error = refused(&options(&reader));
+        assert!(error.contains("Access denied") && !error.contains("wrong"), "{error}");
+        let error = refused(&options(&reader.replace("wrong", "secret")));
+        assert!(error.contains("command denied"), "{error}");
+    }
+
+    pub fn a_read_only_host_is_read_and_another_is_written_to() {
+        let server = Mariadb::start();
+        let database = server.database();
+        let store = open(&database);
+        wait(Meta::put(&store, "key", vec![1])).expect("a database that can be written");
+        server.sql("mysql", "SET GLOBAL read_only = 1").expect("a setting");
+        assert!(findings(&options(&database)).iter().any(|finding| finding.contains("no host can be written to")));
+        server.disconnect();
+        assert_eq!(wait(Meta::get(&store, "key")), Ok(Some(vec![1])));
+        let error = wait(Meta::put(&store, "key", vec![2])).expect_err("a database that can't be written");
+        assert!(matches!(error, StoreError::ReadOnly(_)), "{error:?}");
+        server.sql("mysql", "SET GLOBAL read_only = 0").expect("a setting");
+        server.disconnect();
+        assert_eq!(wait(Meta::put(&store, "key", vec![3])), Ok(()));
+        // Two hosts: the first is a replica, the second takes writes, and a third isn't there.
+        server.sql("mysql", "SET GLOBAL read_only = 1").expect("a setting");
+        let other = Mariadb::start();
+        let socket = |of: &Mariadb| of.socket().display().to_string().replace('/', "%2F");
+        let (one, two) = (socket(&server), socket(&other));
+        let name = other.database();
+        let name = name.rsplit('/').next().expect("a name");
+        let hosts = format!("mysql://rookery@{one},{two},%2Fnowhere/{name}");
+        let store = open(&hosts);
+        assert_eq!(wait(Meta::put(&store, "key", vec![4])), Ok(()));
+        assert_eq!(other.sql(name, "SELECT HEX(bytes) FROM meta").as_deref(), Ok("04"));
+    }
+
+    pub fn keys_of_any_length_are_told_apart() {
+        let store = open(&SERVER.database());
+        let long = |letter: &str| letter.repeat(1023);
+        let domain = format!("{}{}", "d.".repeat(507), "example.d");
+        assert_eq!(domain.len(), 1023);
+        let owner = Jid::new(Some(&long("o")), &domain, None).expect("a long address");
+        create(&store, &owner);
+        let contact = |resource: &str| Jid::new(Some(&long("c")), &domain, Some(resource)).expect("a long address");
+        let contacts = [
+            contact(&long("r")),
+            contact(&format!("{}s", "r".repeat(1022))),
+            contact("ß"),
+            contact("ss"),
+            contact("🐦"),
+        ];
+        assert_eq!(contacts[0].as_str().len(), 3071);
+        let node_of =
+            |node: &str| Pubsub::create_node(&store, owner.as_ref(), node, vec![1], owner.as_ref(), Room::ANY);
+        let node = long("n");
+        assert_eq!(wait(node_of(&node)), Ok(Created::Done));
+        assert_eq!(wait(node_of(&format!("{} ", "n".repeat(1022)))), Ok(Created::Done));
+        for contact in &contacts {
+            let item = RosterItem::new(contact.clone());
+            let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
+            wait(store.change(owner.as_ref(), contact.as_ref(), put)).expect("an item");
+            let subscription = NodeSubscription { pending: false, options: contact.as_str().as_bytes().to_vec() };
+            let set = store.set_subscription(owner.as_ref(), &node, contact.as_ref(), Some(subscription), 99);
+            wait(set).expect("a subscription");
+        }
+        let names = ["\u{1f426} \u{df}", "\u{1f426} ss", "\u{1f426} ss "];
+        for name in names {
+            let item = RosterItem { name: Some(name.to_owned()), ..RosterItem::new(contacts[4].clone()) };
+            let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
+            wait(store.change(owner.as_ref(), contacts[4].as_ref(), put)).expect("an item");
+            let item = wait(store.item(owner.as_ref(), contacts[4].as_ref())).expect("an answer").expect("an item");
+            assert_eq!(item.name.as_deref(), Some(name));
+        }
+        let roster = wait(Rosters::get(&store, owner.as_ref())).expect("a roster");
+        assert_eq!(roster.items.len(), contacts.len());
+        let item = wait(store.item(owner.as_ref(), contacts[1].as_ref())).expect("an answer").expect("an item");
+        assert_eq!(item.jid, contacts[1]);
+        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
+        assert_eq!(found.len(), contacts.len());
+        wait(store.set_subscription(owner.as_ref(), &node, contacts[2].as_ref(), None, 99)).expect("an answer");
+        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
+        assert!(found.iter().all(|(_, subscriber, _)| *subscriber != contacts[2]) && found.len() == contacts.len() - 1);
+    }
+
+    /// Whoever adds a table decides here what becomes of it when an account is removed.
+    pub fn an_account_takes_every_row_along() {
+        let database = SERVER.database();
+        open(&database).close();
+        let staying = SERVER.sql(&database, WITHOUT_CASCADE).expect("tables");
+        let expected = [
+            "accounts",
+            // Cleared once their archive is gone.
+            "archive_messages",
+            "archive_shares",
+            "counters",
+            "lists",
+            "meta",
+            "rookery_epoch",
+            "rookery_lanes",
+            "rookery_schema",
+            // Rooms outlive those who made them.
+            "rooms",
+            // Without their owner until their files are gone.
+            "slots",
+        ];
+        assert_eq!(staying.lines().collect::<Vec<_>>(), expected);
+    }
+
+    /// By its name and by its number: certificates have both.
+    pub fn the_way_to_it_is_encrypted() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
+        let made = made.expect("a certificate");
+        let server = Mariadb::start_encrypted(&made.cert.pem(), &made.signing_key.serialize_pem());
+        let database = server.database();
+        server.sql("mysql", "SET PASSWORD FOR rookery@'%' = PASSWORD('secret')").expect("a password");
+        let name = database.rsplit('/').next().expect("a name");
+        let address = |host: &str| format!("mysql://rookery@{host}:{}/{name}", server.port());
+        let (other, password) =
+            (rcgen::generate_simple_self_signed(["localhost".to_owned()]), Some("secret".to_owned()));
+        let trusting = |host: &str, root: &rcgen::Certificate| Options {
+            roots: Some(vec![root.der().clone()]),
+            password: password.clone(),
+            ..options(&address(host))
+        };
+        let error = mysql::open(&trusting("localhost", &other.expect("a certificate").cert)).err();
+        let error = error.expect("another certificate").to_string();
+        assert!(error.contains("invalid peer certificate"), "{error}");
+        for host in ["localhost", "127.0.0.1"] {
+            let store = mysql::open(&trusting(host, &made.cert)).unwrap_or_else(|error| panic!("{host}: {error}"));
+            assert_eq!(wait(Meta::put(&store, "key", vec![1])), Ok(()));
+            store.close();
+        }
+        let options = trusting("127.0.0.1", &made.cert);
+        let wrong = Options { password: Some("wrong".to_owned()), ..options.clone() };
+        let error = mysql::open(&wrong).err().expect("a wrong password").to_string();
+        assert!(error.contains("Access denied") && !error.contains("wrong"), "{error}");
+        // A certificate for another name.
+        let named = rcgen::generate_simple_self_signed(["elsewhere".to_owned()]).expect("a certificate");
+        let elsewhere = Mariadb::start_encrypted(&named.cert.pem(), &named.signing_key.serialize_pem());
+        let name = elsewhere.database();
+        let name = name.rsplit('/').next().expect("a name");
+        let address = Address::parse(&format!("mysql://rookery@127.0.0.1:{}/{name}", elsewhere.port()));
+        let address = address.expect("an address");
+        let roots = Some(vec![named.cert.der().clone()]);
+        let error =
+            mysql::open(&Options { roots, ..Options::at(address.clone()) }).err().expect("another name").to_string();
+        assert!(error.contains("not valid for name"), "{error}");
+        let error = mysql::open(&Options::at(address)).err().expect("a server that wants encryption").to_string();
+        assert!(error.contains("Access denied"), "{error}");
+    }
+
+    pub fn what_is_too_large_is_refused_alone() {
+        let store = open(&SERVER.database());
+        let owner = Jid::parse("romeo@a.example").expect("an address");
+        create(&store, &owner);
+        let put = |name: &str, bytes| Documents::put(&store, owner.as_ref(), name, Some(vec![7; bytes]));
+        let (before, large, behind) = (put("before", 1), put("large", 17 << 20), put("behind", 15 << 20));
+        assert_eq!(wait(before), Ok(()));
+        let error = wait(large).expect_err("more than a packet holds");
+        assert!(
+            matches!(&error, StoreError::Other(why) if why.to_string().contains("max_allowed_packet")),
+            "{error:?}"
+        );
+        assert_eq!(wait(behind), Ok(()));
+        let length =
+            |name| wait(Documents::get(&store, owner.as_ref(), name)).expect("an answer").map(|bytes| bytes.len());
+        assert_eq!([length("before"), length("large"), length("behind")], [Some(1), None, Some(15 << 20)]);
+    }
+
+    pub fn killed_connections_lose_and_double_nothing() {
+        let server = Mariadb::start();
+        let database = server.database();
+        let store = open(&database);
+        let owners: Vec<Jid> =
+            (0..8).map(|at| Jid::parse(&format!("user{at}@a.example")).expect("an address")).collect();
+        owners.iter().for_each(|owner| create(&store, owner));
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let kept = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    server.disconnect();
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let push = |at: usize| {
+                let owner = owners[at % owners.len()].as_ref();
+                store.push(owner, owner, at.to_string().into_bytes(), 1, OfflineRoom::UNBOUNDED)
+            };
+            let pushed: Vec<_> = (0..2000).map(|at| (at, push(at))).collect();
+            let kept = pushed.into_iter().filter_map(|(at, pushed)| (wait(pushed) == Ok(Pushed::Kept)).then_some(at));
+            let kept: Vec<_> = kept.collect();
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            kept
+        });
+        assert!(!kept.is_empty());
+        let there = server.sql(&database, "SELECT CAST(stanza AS UNSIGNED) FROM offline_messages ORDER BY 1");
+        let there: Vec<usize> = there.expect("rows").lines().map(|line| line.parse().expect("a number")).collect();
+        assert!(there.windows(2).all(|pair| pair[0] < pair[1]), "nothing is there twice");
+        assert!(kept.iter().all(|at| there.binary_search(at).is_ok()), "all that was acknowledged is there");
+        let counts = "SELECT COUNT(*) FROM accounts WHERE offline_messages <> (SELECT COUNT(*) FROM offline_messages WHERE owner = accounts.id)";
+        assert_eq!(server.sql(&database, counts).as_deref(), Ok("0"));
+    }
+
+    pub fn several_servers_start_at_once() {
+        let database = SERVER.database();
+        let stores = std::thread::scope(|scope| {
+            let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&database))).collect();
+            starts.into_iter().map(|start| start.join().expect("a start")).collect::<Vec<_>>()
+        });
+        let account = Jid::parse("romeo@a.example").expect("an address");
+        let credentials = credentials();
+        let created: Vec<_> = stores.iter().map(|store| store.create(account.as_ref(), credentials.clone())).collect();
+        let created: Vec<_> = created.into_iter().map(|created| wait(created).expect("an answer")).collect();
+        assert_eq!(created.iter().filter(|created| **created).count(), 1, "one of them has made it: {created:?}");
+    }
+
+    pub fn a_copy_goes_there_and_back() {
+        let (one, other) = (SERVER.database(), SERVER.database());
+        let store = open(&one);
+        for at in 0..300 {
+            let account = Jid::parse(&format!("user{at}@a.example")).expect("an address");
+            create(&store, &account);
+            let push = store.push(account.as_ref(), account.as_ref(), "\u{1f426}".into(), 1, OfflineRoom::UNBOUNDED);
+            assert_eq!(wait(push), Ok(Pushed::Kept));
+        }
+        let last = Jid::parse("user299@a.example").expect("an address");
+        assert_eq!(wait(Accounts::remove(&store, last.as_ref())), Ok(true));
+        store.close();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = format!("sqlite:{}", folder.path().join("rookery.db").display());
+        for (from, to) in [(&one, &file), (&file, &other)] {
+            let address = |text: &str| copy::Address::parse(text).expect("an address");
+            let mut from = End::source(&address(from)).expect("a source");
+            let mut to = End::destination(&address(to)).expect("a destination");
+            let tables = copy::copy(&mut from, &mut to, &mut |_| ()).expect("a copy");
+            assert!(tables.iter().all(copy::Compared::is_same), "{tables:?}");
+            let accounts = tables.iter().find(|table| table.table == "accounts").expect("a table");
+            assert_eq!(accounts.to.0, 299);
+        }
+        // Numbers that were given once aren't given again.
+        let store = open(&other);
+        create(&store, &last);
+        let push = store.push(last.as_ref(), last.as_ref(), "late".into(), 1, OfflineRoom::UNBOUNDED);
+        assert_eq!(wait(push), Ok(Pushed::Kept));
+        assert_eq!(SERVER.sql(&other, "SELECT MAX(id) FROM offline_messages").as_deref(), Ok("301"));
+    }
+}
+
+/// The tables whose rows don't go with those that they refer to.
+const WITHOUT_CASCADE: &str = "\
+    SELECT table_name FROM information_schema.tables t WHERE table_schema = DATABASE() AND NOT EXISTS \
+    (SELECT 1 FROM information_schema.referential_constraints c WHERE c.constraint_schema = t.table_schema \
+    AND c.table_name = t.table_name AND c.delete_rule = 'CASCADE') ORDER BY table_name";
+
+static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
+
+fn options(address: &str) -> Options {
+    let address = Address::parse(address).expect("an address");
+    Options { connections: 2, ..Options::at(address) }
+}
+
+fn open(address: &str) -> SqlStore {
+    mysql::open(&options(address)).expect("a database")
+}
+
+fn refused(options: &Options) -> String {
+    let error = mysql::open(options).err().expect("a database to refuse");
+    assert!(!error.is_temporary(), "{error:?}");
+    error.to_string()
+}
+
+fn findings(options: &Options) -> Vec<String> {
+    let faults = mysql::check(options).into_iter().filter(|finding| finding.severity == Severity::Fault);
+    faults.map(|finding| finding.text).collect()
+}
+
+fn create(store: &SqlStore, account: &Jid) {
+    assert_eq!(wait(store.create(account.as_ref(), credentials())), Ok(true));
+}
+
+fn credentials() -> Credentials {
+    Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password")
+}

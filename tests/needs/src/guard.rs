@@ -1,0 +1,35 @@
+//! A server of the test's own in a temporary folder, which ends with the test.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Makes a folder that nobody else can look into. Its path is short, since that of a socket in it must be.
+pub(super) fn folder(name: &str) -> PathBuf {
+    static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+    let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("rookery-{name}-{}-{number}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a temporary folder");
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
+    folder
+}
+
+/// Starts a server below a shell that ends it by a signal when its standard input ends, and removes the folder: however the test's process ends. What the
+/// server says is in the folder's file `log`.
+pub(super) fn guard(folder: &Path, signal: &str, server: &Command) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", GUARD, "sh"]).arg(folder).arg(signal).arg(server.get_program()).args(server.get_args());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("a shell")
+}
+
+/// Ends a server and waits until its folder is gone.
+pub(super) fn end(guard: &mut Child) {
+    drop(guard.stdin.take());
+    drop(guard.wait());
+}
+
+const GUARD: &str = "folder=$1; signal=$2; shift 2; \"$@\" >$folder/log 2>&1 & server=$!; \
+    read -r _; kill -$signal $server; wait $server; rm -rf \"$folder\"";

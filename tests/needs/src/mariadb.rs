@@ -1,0 +1,192 @@
+//! A MariaDB of the test's own.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Proxy, guard, programs};
+
+/// A server of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
+/// ends, however that happens.
+pub struct Mariadb {
+    folder: PathBuf,
+    /// What ends it waits for the end of its standard input.
+    guard: Child,
+    port: u16,
+    databases: AtomicUsize,
+}
+
+impl Mariadb {
+    /// Installs MariaDB if it is missing, and starts one.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start() -> Mariadb {
+        Mariadb::start_with(&[])
+    }
+
+    /// Starts one with settings of its own, such as `--max-connections=5`.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_with(settings: &[&str]) -> Mariadb {
+        Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], settings)
+    }
+
+    /// Starts one that listens on a free port of the loopback interface, too, and takes only connections there that are encrypted. `certificate` and
+    /// `key` are PEM.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_encrypted(certificate: &str, key: &str) -> Mariadb {
+        let folder = guard::folder("maria");
+        let write = |name: &str, text: &str| {
+            let file = folder.join(name);
+            std::fs::write(&file, text).expect("a file");
+            format!("--ssl-{name}={}", file.display())
+        };
+        let (certificate, key) = (write("cert", certificate), write("key", key));
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port").port();
+        let listen = ["--bind-address=127.0.0.1", &format!("--port={port}"), "--require-secure-transport=on"];
+        Mariadb::start_at(&folder, port, &listen, &[&certificate, &key])
+    }
+
+    fn start_at(folder: &Path, port: u16, listen: &[&str], settings: &[&str]) -> Mariadb {
+        // These packages bring no service, which would start by itself.
+        programs(&[("mariadbd", "mariadb-server-core"), ("mariadb", "mariadb-client-core")]);
+        let data = format!("--datadir={}", folder.join("data").display());
+        let made = Command::new("mariadb-install-db")
+            .args([
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--skip-name-resolve",
+            ])
+            .args(["--user=root", &data])
+            .args(QUICK)
+            // A server that starts removes what it finds in the folder for temporary tables.
+            .env("TMPDIR", folder)
+            .output()
+            .expect("mariadb-install-db");
+        assert!(made.status.success(), "mariadb-install-db: {}", String::from_utf8_lossy(&made.stderr));
+        let mut server = Command::new(find("mariadbd"));
+        server.args(["--no-defaults", "--user=root", "--skip-name-resolve", "--max-connections=300", &data]);
+        server.arg(format!("--tmpdir={}", folder.display()));
+        server.arg(format!("--socket={}", folder.join(SOCKET).display()));
+        server.arg(format!("--pid-file={}", folder.join("pid").display()));
+        server.args(QUICK).args(listen).args(settings);
+        // Nothing needs to be written any more when the test is over.
+        let guard = guard::guard(folder, "KILL", &server);
+        let server = Mariadb { folder: folder.to_owned(), guard, port, databases: AtomicUsize::new(0) };
+        let start = Instant::now();
+        while let Err(error) = server.sql("mysql", "CREATE USER IF NOT EXISTS rookery@'%'") {
+            assert!(start.elapsed() < PATIENCE, "MariaDB doesn't answer: {error}; {}", server.log());
+            thread::sleep(Duration::from_millis(50));
+        }
+        server
+    }
+
+    /// Makes an empty database and returns its address. The user has the rights in it that the operator guide names.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn database(&self) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        // A character set that can't hold much: the schema doesn't depend on the database's.
+        let made = format!("CREATE DATABASE {name} CHARACTER SET latin1; GRANT {RIGHTS} ON {name}.* TO rookery@'%'");
+        self.sql("mysql", &made).unwrap_or_else(|error| panic!("{error}; {}", self.log()));
+        self.address(&name)
+    }
+
+    /// Returns the address of a database.
+    pub fn address(&self, name: &str) -> String {
+        address(&self.folder, name)
+    }
+
+    /// Returns the address of a database by way of a proxy to the socket.
+    pub fn address_by(&self, proxy: &Proxy, name: &str) -> String {
+        address(proxy.folder(), name)
+    }
+
+    /// Returns the Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(SOCKET)
+    }
+
+    /// Returns the port, 0 if it listens on none.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Runs statements as the administrator in the database with this name or address and returns their rows, a line each with tabs between columns.
+    ///
+    /// # Errors
+    /// What MariaDB says.
+    pub fn sql(&self, database: &str, statements: &str) -> Result<String, String> {
+        let name = database.rsplit('/').next().unwrap_or(database);
+        let ran = Command::new("mariadb")
+            .args(["--no-defaults", "--batch", "--skip-column-names", "--default-character-set=utf8mb4"])
+            .args(["--user=root", "--database", name, "--execute", statements, "--socket"])
+            .arg(self.socket())
+            .output()
+            .map_err(|error| error.to_string())?;
+        if ran.status.success() {
+            Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
+        } else {
+            Err(String::from_utf8_lossy(&ran.stderr).into_owned())
+        }
+    }
+
+    /// Ends all connections of the server under test.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn disconnect(&self) {
+        self.sql("mysql", "KILL USER rookery@'%'").expect("nobody left");
+    }
+
+    /// Returns the process of the server.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn process(&self) -> u32 {
+        let file = std::fs::read_to_string(self.folder.join("pid")).expect("a server that runs");
+        file.trim().parse().expect("its number")
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Mariadb {
+    fn drop(&mut self) {
+        guard::end(&mut self.guard);
+    }
+}
+
+fn address(folder: &Path, name: &str) -> String {
+    format!("mysql://rookery@{}/{name}", folder.join(SOCKET).display().to_string().replace('/', "%2F"))
+}
+
+/// Finds a program where programs of administrators are: these folders aren't in everybody's path.
+fn find(program: &str) -> PathBuf {
+    let administrators = Path::new("/usr/sbin").join(program);
+    if administrators.is_file() { administrators } else { program.into() }
+}
+
+/// Lets what is gone after the test anyway be written when the machine likes.
+const QUICK: [&str; 3] =
+    ["--innodb-flush-method=nosync", "--innodb-log-file-size=32M", "--innodb-buffer-pool-size=64M"];
+
+const SOCKET: &str = "socket";
+
+/// The rights that a server needs that may make its tables.
+const RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, REFERENCES";
+
+/// How long a start may take on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
