@@ -8,14 +8,13 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 
 use rookery_store::sqlite::Severity;
-use rookery_store::{postgres, sqlite};
 use rookery_web::chat::package::{self, NAME, VERSION};
 use rustix::process::{Resource, getrlimit};
 
 use crate::acme;
 use crate::certificate::{self, Wanted};
 use crate::clock;
-use crate::config::{Config, Place, Store};
+use crate::config::{Config, Store};
 use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
@@ -265,21 +264,14 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
         let path = path.display();
         report.warn(STORAGE, format!("everybody on this machine can look into {path}; `chmod 700 {path}`"));
     }
-    let findings = match &store.place {
-        Place::Folder => sqlite::check(&folder.database()),
-        Place::Postgres(address) => match database::served(address, &store) {
-            Ok(options) => {
-                if options.tls.is_none() && !address.is_local() {
-                    report.warn(
-                        STORAGE,
-                        "tls is \"off\" under [store]: all is sent to the database in the clear".to_owned(),
-                    );
-                }
-                postgres::check(&options)
-            }
-            Err(error) => return report.fault(STORAGE, error.to_string()),
-        },
+    let database = match database::address(folder, &store) {
+        Ok(database) => database,
+        Err(error) => return report.fault(STORAGE, error.to_string()),
     };
+    if database.is_exposed() {
+        report.warn(STORAGE, "tls is \"off\" under [store]: all is sent to the database in the clear".to_owned());
+    }
+    let findings = database.check();
     for finding in findings {
         report.lines.push(Line { severity: finding.severity, about: STORAGE, text: finding.text });
     }

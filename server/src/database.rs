@@ -9,7 +9,7 @@ use std::time::Duration;
 use rookery_base::chance;
 use rookery_store::sql::SqlStore;
 use rookery_store::sql::copy::Address;
-use rookery_store::{Stores, postgres, sqlite, wait};
+use rookery_store::{Stores, mysql, postgres, sqlite, wait};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -46,7 +46,7 @@ impl Database {
                 let options = sqlite::Options { migrations: store.migrations, ..sqlite::Options::default() };
                 Database::embedded(folder, &options)
             }
-            Place::Postgres(address) => Database::served(&served(address, store)?),
+            Place::Server(server) => Ok(Database::of(served(server, store)?.open()?)),
         }
     }
 
@@ -62,18 +62,12 @@ impl Database {
                 Database::embedded(folder, &sqlite::Options { lock_wait, migrations, ..sqlite::Options::default() })
             }
             // A command does one thing at a time, and a few of those at most.
-            Place::Postgres(address) => {
-                Database::served(&postgres::Options { connections: 1, ..served(address, store)? })
-            }
+            Place::Server(_) => Database::open(folder, &Store { connections: 1, ..store.clone() }),
         }
     }
 
     fn embedded(folder: &Folder, options: &sqlite::Options) -> Result<Database, Failure> {
         Ok(Database::of(sqlite::open(&folder.database(), options)?))
-    }
-
-    fn served(options: &postgres::Options) -> Result<Database, Failure> {
-        Ok(Database::of(postgres::open(options)?))
     }
 
     fn of(store: SqlStore) -> Database {
@@ -114,10 +108,10 @@ impl Database {
 ///
 /// As [`served`].
 pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
-    Ok(match &store.place {
-        Place::Folder => Address::Sqlite(folder.database()),
-        Place::Postgres(address) => Address::Postgres(Box::new(served(address, store)?)),
-    })
+    match &store.place {
+        Place::Folder => Ok(Address::Sqlite(folder.database())),
+        Place::Server(server) => served(server, store),
+    }
 }
 
 /// Returns the database that an operator names. What the configuration says of the way to the server's own (password, TLS) holds for it, too.
@@ -126,27 +120,35 @@ pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
 ///
 /// [`Failure::Failed`] if it is no address; as [`served`].
 pub fn named(text: &str, store: &Store) -> Result<Address, Failure> {
-    Ok(match Address::parse(text).map_err(Failure::Failed)? {
-        Address::Postgres(options) => Address::Postgres(Box::new(served(&options.address, store)?)),
-        address => address,
-    })
+    served(&Address::parse(text).map_err(Failure::Failed)?, store)
 }
 
-/// Returns how a PostgreSQL is opened.
+/// Returns an address with what the configuration says of the way to a server of databases.
 ///
 /// # Errors
 ///
 /// [`Failure::Unfit`] if a file that the configuration names can't be read, with its key.
-pub fn served(address: &postgres::Address, store: &Store) -> Result<postgres::Options, Failure> {
-    let is_encrypted = store.encrypted.unwrap_or(!address.is_local());
-    let tls = if is_encrypted { Some(trusting(store.authorities.as_deref())?) } else { None };
-    Ok(postgres::Options {
-        password: password(store.password.as_deref())?,
-        tls,
-        connections: store.connections,
-        trusts_durability: store.trusts_durability,
-        migrations: store.migrations,
-        ..postgres::Options::at(address.clone())
+pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
+    let Store { connections, trusts_durability, migrations, .. } = *store;
+    let is_encrypted = |is_local: bool| store.encrypted.unwrap_or(!is_local);
+    let authorities = || authorities(store.authorities.as_deref());
+    Ok(match address {
+        Address::Sqlite(file) => Address::Sqlite(file.clone()),
+        Address::Postgres(options) => {
+            let tls = if is_encrypted(options.address.is_local()) { Some(trusting(authorities()?)?) } else { None };
+            let password = password(store.password.as_deref())?;
+            let address = options.address.clone();
+            let options = postgres::Options::at(address);
+            let options = postgres::Options { password, tls, connections, trusts_durability, migrations, ..options };
+            Address::Postgres(Box::new(options))
+        }
+        Address::Mysql(options) => {
+            let roots = if is_encrypted(options.address.is_local()) { Some(authorities()?) } else { None };
+            let password = password(store.password.as_deref())?;
+            let options = mysql::Options::at(options.address.clone());
+            let options = mysql::Options { password, roots, connections, trusts_durability, migrations, ..options };
+            Address::Mysql(Box::new(options))
+        }
     })
 }
 
@@ -161,19 +163,26 @@ fn password(named: Option<&Path>) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Returns a TLS that trusts the authorities of a PEM file, or those that the machine trusts.
-fn trusting(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
-    let mut roots = RootCertStore::empty();
-    match file {
-        // What can't be read of the machine's is missing when a connection is tried, and told then.
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
-        Some(file) => {
-            let wrong = |error: &dyn std::fmt::Display| unreadable("tls_authorities", file, error);
-            for certificate in CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))? {
-                roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
-            }
-        }
+/// Returns the authorities of a PEM file, or those that the machine trusts.
+fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    // What can't be read of the machine's is missing when a connection is tried, and told then.
+    let Some(file) = file else { return Ok(rustls_native_certs::load_native_certs().certs) };
+    let wrong = |error: &dyn std::fmt::Display| unreadable("tls_authorities", file, error);
+    let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found = found.map_err(|error| wrong(&error))?;
+    for certificate in &found {
+        RootCertStore::empty().add(certificate.clone()).map_err(|error| wrong(&error))?;
     }
+    match found.is_empty() {
+        true => Err(wrong(&"there is no certificate in it")),
+        false => Ok(found),
+    }
+}
+
+/// Returns a TLS that trusts authorities.
+fn trusting(authorities: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, Failure> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities);
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))

@@ -8,6 +8,7 @@ mod cli {
     pub mod export;
     pub mod foreign;
     pub mod invite;
+    pub mod mariadb;
     pub mod postgres;
     pub mod rig;
     pub mod start;

@@ -78,7 +78,7 @@ fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
             sqlite::snapshot(file, to)?;
             copy::counts(&mut End::source(&Address::Sqlite(to.to_owned()))?)?
         }
-        Address::Postgres(_) => {
+        Address::Postgres(_) | Address::Mysql(_) => {
             let to = Address::Sqlite(to.to_owned());
             let copied = copy::copy(&mut End::source(&from)?, &mut End::destination(&to)?, &mut |_| {});
             copied.map_err(|error| Failure::Failed(error.to_string()))?;

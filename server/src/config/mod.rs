@@ -29,8 +29,8 @@ use rookery_jid::Jid;
 use rookery_resolver::Route;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
-use rookery_store::postgres;
 use rookery_store::sql::Migrations;
+use rookery_store::sql::copy::Address;
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
 
@@ -280,8 +280,8 @@ pub struct Store {
 pub enum Place {
     /// A file in the data folder.
     Folder,
-    /// A PostgreSQL.
-    Postgres(Box<postgres::Address>),
+    /// A server of databases.
+    Server(Address),
 }
 
 impl Default for Store {

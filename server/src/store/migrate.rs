@@ -1,8 +1,7 @@
 //! `rookery store migrate`: the schema of the database.
 
-use rookery_store::{postgres, sqlite};
+use rookery_store::sql::copy::Address;
 
-use crate::config::Place;
 use crate::database;
 use crate::failure::Failure;
 use crate::loaded::Source;
@@ -15,23 +14,20 @@ use crate::welcome::say;
 /// [`Failure::Config`] if the configuration is wrong, otherwise what the store says.
 pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
     let store = source.read()?.store;
-    let (plan, name, begin) = match &store.place {
-        Place::Folder => {
-            let file = source.folder.database();
-            (sqlite::plan(&file)?, file.display().to_string(), "BEGIN IMMEDIATE")
-        }
-        Place::Postgres(address) => {
-            (postgres::plan(&database::served(address, &store)?)?, address.to_string(), "BEGIN")
-        }
-    };
+    let database = database::address(&source.folder, &store)?;
+    let (plan, begin) = database.plan()?;
     if sql {
-        say(&format!("{begin};\n"));
+        begin.inspect(|begin| say(&format!("{begin};\n")));
         for step in &plan.steps {
             say(&format!("-- version {}\n{}", step.number, step.sql));
         }
-        say("COMMIT;\n");
+        begin.inspect(|_| say("COMMIT;\n"));
         return Ok(());
     }
+    let name = match &database {
+        Address::Sqlite(file) => file.display().to_string(),
+        server => server.to_string(),
+    };
     let (found, known) = (plan.found, plan.known);
     match plan.steps.len() {
         0 => say(&format!("{name} has schema version {known}, the newest\n")),
@@ -39,13 +35,10 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
             say(&format!("{name} has schema version {found}; {steps} steps lead to {known}\n"));
         }
         _ => {
-            match &store.place {
-                Place::Folder => {
-                    source.folder.create()?;
-                    sqlite::migrate(&source.folder.database())?;
-                }
-                Place::Postgres(address) => _ = postgres::migrate(&database::served(address, &store)?)?,
+            if let Address::Sqlite(_) = database {
+                source.folder.create()?;
             }
+            database.migrate()?;
             say(&format!("{name} had schema version {found} and has {known} now\n"));
         }
     }

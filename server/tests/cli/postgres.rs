@@ -116,7 +116,7 @@ fn the_password_comes_from_a_file() {
     rig.write("password", "wrong\n");
     rig.run(&["user", "list"]).failed(1, "password authentication failed");
     fs::write(rig.path("authority.pem"), "nothing").expect("a file");
-    rig.run(&["user", "list"]).failed(1, "certificate");
+    rig.run(&["user", "list"]).failed(78, "there is no certificate in it");
 }
 
 #[test]

@@ -6,6 +6,8 @@
 use super::connection::Value;
 use super::copy::Address;
 use super::dialect::Dialect;
+#[cfg(feature = "mysql")]
+use super::mysql;
 #[cfg(feature = "postgres")]
 use super::postgres;
 use super::sqlite;
@@ -76,6 +78,8 @@ impl Foreign {
             Address::Sqlite(file) => sqlite::foreign(file)?,
             #[cfg(feature = "postgres")]
             Address::Postgres(options) => postgres::foreign(options)?,
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => mysql::foreign(options)?,
         };
         Ok(Foreign { connection, texts: HashMap::new() })
     }

@@ -1,7 +1,7 @@
 //! The keys of `[store]`.
 
-use rookery_store::postgres::Address;
 use rookery_store::sql::Migrations;
+use rookery_store::sql::copy::Address;
 
 use super::super::given::Given;
 use super::super::{Place, Wrong};
@@ -12,12 +12,13 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "store",
         name: "url",
-        doc: "The database: \"sqlite\" for a file in the data folder, or \"postgres://USER@HOST/DATABASE\". Several hosts have commas between\n\
-              them: the one that can be written to is used. The folder of a Unix socket is a host with %2F for each slash.",
+        doc: "The database: \"sqlite\" for a file in the data folder, \"postgres://USER@HOST/DATABASE\" or, for MariaDB and MySQL,\n\
+              \"mysql://USER@HOST/DATABASE\". Several hosts have commas between them: the one that can be written to is used. A Unix\n\
+              socket, with PostgreSQL its folder, is a host with %2F for each slash.",
         set: |config, given| put(&mut config.store.place, place(given)),
         show: |config| match &config.store.place {
             Place::Folder => quoted("sqlite"),
-            Place::Postgres(address) => quoted(&address.to_string()),
+            Place::Server(address) => quoted(&address.to_string()),
         },
     },
     Key {
@@ -77,12 +78,13 @@ pub(super) const KEYS: &[Key] = &[
 fn place(given: &Given<'_>) -> Result<Place, Wrong> {
     let text = given.text()?;
     match text.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Address::parse(text)
-            .map(|address| Place::Postgres(Box::new(address)))
+        Some(("postgres" | "postgresql" | "mysql" | "mariadb", _)) => Address::parse(text)
+            .map(Place::Server)
             .map_err(|reason| given.wrong(format!("{reason} (the url of the database)"))),
         None if text == "sqlite" => Ok(Place::Folder),
         _ => Err(given.wrong(
-            "this is no database that the server knows: \"sqlite\" or \"postgres://USER@HOST/DATABASE\" is expected",
+            "this is no database that the server knows: \"sqlite\", \"postgres://USER@HOST/DATABASE\" or \
+             \"mysql://USER@HOST/DATABASE\" is expected",
         )),
     }
 }

@@ -5,9 +5,14 @@ use std::path::PathBuf;
 
 use super::copying::Copying;
 use crate::StoreError;
+use crate::sql::finding::Finding;
+use crate::sql::migrate::Plan;
+#[cfg(feature = "mysql")]
+use crate::sql::mysql;
 #[cfg(feature = "postgres")]
 use crate::sql::postgres;
 use crate::sql::sqlite;
+use crate::sql::store::SqlStore;
 
 /// The place of a database.
 #[derive(Clone)]
@@ -17,6 +22,9 @@ pub enum Address {
     /// A PostgreSQL.
     #[cfg(feature = "postgres")]
     Postgres(Box<postgres::Options>),
+    /// A MariaDB or MySQL.
+    #[cfg(feature = "mysql")]
+    Mysql(Box<mysql::Options>),
 }
 
 /// The same place, however one gets there.
@@ -26,14 +34,18 @@ impl PartialEq for Address {
             (Address::Sqlite(one), Address::Sqlite(other)) => one == other,
             #[cfg(feature = "postgres")]
             (Address::Postgres(one), Address::Postgres(other)) => one.address == other.address,
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "mysql")]
+            (Address::Mysql(one), Address::Mysql(other)) => one.address == other.address,
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
             _ => false,
         }
     }
 }
 
+impl Eq for Address {}
+
 impl Address {
-    /// Reads `sqlite:FILE`, or the name of a file alone; the address of a PostgreSQL, which is connected to in the clear.
+    /// Reads `sqlite:FILE`, or the name of a file alone; the address of a PostgreSQL, MariaDB or MySQL, which is connected to in the clear.
     ///
     /// # Errors
     ///
@@ -44,20 +56,103 @@ impl Address {
             #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", _)) => postgres::Address::parse(text)
                 .map(|address| Address::Postgres(Box::new(postgres::Options::at(address)))),
+            #[cfg(feature = "mysql")]
+            Some(("mysql" | "mariadb", _)) => {
+                mysql::Address::parse(text).map(|address| Address::Mysql(Box::new(mysql::Options::at(address))))
+            }
             None if !text.is_empty() => Ok(Address::Sqlite(text.into())),
             _ => Err(format!(
-                "{text:?} is no database that this server knows: sqlite:FILE or postgres://USER@HOST/DATABASE is expected"
+                "{text:?} is no database that this server knows: sqlite:FILE, postgres://USER@HOST/DATABASE or \
+                 mysql://USER@HOST/DATABASE is expected"
             )),
+        }
+    }
+
+    /// Opens the database for a server and brings its schema up to date if that may be; makes a file if there is none.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub fn open(&self) -> Result<SqlStore, StoreError> {
+        match self {
+            Address::Sqlite(file) => sqlite::open(file, &sqlite::Options::default()),
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => postgres::open(options),
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => mysql::open(options),
+        }
+    }
+
+    /// Tells which steps of the schema the database has not gone through, and the statement that they begin with where they can be in a
+    /// transaction. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub fn plan(&self) -> Result<(Plan, Option<&'static str>), StoreError> {
+        Ok(match self {
+            Address::Sqlite(file) => (sqlite::plan(file)?, Some("BEGIN IMMEDIATE")),
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => (postgres::plan(options)?, Some("BEGIN")),
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => (mysql::plan(options)?, None),
+        })
+    }
+
+    /// Brings the schema of the database up to date, making a file if there is none. Returns the number of steps that it took.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub fn migrate(&self) -> Result<usize, StoreError> {
+        match self {
+            Address::Sqlite(file) => sqlite::migrate(file),
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => postgres::migrate(options),
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => mysql::migrate(options),
+        }
+    }
+
+    /// Tells whether somebody on the way to the database could listen.
+    pub fn is_exposed(&self) -> bool {
+        match self {
+            Address::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => options.tls.is_none() && !options.address.is_local(),
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => options.roots.is_none() && !options.address.is_local(),
+        }
+    }
+
+    /// Checks the database, which may be in use. Changes nothing in it.
+    pub fn check(&self) -> Vec<Finding> {
+        match self {
+            Address::Sqlite(file) => sqlite::check(file),
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => postgres::check(options),
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => mysql::check(options),
         }
     }
 }
 
+/// Without passwords.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Without passwords.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Sqlite(file) => write!(f, "sqlite:{}", file.display()),
             #[cfg(feature = "postgres")]
             Address::Postgres(options) => options.address.fmt(f),
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => options.address.fmt(f),
         }
     }
 }
@@ -79,6 +174,8 @@ impl End {
             Address::Sqlite(file) => sqlite::source(file)?,
             #[cfg(feature = "postgres")]
             Address::Postgres(options) => postgres::source(options)?,
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => mysql::source(options)?,
         };
         Ok(End { connection })
     }
@@ -93,6 +190,8 @@ impl End {
             Address::Sqlite(file) => sqlite::destination(file)?,
             #[cfg(feature = "postgres")]
             Address::Postgres(options) => postgres::destination(options)?,
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => mysql::destination(options)?,
         };
         Ok(End { connection })
     }

@@ -19,6 +19,7 @@ use super::copy::copying::Copying;
 use super::migrate::{self, Migrations, Plan};
 use super::queue::Patience;
 use super::store::Connections;
+use super::transactions::Transactions;
 use crate::StoreError;
 use driver::Driver;
 use std::sync::Arc;
@@ -85,6 +86,11 @@ pub(super) fn destination(options: &Options) -> Result<Box<dyn Copying + Send>, 
     migrate::migrate(&mut driver)?;
     driver.wait_for(LONG_ANSWER)?;
     Ok(Box::new(driver))
+}
+
+/// Connects to a database of another program, to read from it.
+pub(super) fn foreign(options: &Options) -> Result<Box<dyn Transactions + Send>, StoreError> {
+    Ok(Box::new(Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?))
 }
 
 /// The time in milliseconds since 1970 before which a connection has ended, whatever became of its server.
