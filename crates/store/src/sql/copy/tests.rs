@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sql::connection::all;
-use crate::sql::sqlite;
+use crate::sql::{postgres, sqlite};
 use crate::{
     Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, Documents, Edit, Meta, Offline, OfflineRoom,
     RosterItem, Rosters, pubsub, wait,
@@ -142,7 +142,10 @@ fn a_copy_goes_to_postgresql_and_back() {
     }
     let place = Place::filled();
     let cluster = rookery_needs::Postgres::start();
-    let there = Address::parse(&cluster.database()).expect("an address");
+    let address = postgres::Address::parse(&cluster.database()).expect("an address");
+    // A cluster of the tests needn't survive a power cut.
+    let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
+    let there = Address::Postgres(Box::new(options));
     for after in 1.. {
         let mut from = End::source(&place.address("a.db")).expect("a source");
         let mut to = End::destination(&there).expect("a destination");
