@@ -179,7 +179,7 @@ pub enum StoreCommand {
         #[command(flatten)]
         ends: Ends,
     },
-    /// Bring the schema of the database up to date, as a start does unless `migrate` in [store] is "never"
+    /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]` is "never"
     #[command(after_help = MIGRATE_EXAMPLES)]
     Migrate {
         /// Only say which steps there are to take

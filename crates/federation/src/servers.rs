@@ -440,7 +440,7 @@ impl Servers {
         }
         let mut out = Vec::new();
         match &mut stream.machine {
-            Machine::In { machine, .. } if machine.is_closing() => return self.drop_now(key),
+            Machine::In { machine, .. } if machine.is_closing() => self.drop_now(key),
             Machine::In { machine, .. } => {
                 machine.finish(&mut out);
                 self.write(key, out);

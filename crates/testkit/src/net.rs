@@ -56,7 +56,7 @@ pub(crate) fn between_servers() -> (Socket, Socket) {
 }
 
 fn pipe() -> Shared {
-    let pipe = Arc::new(Mutex::new(Pipe {
+    Arc::new(Mutex::new(Pipe {
         to_server: VecDeque::new(),
         to_client: Vec::new(),
         window: WINDOW,
@@ -65,8 +65,7 @@ fn pipe() -> Shared {
         server_ended: false,
         server_closed: false,
         reset: false,
-    }));
-    pipe
+    }))
 }
 
 impl Peer {

@@ -1,6 +1,6 @@
 //! The pool: what front-ends are asked, for all readers together.
 //!
-//! An *entry* is one thing that is read from a node at some event, for all that want it. Front-ends are of several kinds, each a [`FrontEnd`] that asks for
+//! An *entry* is one thing that is read from a node at some event, for all that want it. Front-ends are of several kinds, each of which asks for
 //! entries and gives samples of them. Each sample makes one reply to clients for each form in which it is wanted, and all readers of that form share it.
 //!
 //! Invariants:

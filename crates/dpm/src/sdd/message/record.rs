@@ -7,7 +7,7 @@ pub(super) use crate::sdd::value::{
 /// The id of the DPM protocol.
 pub const PROTOCOL: i64 = -1_321_570_246;
 
-/// What can be written as a message and read from one: [`request::Request`] and [`reply::Reply`].
+/// A request or a reply: it can be written as a message and read from one.
 pub trait Message: Sized {
     /// Every message of this direction: its name, id and fields.
     const TABLE: &'static [(&'static str, u16, &'static [Field])];
