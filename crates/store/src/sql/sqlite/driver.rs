@@ -296,7 +296,7 @@ const LOG_BYTES: u32 = 64 << 20;
 
 /// Pages of the log after which they are written to where they belong. Rows of many owners touch the same pages again and again, which are written
 /// once for all that happened in between.
-const LOG_PAGES: u32 = LOG_BYTES / 2 / 4096;
+const LOG_PAGES: u32 = LOG_BYTES / 4096;
 
 #[cfg(test)]
 mod tests {
