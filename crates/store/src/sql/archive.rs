@@ -528,3 +528,7 @@ const REMOVE_UP_TO: &str = "DELETE FROM archive_messages WHERE owner = ? AND id 
 
 /// Values: archive, stretch.
 const REMOVE_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AND stretch < ?";
+
+#[cfg(test)]
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+mod plans;

@@ -280,11 +280,19 @@ const COUNTED: Text = locking!("SELECT counted FROM archives WHERE id = ?");
 static ARCHIVES: Among =
     Among::new("SELECT localpart, id, bytes, counted FROM archives WHERE domain = ? AND localpart IN ", "");
 
-/// Values: archives.
-static UNCOUNTED: Among = Among::new(
-    "SELECT m.id, m.contact_key, length(m.stanza), m.owner FROM archives a \
-     JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted WHERE a.id IN ",
-    " ORDER BY m.owner, m.id",
+/// The messages of archives that are not counted. PostgreSQL doesn't know how few they are and would rather read all messages than go to each archive,
+/// unless the way is given. Values: archives.
+static UNCOUNTED: Among = Among::differing(
+    Text {
+        postgres: "SELECT m.id, m.contact_key, m.length, m.owner FROM archives a CROSS JOIN LATERAL (\
+            SELECT owner, id, contact_key, length(stanza) AS length FROM archive_messages \
+            WHERE owner = a.id AND id > a.counted OFFSET 0) m WHERE a.id IN ",
+        ..Text::same(
+            "SELECT m.id, m.contact_key, length(m.stanza), m.owner FROM archives a \
+             JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted WHERE a.id IN ",
+        )
+    },
+    "",
 );
 
 /// Values: bytes, id, archive.

@@ -436,7 +436,7 @@ impl Remote for Driver {
         let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
         self.simple(&format!(
             "SET statement_timeout = {answer}; SET lock_timeout = {LOCK_MS}; \
-             SET idle_in_transaction_session_timeout = {IDLE_MS}"
+             SET idle_in_transaction_session_timeout = {IDLE_MS}; {BY_INDEX}"
         ))
         .map(drop)
     }
@@ -453,6 +453,11 @@ const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETUR
 
 /// How long a change of the schema may take, and the wait for another server that makes it.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// Statements here want a few rows, in the order of an index, from tables that are large one day. Left to itself PostgreSQL reads all rows of a table
+/// that it takes for small, or of an owner, and sorts them before it gives the first. What is to be read as a whole is still read, at a cost for which
+/// a plan must not be compiled.
+const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
 
 /// How long a connection may take, over all hosts.
 const CONNECT: Duration = Duration::from_secs(12);

@@ -1,0 +1,242 @@
+//! The plans of the statements of archives: each must find its rows by an index, on every engine, whatever that knows of the tables.
+//!
+//! The operations run over a connection that listens, in a database with a few thousand messages. Each statement that was heard is explained then,
+//! with the values that it had.
+
+use super::{MAKE_FOR_ROOMS, append, clear, ends, page, purge, sweep};
+use crate::sql::accounts;
+use crate::sql::archives::KnownArchives;
+use crate::sql::connection::{Connection, EachRow, Value};
+use crate::sql::copy::copying::Copying;
+use crate::sql::dialect::{Dialect, numbered};
+use crate::sql::{mysql, postgres, sqlite};
+use crate::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, StoreError};
+use rookery_jid::Jid;
+use rookery_needs::{Mariadb, Postgres};
+use rookery_sasl::Credentials;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// A connection that remembers what it was asked, each text with the values that it had first.
+struct Listening<'c> {
+    connection: &'c mut dyn Copying,
+    heard: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Listening<'_> {
+    fn hear(&mut self, sql: &'static str, values: &[Value<'_>]) {
+        let literal = |value: &Value<'_>| match value {
+            Value::Null => "NULL".to_owned(),
+            Value::Integer(number) => number.to_string(),
+            Value::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Value::Bytes(_) => "''".to_owned(),
+        };
+        // What is written without a condition has no plan.
+        if sql.contains(" WHERE ") {
+            self.heard.entry(sql).or_insert_with(|| values.iter().map(literal).collect());
+        }
+    }
+}
+
+impl Connection for Listening<'_> {
+    fn dialect(&self) -> Dialect {
+        self.connection.dialect()
+    }
+
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        self.hear(sql, values);
+        self.connection.execute(sql, values)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        self.hear(sql, values);
+        self.connection.query(sql, values, each)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        self.connection.corrupt(what)
+    }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        self.connection.known_archives()
+    }
+}
+
+/// Returns the statements that operations on archives run, with values, in a database that they have filled.
+fn statements(connection: &mut dyn Copying) -> Vec<(&'static str, Vec<String>)> {
+    connection.begin_write(1).expect("a transaction");
+    fill(connection);
+    connection.commit().expect("committed");
+    connection.begin_write(2).expect("a transaction");
+    connection.known_archives().forget_all();
+    let mut listening = Listening { connection, heard: BTreeMap::new() };
+    ask(&mut listening);
+    let heard = listening.heard.into_iter().collect();
+    connection.rollback();
+    heard
+}
+
+/// Twenty accounts with a hundred messages each, one with two thousand, a room, and many rooms in which nothing was said.
+fn fill(c: &mut dyn Connection) {
+    let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
+    let owners: Vec<_> = (0..OWNERS).map(owner).collect();
+    accounts::create_many(c, &owners.iter().map(|owner| (owner.clone(), keys.clone())).collect::<Vec<_>>())
+        .expect("accounts");
+    for first in (0..2000).step_by(100) {
+        let ids = move |count| first..first + count;
+        let mut messages: Vec<_> = ids(100).map(|at| message(owner(0), at)).collect();
+        messages.extend((1..OWNERS).flat_map(|number| ids(5).map(move |at| message(owner(number), at))));
+        messages.extend(ids(20).map(|at| ArchivedMessage { of: ArchiveOf::Room, ..message(room(), at) }));
+        append(c, &messages).expect("written");
+    }
+    let others: Vec<_> = (0..2000).map(|number| format!("room{number}")).collect();
+    let rows: Vec<_> = others.iter().map(|name| [Value::Text("conference.a.example"), Value::Text(name)]).collect();
+    MAKE_FOR_ROOMS.insert(c, &rows).expect("written");
+}
+
+/// Asks for pages of all kinds, and does what goes on beside.
+fn ask(c: &mut dyn Connection) {
+    let with = |jid: &str| Some(Jid::parse(jid).expect("an address"));
+    for with in [None, with("contact3@b.example"), with("contact3@b.example/phone")] {
+        for last in [false, true] {
+            let (after, before) = (id(500), id(1500));
+            let query = ArchiveQuery { with: with.clone(), after, before, last, limit: 50, ..ArchiveQuery::default() };
+            let query = ArchiveQuery { max_bytes: 1 << 20, count_to: 100, known: vec![id(7)], ..query };
+            let found = page(c, owner(0).as_ref(), &query).expect("read").expect("known");
+            assert_eq!(found.messages.len(), 50);
+        }
+    }
+    for count in [1, 30] {
+        let ids = Some((0..count).map(id).collect());
+        let query = ArchiveQuery { ids, limit: 50, max_bytes: 1 << 20, ..ArchiveQuery::default() };
+        page(c, owner(0).as_ref(), &query).expect("read").expect("known");
+    }
+    ends(c, owner(0).as_ref()).expect("read");
+    append(c, &(0..3).map(|number| message(owner(number), 3000)).collect::<Vec<_>>()).expect("written");
+    let expiry = [Expiry { domain: "a.example".into(), before: id(50) }];
+    sweep(c, 0, &expiry, 500).expect("swept");
+    purge(c, owner(3).as_ref()).expect("purged");
+    clear(c, 50).expect("cleared");
+}
+
+fn owner(number: usize) -> Jid {
+    Jid::parse(&format!("user{number}@a.example")).expect("an address")
+}
+
+fn room() -> Jid {
+    Jid::parse("room@conference.a.example").expect("an address")
+}
+
+fn message(owner: Jid, at: u64) -> ArchivedMessage {
+    let with = Jid::parse(&format!("contact{}@b.example/phone", at % 5)).expect("an address");
+    let stanza = format!("<message><body>{}</body></message>", "Wherefore art thou? ".repeat(5)).into_bytes();
+    ArchivedMessage { owner, of: ArchiveOf::Account, id: id(at), with, contacts_only: false, stanza, most: 1 << 30 }
+}
+
+/// An id of a message; they are half a minute apart.
+fn id(at: u64) -> u64 {
+    (1 << 60) + (at << 36)
+}
+
+const OWNERS: usize = 20;
+
+/// Fails with all plans that read more than they have to.
+fn assert_good(plans: impl IntoIterator<Item = (String, String, Option<String>)>) {
+    let bad = plans.into_iter().filter_map(|(sql, plan, fault)| Some(format!("{}:\n{sql}\n{plan}\n", fault?)));
+    let bad: Vec<_> = bad.collect();
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+/// Returns the literals in place of the `?`.
+fn with_values(sql: &str, values: &[String]) -> String {
+    let mut values = values.iter();
+    sql.split('?')
+        .map(str::to_owned)
+        .reduce(|text, rest| text + values.next().map_or("?", |value| value) + &rest)
+        .unwrap_or_default()
+}
+
+#[test]
+fn sqlite_finds_messages_by_their_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut connection = sqlite::destination(&folder.path().join("rookery.db")).expect("a database");
+    let heard = statements(&mut *connection);
+    assert!(heard.len() > 20, "{heard:?}");
+    connection.begin_read().expect("a transaction");
+    assert_good(heard.into_iter().map(|(sql, values)| {
+        let explain: &'static str = format!("EXPLAIN QUERY PLAN {}", with_values(sql, &values)).leak();
+        let mut plan = Vec::new();
+        let each: &mut EachRow<'_> = &mut |row| {
+            plan.push(row.text(3)?.to_owned());
+            Ok(ControlFlow::Continue(()))
+        };
+        connection.query(explain, &[], each).expect("a plan");
+        let is_scan = |line: &String| line.starts_with("SCAN ") && !line.starts_with("SCAN CONSTANT");
+        let is_sort = |line: &String| line.contains("TEMP B-TREE");
+        let fault = plan.iter().any(|line| is_scan(line) || is_sort(line)).then(|| "a scan or a sort".to_owned());
+        (sql.to_owned(), plan.join("\n"), fault)
+    }));
+}
+
+#[test]
+fn postgres_finds_messages_by_an_index() {
+    if rookery_needs::skips("store.postgres") {
+        return;
+    }
+    let cluster = Postgres::start();
+    let address = cluster.database();
+    let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
+    let options = postgres::Options { trusts_durability: true, ..options };
+    let mut connection = postgres::destination(&options).expect("a database");
+    let heard = statements(&mut *connection);
+    for analyze in ["", "ANALYZE;"] {
+        // As a prepared statement is planned at first, with its values, and later without.
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            assert_good(heard.iter().map(|(sql, values)| {
+                let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+                let explain = format!("PREPARE asked AS {}; EXPLAIN EXECUTE asked{values}", numbered(sql));
+                // As sessions of the store are set.
+                let set = format!(
+                    "{analyze} SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}"
+                );
+                let plan = cluster.psql(&address, &format!("{set}; {explain}"));
+                let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
+                let is_scan = plan.contains("Seq Scan on archive") || plan.contains("Seq Scan on accounts");
+                let is_sort = plan.contains("Sort");
+                let fault = (is_scan || is_sort).then(|| format!("a scan or a sort, {mode} {analyze}"));
+                (sql.to_string(), plan, fault)
+            }));
+        }
+    }
+}
+
+#[test]
+fn mariadb_finds_messages_by_an_index() {
+    if rookery_needs::skips("store.mariadb") {
+        return;
+    }
+    let server = Mariadb::start();
+    let address = server.database();
+    let options = mysql::Options::at(mysql::Address::parse(&address).expect("an address"));
+    let mut connection = mysql::destination(&options).expect("a database");
+    let heard = statements(&mut *connection);
+    for analyze in [false, true] {
+        if analyze {
+            let tables = "archive_messages, archives, archive_shares, accounts";
+            server.sql(&address, &format!("ANALYZE TABLE {tables} PERSISTENT FOR ALL")).expect("statistics");
+        }
+        assert_good(heard.iter().map(|(sql, values)| {
+            let plan = server.sql(&address, &format!("EXPLAIN {}", with_values(sql, values)));
+            let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            // Number, kind of query, table, way to the rows, …, notes.
+            let is_bad = |line: &str| {
+                let columns: Vec<_> = line.split('\t').collect();
+                let (table, way) = (columns.get(2).copied().unwrap_or_default(), columns.get(3).copied());
+                let is_scan = matches!(way, Some("ALL" | "index")) && table != "counters" && !table.starts_with('<');
+                is_scan || line.contains("filesort")
+            };
+            let fault = plan.lines().any(is_bad).then(|| format!("a scan or a sort, analyzed: {analyze}"));
+            (sql.to_string(), plan, fault)
+        }));
+    }
+}
