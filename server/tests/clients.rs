@@ -294,6 +294,9 @@ scenarios! {
     federation {
         two_rookeries_meet
         rookery_and_prosody_meet
+        rookery_and_ejabberd_meet
+        rookery_and_prosody_outlive_each_other
+        rookery_and_ejabberd_outlive_each_other
         a_server_whose_certificate_is_foreign_gets_nothing
     }
 }

@@ -38,7 +38,14 @@ fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
         "foreign.accounts_come_from_prosody" => {
             &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")]
         }
-        "federation.rookery_and_prosody_meet" => &[("prosodyctl", "prosody")],
+        "federation.rookery_and_prosody_meet" | "federation.rookery_and_prosody_outlive_each_other" => {
+            &[("prosodyctl", "prosody"), ("/usr/share/doc/lua-unbound/copyright", "lua-unbound")]
+        }
+        "federation.rookery_and_ejabberd_meet" | "federation.rookery_and_ejabberd_outlive_each_other" => &[
+            ("ejabberdctl", "ejabberd"),
+            ("erl", "erlang-base"),
+            ("/usr/share/doc/libnss-wrapper/copyright", "libnss-wrapper"),
+        ],
         "foreign.accounts_come_from_the_database_of_ejabberd" => &[
             ("ejabberdctl", "ejabberd"),
             ("erl", "erlang-base"),

@@ -1,0 +1,283 @@
+"""A network of servers on loopback: DNS of its own, an authority that all of them trust, Rookery, and Debian's Prosody and ejabberd.
+
+The DNS server answers for the domains of the network and says of all others that they don't exist. Nobody asks another one.
+"""
+
+import asyncio
+import datetime
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from rookery import Rookery
+
+
+class Network:
+    """DNS, and an authority that all servers here trust."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="federation-"))
+        self.names = {}
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "The authority of a scenario")])
+        certificate = self._certificate(name, name, self.key).add_extension(x509.BasicConstraints(True, None), True)
+        self.own = certificate.sign(self.key, hashes.SHA256())
+        self.authority = self.folder / "authority.pem"
+        self.authority.write_bytes(self.own.public_bytes(serialization.Encoding.PEM))
+
+    async def __aenter__(self):
+        loop = asyncio.get_running_loop()
+        self.transport, _ = await loop.create_datagram_endpoint(lambda: _Dns(self), local_addr=("127.0.0.1", 0))
+        self.dns = self.transport.get_extra_info("sockname")[1]
+        return self
+
+    async def __aexit__(self, *_):
+        self.transport.close()
+        subprocess.run(["rm", "-r", self.folder], check=True)
+
+    def _certificate(self, subject, issuer, key):
+        now = datetime.datetime.now(datetime.timezone.utc)
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+        builder = builder.serial_number(x509.random_serial_number())
+        return builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=30))
+
+    def certify(self, domain):
+        """Files of a certificate for a domain and its rooms, and of its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = self._certificate(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain)]), self.own.subject, key)
+        names = [x509.DNSName(name) for name in (domain, f"conference.{domain}")]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
+        # What authorities issue today: not for clients, which Debian's ejabberd wants.
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
+        chain, private = self.folder / f"{domain}.pem", self.folder / f"{domain}.key"
+        chain.write_bytes(builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        form = serialization.PrivateFormat.PKCS8
+        private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+        return chain, private
+
+    def is_at(self, domain, port):
+        for name in (domain, f"conference.{domain}"):
+            self.names[f"_xmpp-server._tcp.{name}.", "SRV"] = f"0 0 {port} {domain}."
+            self.names[f"{name}.", "A"] = "127.0.0.1"
+
+    @asynccontextmanager
+    async def rookery(self, domain, account, dns=None):
+        chain, key = self.certify(domain)
+        servers = _free_port()
+        tables = _filled(ROOKERY, dict(CHAIN=chain, KEY=key, DNS=dns or self.dns, CA=self.authority))
+        listen = f's2s = ["127.0.0.1:{servers}"]\ns2s_tls = []'
+        self.is_at(domain, servers)
+        async with Rookery(f"{account}@{domain}", top=f'domains = ["{domain}"]', listen=listen, tables=tables) as server:
+            yield server
+
+    @asynccontextmanager
+    async def prosody(self, domain, account):
+        chain, key = self.certify(domain)
+        clients, servers = _free_port(), _free_port()
+        home = self.folder / domain
+        (home / "data").mkdir(parents=True)
+        config = home / "prosody.cfg.lua"
+        self.is_at(domain, servers)
+        values = dict(HOME=home, CLIENTS=clients, SERVERS=servers, CHAIN=chain, KEY=key, CA=self.authority, DOMAIN=domain, DNS=self.dns)
+        config.write_text(_filled(PROSODY, values))
+        register = ["prosodyctl", "--root", "--config", config, "register", account, domain, "secret"]
+        subprocess.run(register, check=True, stdout=subprocess.DEVNULL)
+        command = ["prosody", "--root", "-F", "--config", config]
+        async with Peer(command, os.environ, home, clients, home / "log") as peer:
+            yield peer
+
+    @asynccontextmanager
+    async def ejabberd(self, domain, account):
+        chain, key = self.certify(domain)
+        clients, servers = _free_port(), _free_port()
+        home = self.folder / domain
+        self.is_at(domain, servers)
+        (home / "log").mkdir(parents=True)
+        both = home / "own.pem"
+        both.write_bytes(chain.read_bytes() + key.read_bytes())
+        values = dict(HOME=home, CLIENTS=clients, SERVERS=servers, CHAIN=both, CA=self.authority, DOMAIN=domain)
+        (home / "ejabberd.yml").write_text(_filled(EJABBERD, values))
+        control = Path("/usr/sbin/ejabberdctl").read_text().splitlines()
+        libraries = next(line.split("=", 1)[1].strip("'\"") for line in control if line.startswith("ERL_LIBS="))
+        # ejabberd looks for SRV records by itself, and has the C library find addresses, which asks port 53 of the name servers in
+        # /etc/resolv.conf and nobody else: for these there is a file.
+        (home / "inetrc").write_text(_filled(INETRC, dict(DNS=self.dns)))
+        addresses = (f"{value} {name[:-1]}\n" for (name, kind), value in self.names.items() if kind == "A")
+        (home / "hosts").write_text("".join(addresses))
+        environment = dict(os.environ, EJABBERD_CONFIG_PATH=str(home / "ejabberd.yml"), EJABBERD_LOG_PATH=str(home / "log/ejabberd.log"))
+        environment.update(HOME=str(home), ERL_LIBS=libraries, ERL_CRASH_DUMP_BYTES="0", ERL_INETRC=str(home / "inetrc"))
+        environment.update(LD_PRELOAD="libnss_wrapper.so", NSS_WRAPPER_HOSTS=str(home / "hosts"))
+        script = f'ejabberd_auth:try_register(<<"{account}">>, <<"{domain}">>, <<"secret">>).'
+        command = ["erl", "-noinput", "-mnesia", "dir", f'"{home}/spool"', "-s", "ejabberd", "-eval", script]
+        async with Peer(command, environment, home, clients, home / "log/ejabberd.log") as peer:
+            yield peer
+
+
+class Peer:
+    """A server of others, as a process that a scenario may end and start again."""
+
+    certificate = None
+
+    def __init__(self, command, environment, folder, port, log):
+        self.command, self.environment, self.folder, self.port, self.log = command, environment, folder, port, log
+        self.process = None
+
+    async def __aenter__(self):
+        try:
+            await self.start()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    async def __aexit__(self, kind, *_):
+        if kind:
+            print("What the other server said:", *self.log.read_text().splitlines()[-100:], sep="\n  ")
+        self._leave()
+
+    async def start(self):
+        self.process = subprocess.Popen(self.command, env=self.environment, cwd=self.folder, stdout=subprocess.DEVNULL)
+        async with asyncio.timeout(60):
+            while not _answers(self.port):
+                assert self.process.poll() is None, self.log.read_text()
+                await asyncio.sleep(0.1)
+        # The account is made behind the port.
+        await asyncio.sleep(1)
+
+    async def stop(self, number=signal.SIGTERM):
+        process, self.process = self.process, None
+        process.send_signal(number)
+        await asyncio.get_running_loop().run_in_executor(None, process.wait, 30)
+
+    def _leave(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
+class _Dns(asyncio.DatagramProtocol):
+    def __init__(self, network):
+        self.network = network
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, sender):
+        question = dns.message.from_wire(data)
+        answer = dns.message.make_response(question, recursion_available=True)
+        asked = question.question[0]
+        name, kind = asked.name.to_text().lower(), dns.rdatatype.to_text(asked.rdtype)
+        found = self.network.names.get((name, kind))
+        if found:
+            answer.answer.append(dns.rrset.from_text(asked.name, 60, "IN", kind, found))
+        elif not any(known == name for known, _ in self.network.names):
+            answer.set_rcode(dns.rcode.NXDOMAIN)
+        self.transport.sendto(answer.to_wire(), sender)
+
+
+def _filled(text, values):
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", str(value))
+    return text
+
+
+def _free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def _answers(port):
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
+
+
+ROOKERY = """
+[tls]
+certificate = "@CHAIN@"
+key = "@KEY@"
+[federation]
+enabled = true
+dns = ["127.0.0.1:@DNS@"]
+trusted = ["@CA@"]
+allow_private_addresses = true
+"""
+
+PROSODY = """
+run_as_root = true
+data_path = "@HOME@/data"
+certificates = "@HOME@"
+pidfile = "@HOME@/prosody.pid"
+log = { debug = "@HOME@/log" }
+interfaces = { "127.0.0.1" }
+c2s_ports = { @CLIENTS@ }
+c2s_direct_tls_ports = {}
+s2s_ports = { @SERVERS@ }
+s2s_direct_tls_ports = {}
+http_ports = {}
+https_ports = {}
+unbound = {
+  resolvconf = false; forward = "127.0.0.1@@DNS@";
+  options = { ["do-not-query-localhost:"] = "no" };
+}
+ssl = { certificate = "@CHAIN@", key = "@KEY@", cafile = "@CA@" }
+s2s_secure_auth = true
+s2s_require_encryption = true
+authentication = "internal_hashed"
+storage = "internal"
+modules_enabled = { "roster", "saslauth", "tls", "dialback", "disco", "ping" }
+VirtualHost "@DOMAIN@"
+Component "conference.@DOMAIN@" "muc"
+"""
+
+INETRC = """
+{resolv_conf, ""}.
+{hosts_file, ""}.
+{lookup, [dns]}.
+{nameserver, {127,0,0,1}, @DNS@}.
+"""
+
+EJABBERD = """
+hosts: ["@DOMAIN@"]
+loglevel: debug
+certfiles: ["@CHAIN@"]
+ca_file: "@CA@"
+listen:
+  - port: @CLIENTS@
+    ip: "127.0.0.1"
+    module: ejabberd_c2s
+    access: all
+    starttls: true
+  - port: @SERVERS@
+    ip: "127.0.0.1"
+    module: ejabberd_s2s_in
+s2s_use_starttls: required
+outgoing_s2s_families: [ipv4]
+s2s_max_retry_delay: 1
+auth_method: mnesia
+auth_password_format: scram
+default_db: mnesia
+modules:
+  mod_caps: {}
+  mod_disco: {}
+  mod_ping: {}
+  mod_roster: {}
+  mod_s2s_dialback: {}
+  mod_muc:
+    host: "conference.@DOMAIN@"
+    access: all
+    access_create: all
+"""
