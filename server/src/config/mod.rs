@@ -9,6 +9,7 @@
 //! - Whatever parses is consistent: a certificate comes with its key, a soft limit isn't above its hard one, domains are prepared.
 //! - The modules of every domain are complete: each known module, on or off, with all of its options.
 
+mod dpm;
 mod error;
 mod example;
 mod given;
@@ -16,16 +17,15 @@ pub mod keys;
 mod nearest;
 mod read;
 pub mod size;
+mod web;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use rookery_dpm::rad50::Rad50;
 use rookery_fanout::Limits as OutboxLimits;
 use rookery_federation::{Pattern, Policy};
 use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
-use rookery_jid::Jid;
 use rookery_resolver::Route;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
@@ -34,8 +34,10 @@ use rookery_store::sql::copy::Address;
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
 
+pub use dpm::{Alarms, Dpm};
 pub use error::{ConfigError, Wrong};
 pub use example::example;
+pub use web::{Acme, Tls, Web};
 
 /// Everything that an operator can set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,63 +182,6 @@ pub struct Exception {
     pub policy: Policy,
 }
 
-/// What is served over HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Web {
-    /// Host and port under which browsers find the server from outside, if that is not what they say themselves.
-    pub public_host: Option<String>,
-    /// Further names under which browsers come here, and scrapers.
-    pub hosts: Vec<String>,
-    /// Origins of further pages that may speak to the server.
-    pub origins: Vec<String>,
-    /// Proxies that are believed when they say where a client is.
-    pub trusted_proxies: Vec<WrittenNetwork>,
-    /// Whether connections from these begin with a header of the PROXY protocol.
-    pub proxy_protocol: bool,
-    /// Who may read the metrics.
-    pub metrics_networks: Vec<WrittenNetwork>,
-    /// Who may use the HTTP API.
-    pub api_networks: Vec<WrittenNetwork>,
-    /// Who may use the admin page.
-    pub admin_networks: Vec<WrittenNetwork>,
-    /// Whether the chat page is served.
-    pub chat: bool,
-    /// Connections at a time.
-    pub connections: usize,
-    /// Whether BOSH is spoken.
-    pub bosh: bool,
-    /// How long its requests wait, and how often they come.
-    pub bosh_terms: rookery_stream::bosh::Terms,
-    /// Whether its answers are compressed for those who ask.
-    pub bosh_compression: bool,
-}
-
-/// TLS for the domains that have no certificate of their own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// The certificate; without one the server makes itself a self-signed one.
-    pub files: Files,
-    /// The oldest protocol version to speak.
-    pub minimum: Oldest,
-}
-
-/// Certificates from an authority that gives them out by ACME (RFC 8555).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acme {
-    /// Whether to get them.
-    pub enabled: bool,
-    /// The address of the authority's directory.
-    pub directory: String,
-    /// Where the authority may write to.
-    pub contacts: Vec<String>,
-    /// The domains to get them for, prepared; all without files if none is named.
-    pub domains: Vec<String>,
-    /// Modules whose addresses the certificates name besides.
-    pub services: Vec<String>,
-    /// PEM file of certificates to trust when the authority is asked.
-    pub trusted: Option<PathBuf>,
-}
-
 /// How clients authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
@@ -296,54 +241,6 @@ impl Default for Store {
             migrations: Migrations::default(),
         }
     }
-}
-
-/// Readings of devices, served by this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dpm {
-    /// Whether they are.
-    pub enabled: bool,
-    /// The file of nodes and devices.
-    pub database: Option<PathBuf>,
-    /// Whether the front-ends are played by a process of our own.
-    pub demo: bool,
-    /// For clients, TCP.
-    pub listen: Vec<SocketAddr>,
-    /// For front-ends, UDP.
-    pub front_ends: Option<SocketAddr>,
-    /// The name of our node.
-    pub name: Rad50,
-    /// Its trunk and node number.
-    pub node: u16,
-    /// After how many milliseconds readers of what is asked once are told that a front-end is silent.
-    pub answer_within: u64,
-    /// Tasks of front-ends that clients of the ACNET protocol may ask.
-    pub pass_on: Vec<Rad50>,
-    /// Days for which readings are kept that the database says to record.
-    pub history_days: u64,
-    /// Bytes that these may take.
-    pub history_bytes: usize,
-    /// Where gRPC is served, if it is.
-    pub grpc: Option<SocketAddr>,
-    /// The key of the service in Kerberos; with its name, clients can prove who they are and set devices.
-    pub keytab: Option<PathBuf>,
-    /// The name of the service there.
-    pub principal: Option<String>,
-    /// The file that says who may set what.
-    pub roles: Option<PathBuf>,
-    /// The log of settings.
-    pub audit: Option<PathBuf>,
-    /// Who is told of alarms.
-    pub alarms: Vec<Alarms>,
-}
-
-/// A room that is told of the alarms of some devices.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alarms {
-    /// Its bare JID.
-    pub room: Jid,
-    /// Their names, in upper case.
-    pub devices: Vec<String>,
 }
 
 /// A network.
@@ -581,31 +478,6 @@ impl Config {
         let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];
         for path in [&mut self.acme.trusted].into_iter().chain(of_dpm).flatten() {
             *path = base.join(&*path);
-        }
-    }
-}
-
-impl Default for Dpm {
-    fn default() -> Self {
-        let options = rookery_dpm::service::Options::default();
-        Self {
-            enabled: false,
-            database: None,
-            demo: false,
-            listen: vec![keys::DPM_LISTEN],
-            front_ends: None,
-            name: options.name,
-            node: options.address,
-            answer_within: options.once,
-            pass_on: rookery_dpm::service::PASSED_ON.to_vec(),
-            history_days: 30,
-            history_bytes: 1 << 30,
-            grpc: None,
-            keytab: None,
-            principal: None,
-            roles: None,
-            audit: None,
-            alarms: Vec::new(),
         }
     }
 }

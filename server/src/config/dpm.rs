@@ -1,0 +1,84 @@
+//! The values of `[dpm]`: readings of devices, served by the same process as the chat.
+//!
+//! What isn't set here is what `rookery dpm` takes for itself, so that both serve alike.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use rookery_dpm::rad50::Rad50;
+use rookery_jid::Jid;
+
+use super::keys;
+
+/// Readings of devices, served by this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dpm {
+    /// True if they are served.
+    pub enabled: bool,
+    /// The file of nodes and devices.
+    pub database: Option<PathBuf>,
+    /// True if the front-ends are played by a process of our own.
+    pub demo: bool,
+    /// The addresses for clients, TCP.
+    pub listen: Vec<SocketAddr>,
+    /// The address for front-ends, UDP.
+    pub front_ends: Option<SocketAddr>,
+    /// The name of our node.
+    pub name: Rad50,
+    /// Its trunk and node number.
+    pub node: u16,
+    /// The milliseconds after which readers of what is asked once are told that a front-end is silent.
+    pub answer_within: u64,
+    /// Tasks of front-ends that clients of the ACNET protocol may ask.
+    pub pass_on: Vec<Rad50>,
+    /// The days for which the readings are kept that the database says to record.
+    pub history_days: u64,
+    /// The bytes that these may take.
+    pub history_bytes: usize,
+    /// The address at which gRPC is served, if it is.
+    pub grpc: Option<SocketAddr>,
+    /// The key of the service in Kerberos; with its name, clients can prove who they are and set devices.
+    pub keytab: Option<PathBuf>,
+    /// The name of the service there.
+    pub principal: Option<String>,
+    /// The file that says who may set what.
+    pub roles: Option<PathBuf>,
+    /// The log of settings.
+    pub audit: Option<PathBuf>,
+    /// The rooms that are told of alarms.
+    pub alarms: Vec<Alarms>,
+}
+
+impl Default for Dpm {
+    fn default() -> Self {
+        let options = rookery_dpm::service::Options::default();
+        Self {
+            enabled: false,
+            database: None,
+            demo: false,
+            listen: vec![keys::DPM_LISTEN],
+            front_ends: None,
+            name: options.name,
+            node: options.address,
+            answer_within: options.once,
+            pass_on: rookery_dpm::service::PASSED_ON.to_vec(),
+            history_days: 30,
+            history_bytes: 1 << 30,
+            grpc: None,
+            keytab: None,
+            principal: None,
+            roles: None,
+            audit: None,
+            alarms: Vec::new(),
+        }
+    }
+}
+
+/// A room that is told of the alarms of some devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarms {
+    /// Its bare JID.
+    pub room: Jid,
+    /// Their names, in upper case.
+    pub devices: Vec<String>,
+}
