@@ -62,7 +62,7 @@ use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Namespaces, ns};
 
-use options::{BYTES, DAY_BYTES, EXPIRE_DAYS, PAGE, ROOM_BYTES, SEARCH};
+use options::{BYTES, DAY_BYTES, EXPIRE_DAYS, PAGE, ROOM_BYTES, ROOM_EXPIRE_DAYS, SEARCH};
 pub use own::stanza_id;
 use prefs::{DEFAULT, Policy, Preferences};
 
@@ -98,7 +98,7 @@ impl Module for Archive {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        &[DEFAULT, EXPIRE_DAYS, PAGE, SEARCH, BYTES, ROOM_BYTES, DAY_BYTES]
+        &[DEFAULT, EXPIRE_DAYS, ROOM_EXPIRE_DAYS, PAGE, SEARCH, BYTES, ROOM_BYTES, DAY_BYTES]
     }
 
     fn bounds(&self) -> &'static [Bound] {
@@ -134,7 +134,7 @@ impl Module for Archive {
     }
 }
 
-const BOUNDS: [Bound; 9] = [
+const BOUNDS: [Bound; 10] = [
     Bound::on(
         "the time for which messages are archived",
         Per::Other("message"),
@@ -142,6 +142,13 @@ const BOUNDS: [Bound; 9] = [
         Unit::Days,
     )
     .or("older ones go"),
+    Bound::on(
+        "the time for which messages of rooms are archived",
+        Per::Other("message"),
+        Most::Option(ROOM_EXPIRE_DAYS.key),
+        Unit::Days,
+    )
+    .or("older ones go; 0: as those of users. Owners of persistent rooms can say less"),
     Bound::on(
         "bytes added to all archives of a shard in a day",
         Per::Other("sender"),

@@ -13,6 +13,13 @@ pub(super) const EXPIRE_DAYS: OptionSpec = OptionSpec {
     check: option::any,
 };
 
+pub(super) const ROOM_EXPIRE_DAYS: OptionSpec = OptionSpec {
+    key: "room_expire_days",
+    default: || Value::Number(0),
+    doc: "the same for rooms; 0: as many as `expire_days`. Owners of persistent rooms can say less",
+    check: option::any,
+};
+
 pub(super) const PAGE: OptionSpec = OptionSpec {
     key: "page",
     default: || Value::Number(250),

@@ -1,11 +1,11 @@
 //! Removal of what is too old, now and again, and of archives that nobody has any more, at once: in small steps, with pauses for everybody else.
 
 use rookery_hub::World;
-use rookery_store::Expiry;
+use rookery_store::{Expiry, Retention};
 use tracing::warn;
 
 use super::id;
-use super::options::{EXPIRE_DAYS, NAME};
+use super::options::{EXPIRE_DAYS, NAME, ROOM_EXPIRE_DAYS};
 
 /// Tells which sweeps go on in a shard.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ fn clear_step(world: &mut World) {
 }
 
 fn step(world: &mut World, after: u64) {
-    let swept = world.stores.archive.sweep(after, expiry(world), STEP);
+    let swept = world.stores.archive.sweep(after, retention(world), STEP);
     world.wait(swept, |world, swept| match swept.map(|swept| swept.next) {
         Ok(Some(next)) => drop(world.after(PAUSE_MS, move |world| step(world, next))),
         Ok(None) => world.state_mut::<Sweeps>().is_running = false,
@@ -53,19 +53,20 @@ fn step(world: &mut World, after: u64) {
     });
 }
 
-/// Returns what may go, by domain. A service's archives go by the days of its domain.
-fn expiry(world: &World) -> Vec<Expiry> {
+/// Returns what may go. A service's archives go by what its domain says of rooms.
+fn retention(world: &World) -> Retention {
     let now = world.time();
-    let domains = world.settings().domains.iter().filter_map(|domain| {
-        let days = domain.module(NAME)?.number(EXPIRE_DAYS.key);
-        let before = id::at(now.saturating_sub(days.saturating_mul(DAY_MS)));
-        (days > 0).then_some((domain, before))
-    });
-    let hosts = domains.flat_map(|(domain, before)| {
-        let services = world.services_of(&domain.name).into_iter().map(|service| service.host);
-        services.chain([domain.name.clone()]).map(move |domain| Expiry { domain, before })
-    });
-    hosts.collect()
+    let before = |days: u64| (days > 0).then(|| id::at(now.saturating_sub(days.saturating_mul(DAY_MS))));
+    let mut domains = Vec::new();
+    for domain in &world.settings().domains {
+        let Some(options) = domain.module(NAME) else { continue };
+        let days = options.number(EXPIRE_DAYS.key);
+        let of_rooms = Some(options.number(ROOM_EXPIRE_DAYS.key)).filter(|days| *days > 0).unwrap_or(days);
+        let hosts = world.services_of(&domain.name).into_iter().map(|service| (service.host, of_rooms));
+        let all = hosts.chain([(domain.name.clone(), days)]);
+        domains.extend(all.filter_map(|(domain, days)| Some(Expiry { domain, before: before(days)? })));
+    }
+    Retention { domains, now: id::at(now), day: id::at(DAY_MS) }
 }
 
 /// The time between two rounds, in milliseconds.

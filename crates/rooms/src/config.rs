@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub is_logged: bool,
     /// What is said goes into the room's archive.
     pub is_archived: bool,
+    /// The days for which it stays there, unless the operator says less; 0: as long as the operator says.
+    pub archive_days: u64,
 }
 
 impl Config {
@@ -68,6 +70,7 @@ impl Config {
             history: defaults.history.min(limits.history),
             is_logged: false,
             is_archived: defaults.archived,
+            archive_days: 0,
         }
     }
 
@@ -127,6 +130,13 @@ impl Config {
             .field(self.max_field())
             .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.history.to_string()))
             .field(Field::boolean(ARCHIVING, self.is_archived).label("Keep what is said in the archive of the room"))
+            .field(self.days_field())
+    }
+
+    /// Empty where the owner leaves it to the operator.
+    fn days_field(&self) -> Field {
+        let days = if self.archive_days > 0 { self.archive_days.to_string() } else { String::new() };
+        Field::text_single(ARCHIVE_DAYS).label("Days after which that leaves the archive").value(&days)
     }
 
     fn log_field(&self) -> Field {
@@ -182,6 +192,10 @@ impl Config {
             if text.len() > limits.description {
                 return Err(unacceptable(var));
             }
+        }
+        if let Some(days) = form.value(ARCHIVE_DAYS).map(str::trim) {
+            let days = if days.is_empty() { Ok(0) } else { days.parse::<u32>() };
+            new.archive_days = days.map_err(|_| unacceptable(ARCHIVE_DAYS))?.into();
         }
         new.set_lists(form, limits)?;
         new.set_password(form, limits)?;
@@ -298,6 +312,8 @@ pub(crate) const PUBSUB: &str = "muc#roomconfig_pubsub";
 const REGISTRATION: &str = "muc#roomconfig_registration";
 const ARCHIVING: &str = "muc#roomconfig_enablearchiving";
 const LOGGING: &str = "muc#roomconfig_enablelogging";
+/// Our own, which is what the prefix says (XEP-0068 §3.4).
+const ARCHIVE_DAYS: &str = "x-archive_days";
 
 /// Who may send private messages: the least role, the value, the label.
 const ALLOWED: [(Role, &str, &str); 4] = [

@@ -31,6 +31,7 @@ impl Room {
         RoomDocument {
             name: self.name().to_owned(),
             is_public: self.config.is_public,
+            archive_days: self.config.archive_days,
             config: Writer::write(&document).into_bytes(),
             subject: self.subject.as_ref().map(|subject| subject.bytes().to_vec()),
             vcard: self.vcard.as_ref().map(|vcard| Writer::write(vcard).into_bytes()),

@@ -34,9 +34,9 @@ pub trait Archive: Send + Sync {
     /// Removes up to `limit` messages of archives that were emptied, or whose accounts were removed. `false`: there are no more.
     fn clear(&self, limit: usize) -> Pending<bool>;
 
-    /// Removes some of what may go: messages below an id, per domain of their owners, and those of archives that are no more. A small step:
-    /// about a hundred archives and at most `limit` messages. `after`: where the step before ended, 0 at first.
-    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept>;
+    /// Removes some of what may go. A small step: it looks at a hundred archives, and takes at most `limit` messages out of a few of them. `after`: where
+    /// the step before ended, 0 at first.
+    fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept>;
 }
 
 /// Whose archive it is.
@@ -114,6 +114,26 @@ pub struct ArchivePage {
     pub count: Option<usize>,
 }
 
+/// Tells how long messages are kept. Of what a domain and a room say, the shorter time counts.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// Of owners in these domains; those of others stay.
+    pub domains: Vec<Expiry>,
+    /// The lowest id that a message of this moment could have,
+    pub now: u64,
+    /// and the number of ids that a day has, for [persistent rooms](crate::RoomDocument::archive_days) that say something themselves.
+    pub day: u64,
+}
+
+impl Retention {
+    /// Returns the id below which messages of an owner in this domain may go, 0 if none may; `days`: what a room says itself.
+    pub(crate) fn before(&self, domain: &str, days: Option<u64>) -> u64 {
+        let of_domain = self.domains.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before);
+        let of_room = |days: u64| self.now.saturating_sub(self.day.saturating_mul(days));
+        days.filter(|days| *days > 0).map_or(0, of_room).max(of_domain)
+    }
+}
+
 /// Messages that may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
@@ -180,3 +200,6 @@ impl<'q> Gathered<'q> {
 
 /// Archives that one step of a sweep looks at.
 pub(crate) const ARCHIVES_PER_SWEEP: usize = 100;
+
+/// Archives that one step of a sweep takes messages out of: each is half a dozen statements, for which what is to be written waits.
+pub(crate) const SWEPT_AT_ONCE: usize = 16;

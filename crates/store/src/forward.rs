@@ -8,8 +8,8 @@ use crate::pubsub::{
 };
 use crate::{
     Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes,
-    Document, Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta,
-    Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem,
+    Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
+    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms, Roster, RosterItem,
     Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
@@ -196,7 +196,7 @@ forward! { Archive in archive {
     ends(owner: jid) -> Option<(u64, u64)>, of Owners::of(owner).of_archives();
     purge(owner: jid) -> (), of Owners::of(owner).of_archives();
     clear(limit: [usize]) -> bool, of Owners::NONE;
-    sweep(after: [u64], expiry: [Vec<Expiry>], limit: [usize]) -> Swept, of Owners::NONE;
+    sweep(after: [u64], retention: [Retention], limit: [usize]) -> Swept, of Owners::NONE;
 }}
 
 forward! { Invitations in invitations {

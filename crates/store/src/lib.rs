@@ -48,7 +48,9 @@ pub mod sql;
 mod stores;
 
 pub use accounts::Accounts;
-pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Swept};
+pub use archive::{
+    Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Retention, Swept,
+};
 pub use background::{Background, WorkError};
 pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
 pub use error::StoreError;

@@ -78,6 +78,8 @@ pub struct RoomDocument {
     pub creator: Option<Jid>,
     /// The configuration.
     pub config: Vec<u8>,
+    /// Days after which messages leave the room's archive, unless its domain says less; 0: never.
+    pub archive_days: u64,
     /// The subject, if one was ever set: a stanza with a stamp.
     pub subject: Option<Vec<u8>>,
     /// The vCard with the avatar, if there is one.

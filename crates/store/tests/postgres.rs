@@ -252,7 +252,7 @@ mod test {
             Options { migrations: Migrations::Never, ..options(&database.replace("rookery@", &format!("{role}@"))) };
         let error = postgres::open(&limited).err().expect("an old schema");
         assert!(matches!(error, StoreError::OldSchema { found: 0, .. }), "{error:?}");
-        assert_eq!(postgres::migrate(&options(&database)), Ok(1));
+        assert!(postgres::migrate(&options(&database)).is_ok_and(|steps| steps > 0));
         // The list of the guide.
         for grant in [
             "CONNECT ON DATABASE DB",

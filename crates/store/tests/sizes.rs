@@ -4,7 +4,7 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
 use rookery_store::sqlite::{self, Options};
-use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Expiry, Offline, OfflineRoom, wait};
+use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Expiry, Offline, OfflineRoom, Retention, wait};
 use std::path::Path;
 
 /// Any changes of an archive, in any order, with the store opened again now and then.
@@ -22,8 +22,8 @@ fn archives_are_counted_exactly() {
                 wait(store.replace(owner.as_ref(), id, stanza)).expect("a database");
             }
             1 => {
-                let expiry = vec![Expiry { domain: "a.example".into(), before: random.below(newest) / 2 }];
-                wait(store.sweep(0, expiry, 20)).expect("a database");
+                let domains = vec![Expiry { domain: "a.example".into(), before: random.below(newest) / 2 }];
+                wait(store.sweep(0, Retention { domains, ..Retention::default() }, 20)).expect("a database");
             }
             2 => {
                 store.close();

@@ -112,6 +112,8 @@ over_all_stores! {
     archive::only_accounts_and_rooms_have_archives,
     archive::groups_of_any_size_are_written_once,
     archive::a_sweep_goes_through_all_archives_in_steps,
+    archive::a_sweep_takes_little_at_a_time,
+    archive::rooms_say_how_long_messages_stay,
     rooms::rooms_read_as_written,
     rooms::services_list_their_own_rooms,
     rooms::affiliations_change_and_outlive_the_document,

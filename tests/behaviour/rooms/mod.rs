@@ -149,7 +149,11 @@ fn configuration(fields: &str) -> String {
         .split_whitespace()
         .map(|field| {
             let (var, values) = field.split_once('=').expect("var=value");
-            let var = if var.starts_with("muc#") { var.to_owned() } else { format!("muc#roomconfig_{var}") };
+            let var = if var.starts_with("muc#") || var.starts_with("x-") {
+                var.to_owned()
+            } else {
+                format!("muc#roomconfig_{var}")
+            };
             let values: String = values.split('+').map(|value| format!("<value>{value}</value>")).collect();
             format!("<field var='{var}'>{values}</field>")
         })

@@ -46,6 +46,37 @@ fn a_room_has_an_archive() {
     assert!(query_found.children().any(|child| child.attr("var") == Some(ns::MAM)));
 }
 
+/// Of what the owner and the operator say the shorter time counts.
+#[test]
+fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
+    let said = |s: &mut Scene, bodies: &[&str]| {
+        s.hush();
+        let (results, _) = query(&mut s.crone, "");
+        let found: Vec<_> =
+            results.iter().map(|result| message(result).child_text("body", ns::CLIENT).unwrap()).collect();
+        assert_eq!(found, bodies);
+    };
+    for (days, options) in [("1", vec![]), ("30", vec![("archive", "room_expire_days", Value::Number(1))])] {
+        let mut s = Scene::with(Config { options, ..Config::default() })
+            .open(&format!("persistentroom=1 x-archive_days={days}"));
+        say(&mut s.crone, "old");
+        s.server.advance(23 * HOUR_MS);
+        say(&mut s.crone, "new");
+        s.server.advance(3 * HOUR_MS);
+        said(&mut s, &["new"]);
+    }
+    let mut s = Scene::configured("persistentroom=1 x-archive_days=1");
+    assert_eq!(outcome(&configure(&mut s.crone, "x-archive_days=soon")), "not-acceptable");
+    say(&mut s.crone, "old");
+    s.server.advance(23 * HOUR_MS);
+    s.crone.all();
+    configure(&mut s.crone, "x-archive_days=");
+    s.server.advance(3 * HOUR_MS);
+    said(&mut s, &["old"]);
+}
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+
 /// XEP-0313 §4.1.1: what somebody said under whatever nick, for those only who may know who that is. For others no such address has said anything.
 #[test]
 fn archives_are_asked_for_real_addresses_by_those_who_know_them() {

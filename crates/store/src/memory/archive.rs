@@ -6,7 +6,7 @@ use super::key::key;
 use super::world::World;
 use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, FAIR_PART, Gathered};
 use crate::pending::ready;
-use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Pending, RosterItem, Swept};
+use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Pending, Retention, RosterItem, Swept};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -60,8 +60,8 @@ impl Archive for Memory {
         ready(Ok(false))
     }
 
-    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
-        ready(Ok(sweep(&mut self.world(), after, &expiry, limit)))
+    fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept> {
+        ready(Ok(sweep(&mut self.world(), after, &retention, limit)))
     }
 }
 
@@ -121,12 +121,12 @@ fn matches(wanted: &Jid, with: &Jid) -> bool {
     if wanted.resource().is_some() { wanted == with } else { wanted.bare_str() == with.bare_str() }
 }
 
-fn sweep(world: &mut World, after: u64, expiry: &[Expiry], limit: usize) -> Swept {
+fn sweep(world: &mut World, after: u64, retention: &Retention, limit: usize) -> Swept {
     let mut order: Vec<_> = world.archives.kept.iter().map(|(key, archive)| (archive.number, key.clone())).collect();
     order.sort_unstable();
     let (mut at, mut removed) = (after, 0);
     for (number, key) in order.into_iter().filter(|(number, _)| *number > after).take(ARCHIVES_PER_SWEEP) {
-        let before = expiry.iter().find(|expiry| expiry.domain == key.0).map_or(0, |expiry| expiry.before);
+        let before = retention.before(&key.0, world.rooms.archive_days(&key));
         let Some(archive) = world.archives.kept.get_mut(&key) else { continue };
         while let Some(oldest) = archive.messages.first_entry().filter(|oldest| *oldest.key() < before) {
             if removed >= limit as u64 {

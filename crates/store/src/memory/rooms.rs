@@ -36,6 +36,11 @@ impl AllRooms {
         })
     }
 
+    /// Returns the days for which a room keeps what is said.
+    pub(super) fn archive_days(&self, key: &(String, String)) -> Option<u64> {
+        Some(self.0.get(key)?.document.archive_days)
+    }
+
     pub(super) fn put(&mut self, room: JidRef<'_>, document: RoomDocument) {
         let new =
             || Kept { room: room.bare().to_jid(), document: RoomDocument::default(), affiliations: BTreeMap::new() };

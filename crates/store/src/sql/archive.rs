@@ -14,8 +14,8 @@ use super::connection::{Connection, EachRow, Value, account_values, all, one};
 use super::dialect::{Text, locking};
 use super::many::{Among, Rows, by_domain};
 use super::sizes::{self, Removed, Sizes};
-use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, Gathered};
-use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
+use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, Gathered, SWEPT_AT_ONCE};
+use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Retention, StoreError, Swept};
 use rookery_jid::JidRef;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -105,26 +105,35 @@ pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreErr
     Ok(true)
 }
 
-pub(crate) fn sweep(c: &mut dyn Connection, after: u64, expiry: &[Expiry], limit: usize) -> Result<Swept, StoreError> {
-    let (mut at, mut removed) = (after, 0);
-    for _ in 0..ARCHIVES_PER_SWEEP {
-        let Some(archive) = one(c, NEXT_OWNER, &[Value::number(at)], |row| row.number(0))? else {
-            return Ok(Swept { removed, next: None });
-        };
-        let domain = one(c, DOMAIN, &[Value::number(archive)], |row| row.text(0).map(str::to_owned))?;
-        let before = match domain {
-            Some(domain) if domain.is_empty() => u64::MAX,
-            Some(domain) => expiry.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before),
-            None => u64::MAX,
-        };
-        removed += remove_below(c, archive, before, (limit as u64).saturating_sub(removed))?;
-        if removed >= limit as u64 {
-            // There may be more in this archive.
-            return Ok(Swept { removed, next: Some(at) });
+pub(crate) fn sweep(
+    c: &mut dyn Connection,
+    after: u64,
+    retention: &Retention,
+    limit: usize,
+) -> Result<Swept, StoreError> {
+    let values = [Value::number(after), Value::number(ARCHIVES_PER_SWEEP as u64)];
+    let next = NEXT.on(c.dialect());
+    let found = all(c, next, &values, |row| {
+        let days = row.optional_integer(2)?.and_then(|days| u64::try_from(days).ok());
+        Ok((row.number(0)?, retention.before(row.text(1)?, days), row.optional_integer(3)?))
+    })?;
+    let (mut at, mut removed, mut visited) = (after, 0, 0);
+    for (archive, before, oldest) in &found {
+        if oldest.is_some_and(|oldest| oldest.unsigned_abs() < *before) {
+            let left = (limit as u64).saturating_sub(removed);
+            if left == 0 || visited >= SWEPT_AT_ONCE {
+                return Ok(Swept { removed, next: Some(at) });
+            }
+            let of_this = remove_below(c, *archive, *before, left)?;
+            (removed, visited) = (removed + of_this, visited + 1);
+            if of_this >= left {
+                // There may be more in this archive.
+                return Ok(Swept { removed, next: Some(at) });
+            }
         }
-        at = archive;
+        at = *archive;
     }
-    Ok(Swept { removed, next: Some(at) })
+    Ok(Swept { removed, next: (found.len() >= ARCHIVES_PER_SWEEP).then_some(at) })
 }
 
 /// Removes the oldest messages below an id, and the notes of stretches that have none any more; how many messages.
@@ -389,9 +398,6 @@ const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY loca
 /// Values: archive.
 const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE id = ?";
 
-/// Values: archive.
-const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";
-
 /// Values: archive, id, contact's key, contact, resource, stanza, archive, id.
 const APPEND: &str = "\
     INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) \
@@ -510,8 +516,22 @@ const IDS: Statements = Statements {
     ),
 };
 
-/// Values: archive.
-const NEXT_OWNER: &str = "SELECT owner FROM archive_messages WHERE owner > ? ORDER BY owner LIMIT 1";
+/// Makes the query of archives behind one, with what their rooms say and their oldest messages.
+macro_rules! next {
+    ($index:literal) => {
+        concat!(
+            "SELECT a.id, a.domain, r.archive_days, \
+            (SELECT m.id FROM archive_messages m",
+            $index,
+            " WHERE m.owner = a.id ORDER BY m.id LIMIT 1) \
+            FROM archives a LEFT JOIN rooms r ON r.host = a.domain AND r.localpart = a.localpart \
+            WHERE a.id > ? ORDER BY a.id LIMIT ?"
+        )
+    };
+}
+
+/// Archives that were emptied go by [`clear`]. MariaDB would sort all that an index has of an owner. Values: archive, limit.
+const NEXT: Text = Text { mysql: next!(" FORCE INDEX (PRIMARY)"), ..Text::same(next!("")) };
 
 /// Values: archive, id, limit.
 const EXPIRED: &str =

@@ -30,6 +30,7 @@ pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<St
             vcard: row.optional_bytes(5)?.map(<[u8]>::to_vec),
             of_users: Vec::new(),
             creator: creator(row, 6)?,
+            archive_days: row.number(7)?,
         };
         Ok((row.integer(0)?, document))
     };
@@ -54,6 +55,7 @@ pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocum
         bytes(document.subject.as_deref()),
         bytes(document.vcard.as_deref()),
         document.creator.as_ref().map_or(Value::Null, |creator| Value::Text(creator.bare_str())),
+        Value::number(document.archive_days),
         domain,
         local,
     ];
@@ -130,21 +132,21 @@ const LIST: &str = "SELECT localpart, name, is_public, creator FROM rooms WHERE 
 const ID: Text = locking!("SELECT id FROM rooms WHERE host = ? AND localpart = ?");
 
 /// Values: host, localpart.
-const LOAD: &str =
-    "SELECT id, name, is_public, config, subject, vcard, creator FROM rooms WHERE host = ? AND localpart = ?";
+const LOAD: &str = "SELECT id, name, is_public, config, subject, vcard, creator, archive_days FROM rooms WHERE host = ? AND localpart = ?";
 
 /// Values: room.
 const AFFILIATIONS: &str =
     "SELECT member, affiliation, nick, reason FROM room_affiliations WHERE room = ? ORDER BY member";
 
-/// Values: name, public, configuration, subject, vCard, creator, host, localpart.
+/// Values: name, public, configuration, subject, vCard, creator, days in the archive, host, localpart.
 const UPDATE: &str = "\
-    UPDATE rooms SET name = ?, is_public = ?, config = ?, subject = ?, vcard = ?, creator = ? \
+    UPDATE rooms SET name = ?, is_public = ?, config = ?, subject = ?, vcard = ?, creator = ?, archive_days = ? \
     WHERE host = ? AND localpart = ?";
 
 /// Values: as for [`UPDATE`].
 const INSERT: &str = "\
-    INSERT INTO rooms (name, is_public, config, subject, vcard, creator, host, localpart) SELECT ?, ?, ?, ?, ?, ?, ?, ?";
+    INSERT INTO rooms (name, is_public, config, subject, vcard, creator, archive_days, host, localpart) \
+    SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?";
 
 /// Values: host, localpart.
 const REMOVE: &str = "DELETE FROM rooms WHERE host = ? AND localpart = ?";

@@ -3,7 +3,8 @@
 use super::samples::*;
 use rookery_jid::Jid;
 use rookery_store::{
-    ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Stores, Subscription,
+    ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Retention, RoomDocument, Stores,
+    Subscription,
 };
 
 pub fn pages_go_both_ways(stores: &Stores) {
@@ -78,7 +79,7 @@ pub fn archives_have_ends_and_can_be_emptied(stores: &Stores) {
     append(stores, &romeo, &[70]);
     assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)));
     while done(stores.archive.clear(4)) {}
-    while done(stores.archive.sweep(0, vec![], 4)).removed > 0 {}
+    while done(stores.archive.sweep(0, Retention::default(), 4)).removed > 0 {}
     assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "what is not asked for stays");
 }
 
@@ -176,8 +177,7 @@ pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
     }
     let (mut after, mut steps) = (0, 0);
     loop {
-        let expiry = vec![Expiry { domain: "a.example".into(), before: 30 }];
-        let swept = done(stores.archive.sweep(after, expiry, 3));
+        let swept = done(stores.archive.sweep(after, retention(30), 3));
         assert!(swept.removed <= 3);
         steps += 1;
         match swept.next {
@@ -190,6 +190,57 @@ pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
         assert_eq!(done(stores.archive.ends(owner.as_ref())), Some((30, 40)));
     }
     assert_eq!(done(stores.archive.ends(kept.as_ref())), Some((10, 40)));
+}
+
+/// Messages of accounts below an id may go.
+fn retention(before: u64) -> Retention {
+    Retention { domains: vec![Expiry { domain: "a.example".into(), before }], ..Retention::default() }
+}
+
+pub fn a_sweep_takes_little_at_a_time(stores: &Stores) {
+    let owners: Vec<_> = (0..40).map(|n| account(stores, &format!("user{n}@a.example"))).collect();
+    owners.iter().for_each(|owner| append(stores, owner, &[10, 20]));
+    let (mut after, mut steps) = (Some(0), 0);
+    while let Some(at) = after {
+        let swept = done(stores.archive.sweep(at, retention(20), 1000));
+        assert!(swept.removed <= 40, "{swept:?}");
+        (after, steps) = (swept.next, steps + 1);
+        assert!(steps < 10);
+    }
+    assert!(owners.iter().all(|owner| all(stores, owner) == [20]));
+}
+
+pub fn rooms_say_how_long_messages_stay(stores: &Stores) {
+    const DAY: u64 = 1000;
+    let [short, long, quiet, gone] = ["short", "long", "quiet", "gone"].map(|name| jid(&format!("{name}@c.example")));
+    let say_days = |room: &Jid, archive_days| {
+        done(stores.rooms.put(room.as_ref(), RoomDocument { archive_days, ..RoomDocument::default() }));
+        let kept = done(stores.rooms.load(room.as_ref())).expect("a room").document.archive_days;
+        assert_eq!(kept, archive_days);
+    };
+    for (room, days) in [(&short, 2), (&long, 50), (&quiet, 0), (&gone, 2)] {
+        say_days(room, days);
+        let said = |day| ArchivedMessage { of: ArchiveOf::Room, ..message(room, day * DAY) };
+        done(stores.archive.append((80..100).map(said).collect()));
+    }
+    assert!(done(stores.rooms.remove(gone.as_ref())));
+    let sweep = |before_day: u64| {
+        let domains = vec![Expiry { domain: "c.example".into(), before: before_day * DAY }];
+        let retention = Retention { domains, now: 100 * DAY, day: DAY };
+        let mut after = Some(0);
+        while let Some(at) = after {
+            after = done(stores.archive.sweep(at, retention.clone(), 7)).next;
+        }
+        [&short, &long, &quiet, &gone].map(|room| done(stores.archive.ends(room.as_ref())).expect("messages").0 / DAY)
+    };
+    assert_eq!(sweep(0), [98, 80, 80, 80]);
+    // What the domain says counts for all, and for those that say more.
+    assert_eq!(sweep(85), [98, 85, 85, 85]);
+    say_days(&quiet, 5);
+    say_days(&short, 0);
+    assert_eq!(sweep(86), [98, 86, 95, 86]);
+    say_days(&long, 1);
+    assert_eq!(sweep(0), [98, 99, 95, 86]);
 }
 
 /// An account with six messages: with Juliet without and with a resource, and with her nurse.
@@ -297,8 +348,7 @@ pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
     let say = |id| done(stores.archive.append(vec![large(&romeo, id, "juliet@b.example")].into()));
     (1..=100).for_each(say);
     assert_eq!(all(stores, &romeo).len(), 100);
-    let expiry = vec![Expiry { domain: "a.example".into(), before: 11 }];
-    assert_eq!(done(stores.archive.sweep(0, expiry, 1000)).removed, 10);
+    assert_eq!(done(stores.archive.sweep(0, retention(11), 1000)).removed, 10);
     for id in [50, 100] {
         assert!(done(stores.archive.replace(romeo.as_ref(), id, b"gone".to_vec())));
     }

@@ -90,6 +90,7 @@ fn document(name: &str, is_public: bool, subject: Option<&[u8]>) -> RoomDocument
         subject,
         of_users: vec![],
         creator: Some(jid("founder@x")),
+        archive_days: 30,
     }
 }
 

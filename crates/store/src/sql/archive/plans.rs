@@ -10,7 +10,7 @@ use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::copy::copying::Copying;
 use crate::sql::dialect::{Dialect, numbered};
 use crate::sql::{mysql, postgres, sqlite};
-use crate::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, StoreError};
+use crate::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, StoreError};
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
@@ -113,8 +113,8 @@ fn ask(c: &mut dyn Connection) {
     }
     ends(c, owner(0).as_ref()).expect("read");
     append(c, &(0..3).map(|number| message(owner(number), 3000)).collect::<Vec<_>>()).expect("written");
-    let expiry = [Expiry { domain: "a.example".into(), before: id(50) }];
-    sweep(c, 0, &expiry, 500).expect("swept");
+    let domains = vec![Expiry { domain: "a.example".into(), before: id(50) }];
+    sweep(c, 0, &Retention { domains, ..Retention::default() }, 500).expect("swept");
     purge(c, owner(3).as_ref()).expect("purged");
     clear(c, 50).expect("cleared");
 }

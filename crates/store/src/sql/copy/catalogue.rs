@@ -226,6 +226,7 @@ const PLAIN: &[Plain] = &[
             ("subject", OptionalBytes),
             ("vcard", OptionalBytes),
             ("creator", OptionalText),
+            ("archive_days", Integer),
         ],
     ),
     Table::of(

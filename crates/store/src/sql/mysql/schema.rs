@@ -86,7 +86,7 @@ fn checksum(migration: &str) -> String {
 /// The newest schema.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql")];
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'rookery_schema'";

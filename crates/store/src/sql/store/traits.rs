@@ -8,8 +8,8 @@ use crate::pubsub::{
 use crate::sql::{accounts, archive, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots};
 use crate::{
     Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes,
-    Document, Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta,
-    Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem,
+    Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
+    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms, Roster, RosterItem,
     Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
@@ -234,8 +234,8 @@ impl Archive for SqlStore {
         self.write(self.lanes.archive([].into_iter()), 0, move |c| archive::clear(c, limit as u64))
     }
 
-    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
-        self.write(self.lanes.archive([].into_iter()), 0, move |c| archive::sweep(c, after, &expiry, limit))
+    fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept> {
+        self.write(self.lanes.archive([].into_iter()), 0, move |c| archive::sweep(c, after, &retention, limit))
     }
 }
 
