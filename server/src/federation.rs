@@ -1,9 +1,9 @@
-//! From the configuration to what streams with other servers go by.
+//! From the configuration to what streams with other servers and components go by.
 
 use std::fs;
 use std::sync::Arc;
 
-use rookery_federation::{Secret, Settings};
+use rookery_federation::{Component, ComponentSecret, Found, NotFound, Secret, Settings};
 use rookery_resolver::Dns;
 use rookery_shard::{Federation, Resolver};
 use rookery_stream::tls::Identity;
@@ -11,7 +11,7 @@ use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 
 use crate::certificate::Certificate;
-use crate::config::{Config, ConfigError};
+use crate::config::{ComponentConfig, Config, ConfigError};
 use crate::database::Decoys;
 use crate::failure::Failure;
 
@@ -20,7 +20,8 @@ use crate::failure::Failure;
 pub struct Federated {
     /// For the shards.
     pub terms: Arc<Federation>,
-    dns: Arc<Dns>,
+    /// `None` if there are components only.
+    dns: Option<Arc<Dns>>,
     asked: rookery_resolver::Settings,
 }
 
@@ -30,36 +31,43 @@ impl std::fmt::Debug for Federated {
     }
 }
 
-/// Returns what other servers are served by; `None` if there are to be none. The thread of `old` goes on if it is asked the same.
+/// Returns what other servers and components are served by; `None` if there are to be none. The thread of `old` goes on if it is asked the same.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] for a file of an authority that can't be used, [`Failure::Failed`] if DNS can't be asked at all.
+/// [`Failure::Config`] for a file of an authority or of a secret that can't be used, [`Failure::Failed`] if DNS can't be asked at all.
 pub fn load(
     config: &Config,
     certificates: &[Certificate],
     decoys: &Decoys,
     old: Option<&Federated>,
 ) -> Result<Option<Federated>, Failure> {
-    if !config.federation.enabled {
+    let has_others = config.federation.enabled;
+    if !has_others && config.components.is_empty() {
         return Ok(None);
     }
     let asked =
         rookery_resolver::Settings { servers: config.federation.dns.clone(), routes: config.federation.routes.clone() };
-    let dns = match old.filter(|old| old.asked == asked) {
-        Some(old) => old.dns.clone(),
-        None => Arc::new(
-            Dns::start(asked.clone()).map_err(|error| Failure::Failed(format!("DNS can't be asked: {error}")))?,
-        ),
+    let dns = match old.filter(|old| old.asked == asked).and_then(|old| old.dns.clone()) {
+        _ if !has_others => None,
+        Some(dns) => Some(dns),
+        None => {
+            let started = Dns::start(asked.clone());
+            Some(Arc::new(started.map_err(|error| Failure::Failed(format!("DNS can't be asked: {error}")))?))
+        }
     };
     let identities: Vec<Identity> = certificates.iter().map(|certificate| certificate.identity.clone()).collect();
     let domains =
         config.domains.iter().flat_map(|domain| std::iter::once(domain.name.clone()).chain(domain.services()));
-    let domains: Vec<String> = domains.collect();
+    let components = config.components.iter().map(|component| component.name.clone());
+    let domains: Vec<String> = domains.chain(components).collect();
     let tls = PeerSettings::new(&identities, &domains).map_err(|error| ConfigError::because(error.to_string()))?;
-    let resolver: Arc<dyn Resolver> = dns.clone();
+    let resolver: Arc<dyn Resolver> = match &dns {
+        Some(dns) => dns.clone(),
+        None => Arc::new(Nowhere),
+    };
     let terms = Federation {
-        settings: Arc::new(settings(config, decoys)),
+        settings: Arc::new(settings(config, decoys)?),
         tls: Arc::new(tls),
         trust: Arc::new(trust(config)?),
         resolver,
@@ -67,18 +75,49 @@ pub fn load(
     Ok(Some(Federated { terms: Arc::new(terms), dns, asked }))
 }
 
-fn settings(config: &Config, decoys: &Decoys) -> Settings {
+/// Finds nobody: there are no other servers.
+struct Nowhere;
+
+impl Resolver for Nowhere {
+    fn resolve(&self, _: &str, tell: Box<dyn FnOnce(Found) + Send>) {
+        tell(Err(NotFound::NoServer));
+    }
+}
+
+fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
     let given = &config.federation;
     // The secret is kept already, for another purpose: a key made with one tells nothing about the other.
     let secret = [b"dialback ", &decoys.secret[..]].concat();
-    Settings {
+    Ok(Settings {
+        has_others: given.enabled,
+        components: config.components.iter().map(component).collect::<Result<_, _>>()?,
         policy: given.policy,
         exceptions: given.exceptions.iter().map(|rule| (rule.pattern.clone(), rule.policy)).collect(),
         allow: given.allow.iter().map(|rule| rule.pattern.clone()).collect(),
         deny: given.deny.iter().map(|rule| rule.pattern.clone()).collect(),
         allow_private_addresses: given.allow_private_addresses,
         ..Settings::new(Secret::new(&secret))
-    }
+    })
+}
+
+fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
+    let secret = match (&config.secret, &config.secret_file) {
+        (Some(secret), _) => secret.clone(),
+        (None, Some(file)) => {
+            let because = |error: &str| {
+                let (name, file) = (&config.name, file.display());
+                ConfigError::because(format!("component.{name:?}.secret_file: {file}: {error}"))
+            };
+            let text = fs::read_to_string(file).map_err(|error| because(&error.to_string()))?;
+            let secret = text.trim().to_owned();
+            if secret.is_empty() {
+                return Err(because("there is no secret in it"));
+            }
+            secret
+        }
+        (None, None) => String::new(),
+    };
+    Ok(Component { name: config.name.as_str().into(), secret: ComponentSecret::new(secret.as_bytes()) })
 }
 
 fn trust(config: &Config) -> Result<Trust, ConfigError> {

@@ -41,6 +41,8 @@ pub enum Kind {
     S2s,
     /// Streams of other servers under TLS from their first byte.
     S2sTls,
+    /// Components (XEP-0114).
+    Components,
 }
 
 impl fmt::Display for Kind {
@@ -54,6 +56,7 @@ impl fmt::Display for Kind {
             Kind::Bytestreams => "bytestreams",
             Kind::S2s => "other servers, STARTTLS",
             Kind::S2sTls => "other servers, direct TLS",
+            Kind::Components => "components",
         })
     }
 }
@@ -61,6 +64,7 @@ impl fmt::Display for Kind {
 /// The configured addresses with what is spoken there.
 pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
     let has_others = config.federation.enabled;
+    let has_components = !config.components.is_empty();
     let config = &config.listen;
     let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
     let c2s_tls = config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls));
@@ -70,7 +74,9 @@ pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
     let s2s = config.s2s.iter().map(|address| (*address, Kind::S2s));
     let s2s_tls = config.s2s_tls.iter().map(|address| (*address, Kind::S2sTls));
     let others = s2s.chain(s2s_tls).filter(move |_| has_others);
-    c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others)
+    let components = config.components.iter().filter(move |_| has_components);
+    let components = components.map(|address| (*address, Kind::Components));
+    c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others).chain(components)
 }
 
 /// Binds all configured addresses.

@@ -133,6 +133,7 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
         ("web.connections", loaded.config.web.connections != old.config.web.connections),
         ("[store]", loaded.config.store != old.config.store),
         ("federation.enabled", loaded.config.federation.enabled != old.config.federation.enabled),
+        ("[component]", loaded.config.components.is_empty() != old.config.components.is_empty()),
         ("[dpm]", loaded.config.dpm != old.config.dpm),
         ("log.format", loaded.config.log.format != old.config.log.format),
     ];

@@ -210,6 +210,7 @@ fn port(kind: Kind) -> Port {
         Kind::C2sTls => Port::ClientsTls,
         Kind::S2s => Port::Servers,
         Kind::S2sTls => Port::ServersTls,
+        Kind::Components => Port::Components,
         _ => Port::Clients,
     }
 }

@@ -15,6 +15,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
     let limits = &config.limits;
     Settings {
         domains: config.domains.iter().map(|domain| hub_domain(domain, table)).collect(),
+        components: config.components.iter().map(|component| component.name.clone()).collect(),
         max_resources: limits.resources_per_user,
         conflict: limits.conflict,
         roster: RosterLimits {

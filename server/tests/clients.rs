@@ -299,6 +299,11 @@ scenarios! {
         rookery_and_ejabberd_outlive_each_other
         a_server_whose_certificate_is_foreign_gets_nothing
     }
+    components {
+        a_component_and_people_talk
+        a_component_with_another_secret_stays_out
+        biboumi_is_a_component
+    }
 }
 
 #[test]

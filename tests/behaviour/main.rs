@@ -18,6 +18,7 @@ mod bosh;
 mod bytestreams;
 mod carbons;
 mod commands;
+mod components;
 mod data;
 mod engines;
 mod federation;

@@ -7,19 +7,12 @@ use tracing::{debug, info};
 
 use crate::inbound::{Event, Inbound, Question};
 use crate::outbound::Purpose;
-use crate::servers::{Action, Arrival, Arrived, Handshake, Home, Key, Machine, Servers, Timer, block};
+use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, Machine, Servers, Timer, block};
 
 impl Servers {
     /// Another server has connected. `None` if there are too many of that address, or in all, that have proven nothing.
     pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<Key> {
-        let peer = block(peer);
-        let of_address = self.strangers.get(&peer).copied().unwrap_or_default();
-        let all: u32 = self.strangers.values().sum();
-        if self.is_stopping || of_address >= MOST_OF_ADDRESS || all >= MOST_STRANGERS {
-            debug!(%peer, "another server has too many connections that prove nothing; one more is closed");
-            return None;
-        }
-        *self.strangers.entry(peer).or_default() += 1;
+        let peer = self.admit_stranger(peer)?;
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
         let login_ms = self.settings.login_ms;
         let deadline_ms = self.now_ms + login_ms;
@@ -31,9 +24,34 @@ impl Servers {
         Some(key)
     }
 
+    /// Counts a connection that has proven nothing. `None` if there are too many of that address, or in all.
+    pub(crate) fn admit_stranger(&mut self, peer: SocketAddr) -> Option<IpAddr> {
+        let peer = block(peer);
+        let of_address = self.strangers.get(&peer).copied().unwrap_or_default();
+        let all: u32 = self.strangers.values().sum();
+        if self.is_stopping || of_address >= MOST_OF_ADDRESS || all >= MOST_STRANGERS {
+            debug!(%peer, "an address has too many connections that prove nothing; one more is closed");
+            return None;
+        }
+        *self.strangers.entry(peer).or_default() += 1;
+        Some(peer)
+    }
+
     /// A stream that came in at another shard, and belongs here. Call [`Servers::received`] with nothing behind it.
     pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> Key {
-        let Arrival { machine, carry, peer, event, deadline_ms } = arrival;
+        let Arrival { arriving, carry } = arrival;
+        let (machine, peer, event, deadline_ms) = match arriving {
+            Arriving::Server { machine, peer, event, deadline_ms } => (machine, peer, event, deadline_ms),
+            Arriving::Component(attached) => {
+                let key = self.adopt_component(attached, carry);
+                if self.is_stopping {
+                    self.dismiss(key, &StreamError::SystemShutdown);
+                } else {
+                    self.received(key, &[], home);
+                }
+                return key;
+            }
+        };
         let counts = !machine.has_proven();
         if counts {
             *self.strangers.entry(peer).or_default() += 1;
@@ -116,7 +134,7 @@ impl Servers {
         }
         let carry = (!rest.is_empty())
             .then(|| Box::new(crate::servers::Carry { bytes: rest.to_vec(), scanner: Box::default() }));
-        let arrival = Arrival { machine, carry, peer, event, deadline_ms };
+        let arrival = Arrival { arriving: Arriving::Server { machine, peer, event, deadline_ms }, carry };
         self.actions.push_back(Action::Move(key, Box::new(arrival), shard));
     }
 
@@ -182,6 +200,12 @@ impl Servers {
         if !self.is_at(key, serial) {
             return;
         }
+        if let Some(attached) = self.attached_mut(key) {
+            if !attached.machine.has_proven() && !attached.machine.has_ended() {
+                self.dismiss(key, &StreamError::ConnectionTimeout);
+            }
+            return;
+        }
         let mut out = Vec::new();
         let Some(machine) = self.inbound_mut(key) else { return };
         if machine.has_proven() || machine.has_ended() {
@@ -204,14 +228,14 @@ impl Servers {
     fn inbound(&self, key: Key) -> Option<&Inbound> {
         match &self.streams.get(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
-            Machine::Out { .. } => None,
+            Machine::Out { .. } | Machine::Component(_) => None,
         }
     }
 
     fn inbound_mut(&mut self, key: Key) -> Option<&mut Inbound> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
-            Machine::Out { .. } => None,
+            Machine::Out { .. } | Machine::Component(_) => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use rookery_hub::{Bound, Most, Per, Unit};
 
 use crate::arrivals::{MOST_OF_ADDRESS, MOST_QUESTIONS, MOST_STRANGERS};
+use crate::components::MOST_CONNECTIONS;
 use crate::departures::{MOST_ROUTES, MOST_UNDER_WAY};
 use crate::inbound::{MOST_PENDING, MOST_PROVEN};
 use crate::queue::WHILE_CONNECTED;
@@ -74,6 +75,15 @@ pub const BOUNDS: &[Bound] = &[
         Unit::Number,
     )
     .or("a stanza for one more gets <resource-constraint/>"),
+    Bound::on("connections", Per::Other("component"), Most::Fixed(MOST_CONNECTIONS as u64), Unit::Number)
+        .or("one more ends with <resource-constraint/>"),
+    Bound::on(
+        "stanzas that a component has not read",
+        Per::Connection,
+        Most::Fixed((QUEUE_BYTES * WHILE_CONNECTED) as u64),
+        Unit::Bytes,
+    )
+    .or("one more gets <resource-constraint/>"),
     Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)
         .or("a stanza for one more gets <resource-constraint/>"),
 ];

@@ -20,6 +20,12 @@ impl Servers {
         let Some(local) = stanza.packet().plain_sender().or(sender.as_ref().map(rookery_jid::Jid::as_ref)) else {
             return;
         };
+        if self.settings.component(stanza.to().domain()).is_some() {
+            return self.send_to_component(stanza);
+        }
+        if !self.settings.has_others {
+            return self.bounce(stanza, Condition::RemoteServerNotFound);
+        }
         if !self.settings.admits(stanza.to().domain()) {
             return self.bounce(stanza, Condition::NotAllowed);
         }
@@ -46,6 +52,7 @@ impl Servers {
 
     /// Writes what waits for ways that are ready: once for each that got something.
     pub fn flush(&mut self) {
+        self.flush_components();
         for at in std::mem::take(&mut self.dirty) {
             let now_ms = self.now_ms;
             let Some(Route { state: State::Ready { key, written, .. }, queue, .. }) = self.routes.get_mut(at) else {
@@ -66,6 +73,9 @@ impl Servers {
 
     /// A connection has taken all that was to be written.
     pub fn drained(&mut self, key: Key) {
+        if self.component_drained(key) {
+            return;
+        }
         let Some(at) = self.route_of(key) else { return };
         if let Some(Route { state: State::Ready { key: ready, written, .. }, queue, .. }) = self.routes.get_mut(at)
             && *ready == key
@@ -499,21 +509,21 @@ impl Servers {
         }
     }
 
-    fn bounce(&mut self, stanza: Outgoing, condition: Condition) {
+    pub(crate) fn bounce(&mut self, stanza: Outgoing, condition: Condition) {
         self.actions.push_back(Action::Bounce(stanza, StanzaError::from(condition)));
     }
 
     fn route_of(&self, key: Key) -> Option<usize> {
         match self.streams.get(key.0 as usize)?.machine {
             Machine::Out { route, .. } => Some(route),
-            Machine::In { .. } => None,
+            Machine::In { .. } | Machine::Component(_) => None,
         }
     }
 
     fn outbound_mut(&mut self, key: Key) -> Option<(&mut Outbound, bool)> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::Out { machine, direct_tls, .. } => Some((machine, *direct_tls)),
-            Machine::In { .. } => None,
+            Machine::In { .. } | Machine::Component(_) => None,
         }
     }
 }
@@ -526,7 +536,7 @@ fn random() -> u32 {
 }
 
 /// Bytes that are rendered for one write.
-const WRITE: usize = 64 * 1024;
+pub(crate) const WRITE: usize = 64 * 1024;
 /// Addresses of a domain that are tried.
 const MOST_ADDRESSES: usize = 40;
 /// Ways that a shard remembers.

@@ -551,7 +551,7 @@ impl Inbound {
         let Ok(to) = Jid::parse(&to) else {
             // An error can't come from what is no address.
             let own = self.local.as_deref().unwrap_or_default();
-            return refused(&stanza, Condition::JidMalformed, own, sender.as_ref().to_jid());
+            return refused(&stanza, Condition::JidMalformed, own, sender.as_ref().to_jid()).map(over);
         };
         if !ours.is_ours(to.domain()) {
             return Some(self.fail(&StreamError::HostUnknown, Some("The domain in 'to' is not served here."), out));
@@ -564,7 +564,7 @@ impl Inbound {
                 let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), self.lang.as_deref());
                 Some(Event::Stanza(packet, to))
             }
-            None => refused(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()),
+            None => refused(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()).map(over),
         }
     }
 
@@ -608,14 +608,18 @@ pub(crate) fn domain(text: &str) -> Result<Box<str>, ()> {
 }
 
 /// Answers a stanza with an error, unless it is an error or an answer itself (RFC 6120 §8.3.1).
-fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Option<Event> {
+pub(crate) fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Option<(Built, Jid)> {
     if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
         return None;
     }
     let mut reply = Writer::new(stanza.name());
     reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).attr("from", from);
     StanzaError::from(condition).write(&mut reply);
-    Some(Event::Refused(reply.finish(), to))
+    Some((reply.finish(), to))
+}
+
+fn over((error, to): (Built, Jid)) -> Event {
+    Event::Refused(error, to)
 }
 
 /// Keys that are verified at a time for one stream.

@@ -1,4 +1,4 @@
-//! Streams between servers (RFC 6120, XEP-0178, XEP-0220), without sockets, clock or DNS.
+//! Streams between servers (RFC 6120, XEP-0178, XEP-0220), and those of components (XEP-0114), without sockets, clock or DNS.
 //!
 //! A shard has one [`Servers`]: what it knows of those remote domains whose home it is. Bytes, stanzas, answers of DNS and the time
 //! go in; [`Action`]s come out. The shard has the sockets and TLS, and tells what the handshakes have shown.
@@ -17,6 +17,7 @@
 //! * [`settings`]: what the operator decides. [`dialback`]: keys and elements. [`targets`]: where a domain's server is.
 //!   [`bounds`]: how much of everything.
 //! * `reading`: the items of a stream; [`inbound`] and [`outbound`]: the two directions.
+//! * [`component`]: the stream of a component; `components` are those of a shard.
 //! * `queue`: what waits for a domain. [`servers`]: all of a shard's streams together; `route` is the way to one domain,
 //!   `departures` looks for it and uses it, `arrivals` are the streams of others.
 
@@ -24,6 +25,8 @@
 
 mod arrivals;
 pub mod bounds;
+pub mod component;
+mod components;
 mod departures;
 pub mod dialback;
 pub mod inbound;
@@ -37,7 +40,7 @@ pub mod targets;
 
 pub use dialback::Secret;
 pub use servers::{Action, Arrival, Home, Key, Servers};
-pub use settings::{Pattern, Policy, Settings};
+pub use settings::{Component, ComponentSecret, Pattern, Policy, Settings};
 pub use targets::{Address, Found, NotFound};
 
 /// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback depend on it.

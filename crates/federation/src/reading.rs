@@ -8,6 +8,8 @@ use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, escape_attr, ns, slow};
 /// How far a stream has been read.
 #[derive(Debug)]
 pub(crate) struct Reading {
+    /// The content namespace of the stream.
+    namespace: &'static str,
     /// `Some` until its header is read.
     opening: Option<Opening>,
     /// The peer's prefix for the streams namespace.
@@ -34,11 +36,16 @@ pub(crate) enum Item<'a> {
 
 impl Default for Reading {
     fn default() -> Self {
-        Self { opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
+        Self::of(ns::SERVER)
     }
 }
 
 impl Reading {
+    /// Begins a stream of this content namespace.
+    pub(crate) fn of(namespace: &'static str) -> Self {
+        Self { namespace, opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
+    }
+
     /// Returns what `input` begins with. After a whole element the scanner is reset.
     pub(crate) fn next<'a>(
         &mut self,
@@ -93,7 +100,7 @@ impl Reading {
                     prefixes.push((self.prefix.clone(), ns::STREAMS.to_owned()));
                 }
                 let written = input.get(..len).unwrap_or_default();
-                Item::Rewritten(len, slow::canonical(written, ns::SERVER, &prefixes)?)
+                Item::Rewritten(len, slow::canonical(written, self.namespace, &prefixes)?)
             }
         };
         scanner.reset();

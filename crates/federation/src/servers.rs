@@ -21,6 +21,8 @@ use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::{Built, Scanner};
 use slab::Slab;
 
+use crate::component;
+use crate::components::Attached;
 use crate::inbound::{self, Inbound};
 use crate::outbound::{self, Outbound};
 use crate::route::Route;
@@ -59,7 +61,9 @@ pub enum Action {
     Move(Key, Box<Arrival>, usize),
     /// A stanza of another server for an address here.
     Deliver(Packet, Jid),
-    /// A stanza of this server for another server's user.
+    /// A stanza of a component, for any address.
+    Route(Packet, Jid),
+    /// A stanza of this server for another server's user, or a component's.
     Refuse(Built, Jid),
     /// A stanza that can't leave, to its sender.
     Bounce(Outgoing, StanzaError),
@@ -79,15 +83,26 @@ pub enum Handshake {
     },
 }
 
-/// A stream of another server that moves between shards.
+/// A stream that moves between shards.
 #[derive(Debug)]
 pub struct Arrival {
-    pub(crate) machine: Box<Inbound>,
+    pub(crate) arriving: Arriving,
     pub(crate) carry: Option<Box<Carry>>,
-    pub(crate) peer: IpAddr,
-    /// What has to be done where it arrives.
-    pub(crate) event: inbound::Event,
-    pub(crate) deadline_ms: u64,
+}
+
+/// Whose stream it is.
+#[derive(Debug)]
+pub(crate) enum Arriving {
+    /// Another server's.
+    Server {
+        machine: Box<Inbound>,
+        peer: IpAddr,
+        /// What has to be done where it arrives.
+        event: inbound::Event,
+        deadline_ms: u64,
+    },
+    /// A component's, which has proven its name.
+    Component(Box<Attached>),
 }
 
 /// A stream that a question is about, if it still is there.
@@ -132,6 +147,7 @@ pub(crate) enum Machine {
         route: usize,
         direct_tls: bool,
     },
+    Component(Box<Attached>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,6 +179,10 @@ pub struct Servers {
     pub(crate) actions: VecDeque<Action>,
     /// Ways that have something to be written.
     pub(crate) dirty: Vec<usize>,
+    /// The connections of the components whose home this is.
+    pub(crate) components: Map<Box<str>, Vec<Key>>,
+    /// Those that have something to be written.
+    pub(crate) dirty_components: Vec<Key>,
     /// Incoming streams that have proven nothing, by address.
     pub(crate) strangers: Map<IpAddr, u32>,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
@@ -183,6 +203,8 @@ impl Servers {
             under_way: 0,
             actions: VecDeque::new(),
             dirty: Vec::new(),
+            components: Map::default(),
+            dirty_components: Vec::new(),
             strangers: Map::default(),
             timers: BinaryHeap::new(),
             serial: 0,
@@ -241,6 +263,7 @@ impl Servers {
     /// Takes other settings. Streams of domains that are no longer admitted, or are for hosts that are gone, end.
     pub fn apply(&mut self, settings: Arc<Settings>, home: &dyn Home) {
         self.settings = settings;
+        self.is_stopping = false;
         let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
         for at in keys {
             let key = Key(at as u32);
@@ -259,6 +282,13 @@ impl Servers {
                     machine.close(error, None, &mut out);
                     self.write(key, out);
                     self.end(key);
+                }
+                Machine::Component(attached) => {
+                    attached.machine.apply(settings.clone());
+                    let is_gone = settings.component(attached.machine.name()).is_none();
+                    if is_gone && attached.machine.has_proven() {
+                        self.dismiss(key, &StreamError::HostGone);
+                    }
                 }
                 Machine::Out { route, .. } => {
                     let Some(way) = self.routes.get(*route) else { continue };
@@ -283,10 +313,14 @@ impl Servers {
         let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
         for at in keys {
             let mut out = Vec::new();
-            if let Some(Stream { machine: Machine::In { machine, .. }, .. }) = self.streams.get_mut(at) {
-                machine.close(&StreamError::SystemShutdown, None, &mut out);
-                self.write(Key(at as u32), out);
-                self.end(Key(at as u32));
+            match self.streams.get_mut(at).map(|stream| &mut stream.machine) {
+                Some(Machine::In { machine, .. }) => {
+                    machine.close(&StreamError::SystemShutdown, None, &mut out);
+                    self.write(Key(at as u32), out);
+                    self.end(Key(at as u32));
+                }
+                Some(Machine::Component(_)) => self.dismiss(Key(at as u32), &StreamError::SystemShutdown),
+                Some(Machine::Out { .. }) | None => {}
             }
         }
     }
@@ -319,6 +353,10 @@ impl Servers {
                     let read = machine.read(rest, &mut scanner, &mut out);
                     (read.consumed, read.event.map(Step::Out))
                 }
+                Machine::Component(attached) => {
+                    let read = attached.machine.read(rest, &mut scanner, home, &mut out);
+                    (read.consumed, read.event.map(Step::Component))
+                }
             };
             let (consumed, event) = step;
             at += consumed;
@@ -330,6 +368,10 @@ impl Servers {
                     is_here = self.arrived(key, event, rest, home);
                 }
                 Some(Step::Out(event)) => self.progressed(key, event),
+                Some(Step::Component(event)) => {
+                    let rest = whole.get(at..).unwrap_or_default();
+                    is_here = self.component_did(key, event, rest, home);
+                }
             }
         }
         let rest = whole.get(at..).unwrap_or_default();
@@ -354,7 +396,7 @@ impl Servers {
                 None
             }
             Some(Machine::Out { machine, .. }) => machine.secured(shown, &mut out),
-            None => return,
+            Some(Machine::Component(_)) | None => return,
         };
         self.write(key, out);
         if let Some(event) = event {
@@ -368,6 +410,10 @@ impl Servers {
         match &stream.machine {
             // The key is free with the `Drop` that follows, which finds nothing to close.
             Machine::Out { .. } if !stream.ended => self.attempt_failed(key, reason),
+            Machine::Component(_) => {
+                self.detach(key);
+                self.remove(key);
+            }
             _ => _ = self.remove(key),
         }
     }
@@ -406,6 +452,7 @@ impl Servers {
         {
             stream.ended = true;
             stream.carry = None;
+            self.detach(key);
             self.actions.push_back(Action::End(key));
         }
     }
@@ -419,8 +466,10 @@ impl Servers {
 
     fn remove(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
-        if let Machine::In { peer, counts: true, .. } = stream.machine {
-            self.no_stranger(peer);
+        match stream.machine {
+            Machine::In { peer, counts: true, .. } => self.no_stranger(peer),
+            Machine::Component(attached) if attached.counts => self.no_stranger(attached.peer),
+            _ => {}
         }
         true
     }
@@ -450,6 +499,8 @@ impl Servers {
                 let route = *route;
                 self.rest(route, key);
             }
+            // It is there as long as it likes.
+            Machine::Component(_) => {}
         }
     }
 }
@@ -457,6 +508,7 @@ impl Servers {
 enum Step {
     In(inbound::Event),
     Out(outbound::Event),
+    Component(component::Event),
 }
 
 /// Returns what stands for an address where those are counted: whoever has one IPv6 address has a whole network of them.

@@ -43,9 +43,45 @@ impl Pattern {
     }
 }
 
-/// The settings of all streams between servers.
+/// A component of this server (XEP-0114).
+#[derive(Debug, Clone)]
+pub struct Component {
+    /// Its name, prepared as in addresses.
+    pub name: Box<str>,
+    /// What it proves its name with.
+    pub secret: ComponentSecret,
+}
+
+/// The secret of a component.
+#[derive(Clone)]
+pub struct ComponentSecret(Box<[u8]>);
+
+impl ComponentSecret {
+    /// Takes a secret.
+    pub fn new(secret: &[u8]) -> Self {
+        Self(secret.into())
+    }
+
+    /// Returns the secret itself.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for ComponentSecret {
+    /// Shows nothing of it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ComponentSecret")
+    }
+}
+
+/// The settings of all streams between servers, and of those of components.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Whether there are other servers. If not, there are components only.
+    pub has_others: bool,
+    /// The components of this server.
+    pub components: Vec<Component>,
     /// How other servers prove who they are.
     pub policy: Policy,
     /// The same for some of them: the first that matches counts.
@@ -81,6 +117,8 @@ impl Settings {
     /// Returns the settings that hold unless the operator decides otherwise.
     pub fn new(secret: Secret) -> Self {
         Self {
+            has_others: true,
+            components: Vec::new(),
             policy: Policy::Certificate,
             exceptions: Vec::new(),
             allow: Vec::new(),
@@ -104,10 +142,15 @@ impl Settings {
         exception.map_or(self.policy, |(_, policy)| *policy)
     }
 
+    /// Returns the component of this name.
+    pub fn component(&self, name: &str) -> Option<&Component> {
+        self.components.iter().find(|component| *component.name == *name)
+    }
+
     /// Tells whether anything may be communicated with a domain.
     pub fn admits(&self, domain: &str) -> bool {
         let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(domain));
-        !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+        self.has_others && !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stanzas for other servers, and from them.
+//! Stanzas for other servers and components, and from them.
 //!
 //! All that goes to a remote domain passes its home shard, `hash(domain) % shards`, which so keeps the order and knows the domain's multicast
 //! service. Whoever has streams to other servers implements [`Federation`], and hands what comes in to [`World::incoming`] on that shard.
@@ -37,6 +37,8 @@ impl World {
         }
         if self.is_here(to.domain()) {
             self.route(packet, to);
+        } else if self.is_component(to.domain()) {
+            self.route_away(packet, to);
         } else {
             self.bounce(packet, to, Condition::ItemNotFound.into());
         }
@@ -83,6 +85,10 @@ impl World {
 
     /// The multicast service of a remote domain, and how many recipients it takes at once.
     fn service_for(&mut self, distant: &Distant) -> Option<(Jid, usize)> {
+        // A component gets its stanzas one by one: it is as near as a service.
+        if self.is_component(&distant.domain) {
+            return None;
+        }
         let sender = distant.packet().sender()?;
         let own = self.domain_of(sender.domain())?.name.clone();
         let service = self.remote_service(&own, &distant.domain)?;
@@ -95,8 +101,13 @@ impl World {
 
     /// Whether modules let an address of another server communicate with a host of this one.
     fn lets_cross(&self, remote: Option<JidRef<'_>>, host: &str) -> bool {
-        let domain = self.domain_of(host);
-        remote.zip(domain).is_none_or(|(remote, domain)| self.catalogue.registry.lets_cross(self, remote, domain))
+        let component =
+            || self.settings().domains.iter().find(|domain| self.components_of(&domain.name).any(|name| name == host));
+        let domain = self.domain_of(host).or_else(component);
+        remote
+            .filter(|remote| !self.is_component(remote.domain()))
+            .zip(domain)
+            .is_none_or(|(remote, domain)| self.catalogue.registry.lets_cross(self, remote, domain))
     }
 
     fn leave(&mut self, outgoing: Outgoing) {
@@ -108,8 +119,9 @@ impl World {
         if !may_leave {
             return self.bounce(outgoing.packet(), outgoing.to().as_ref(), Condition::NotAllowed.into());
         }
+        let is_component = self.is_component(outgoing.to().domain());
         if let Some(federation) = &mut self.out.federation {
-            self.counters.remote_out += 1;
+            self.counters.remote_out += u64::from(!is_component);
             federation.send(outgoing);
         }
     }

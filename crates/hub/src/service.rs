@@ -31,6 +31,10 @@ fn host_of(domain: &Domain, module: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
+fn is_below(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
 impl Registry {
     /// Returns the hosts of all services. One that is a domain, or is taken already, is left out.
     pub(crate) fn hosts(&self, settings: &Settings) -> Map<String, Service> {
@@ -53,6 +57,28 @@ impl World {
     /// Whether a host is one of this server: a domain or a service.
     pub fn is_here(&self, host: &str) -> bool {
         self.is_domain(host) || self.catalogue.services.contains_key(host)
+    }
+
+    /// Tells whether a host is a component (XEP-0114). Its addresses are reached as those of other servers are, but they are
+    /// trusted as this server's own.
+    pub fn is_component(&self, host: &str) -> bool {
+        self.catalogue.settings.components.iter().any(|name| name == host)
+    }
+
+    /// Tells whether a host is of this server in the eyes of others: a domain, a service or a component.
+    pub fn is_ours(&self, host: &str) -> bool {
+        self.is_here(host) || self.is_component(host)
+    }
+
+    /// Returns the components of a domain: those below it, and for the default domain those that are below none.
+    pub fn components_of(&self, domain: &str) -> impl Iterator<Item = &str> {
+        let settings = &self.catalogue.settings;
+        let of = move |name: &str| {
+            let above = settings.domains.iter().filter(|domain| is_below(name, &domain.name));
+            let nearest = above.max_by_key(|domain| domain.name.len());
+            nearest.map_or(settings.default_domain(), |domain| domain.name.as_str())
+        };
+        settings.components.iter().map(String::as_str).filter(move |name| of(name) == domain)
     }
 
     /// The domain that a host of this server belongs to: itself, or the one that it is a service of.

@@ -15,6 +15,8 @@ use crate::rate::Rate;
 pub struct Settings {
     /// The domains that this server is.
     pub domains: Vec<Domain>,
+    /// The names of components (XEP-0114), prepared. None of them is a domain or a service.
+    pub components: Vec<String>,
     /// Connected resources that one account may have (RFC 6120 §7.6.2.1). Default 10.
     pub max_resources: usize,
     /// What a client gets that binds a resource which is in use.
@@ -40,6 +42,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             domains: Vec::new(),
+            components: Vec::new(),
             max_resources: 10,
             conflict: Conflict::EndOlder,
             roster: RosterLimits::default(),

@@ -58,7 +58,7 @@ pub fn access_list(value: &Value) -> Result<(), String> {
 pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
     list.iter().any(|rule| match rule.as_str() {
         "all" => true,
-        "local" => world.is_here(who.domain()),
+        "local" => world.is_ours(who.domain()),
         address => address == who.domain() || address == who.bare_str(),
     })
 }

@@ -76,8 +76,9 @@ fn server_items(world: &mut World, iq: Iq) {
         Some(_) => world.reply_error(&iq, Condition::ItemNotFound),
         None => {
             let services = world.services_of(iq.to.domain());
-            let items: Vec<_> =
-                services.iter().map(|service| (service.host.as_str(), Some(service.name.as_str()))).collect();
+            let components: Vec<String> = world.components_of(iq.to.domain()).map(str::to_owned).collect();
+            let services = services.iter().map(|service| (service.host.as_str(), Some(service.name.as_str())));
+            let items: Vec<_> = services.chain(components.iter().map(|name| (name.as_str(), None))).collect();
             reply_items(world, &iq, &items);
         }
     }

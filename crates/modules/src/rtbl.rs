@@ -128,7 +128,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let domain = world.domain_of(to.domain()).map(|domain| domain.name.clone()).unwrap_or_default();
     let options = world.options(&domain, NAME);
-    if world.is_here(sender.domain()) && !options.is_some_and(|options| options.switch(LOCAL)) {
+    if world.is_ours(sender.domain()) && !options.is_some_and(|options| options.switch(LOCAL)) {
         return Delivery::Pass;
     }
     if !world.state::<Lists>().name(&wanted(world, &domain), sender.as_ref()) {

@@ -86,7 +86,7 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
     if notes.is_cleared {
         return Delivery::Pass;
     }
-    let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
+    let Some(sender) = packet.sender().filter(|sender| !world.is_ours(sender.domain())) else { return Delivery::Pass };
     let Some(options) = world.options(to.domain(), NAME) else { return Delivery::Pass };
     let (limit, refuses) = (options.number(RECEIVED), options.switch(REFUSE) && packet.kind() == Kind::Message);
     let contact = is_contact(world, to, sender.as_ref());

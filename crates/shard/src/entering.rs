@@ -20,8 +20,8 @@ impl<D: Driver> Shard<D> {
     pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, port: Port, now_ms: u64) {
         self.timing.now_ms = now_ms;
         let direct_tls = matches!(port, Port::ClientsTls | Port::ServersTls);
-        if matches!(port, Port::Servers | Port::ServersTls) {
-            return self.accept_server(socket, peer, direct_tls);
+        if matches!(port, Port::Servers | Port::ServersTls | Port::Components) {
+            return self.accept_server(socket, peer, port);
         }
         if !self.may_enter(peer) {
             return;

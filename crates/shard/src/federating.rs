@@ -14,7 +14,7 @@ use rookery_stream::tls::client::ClientTls;
 use tracing::debug;
 
 use crate::driver::{Driver, Ready};
-use crate::letters::{Generation, Letter};
+use crate::letters::{Generation, Letter, Port};
 use crate::shard::Shard;
 use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire};
 
@@ -23,7 +23,7 @@ struct Here<'w>(&'w World);
 
 impl Ours for Here<'_> {
     fn is_ours(&self, host: &str) -> bool {
-        self.0.is_here(host)
+        self.0.is_ours(host)
     }
 }
 
@@ -69,14 +69,18 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Another server has connected.
-    pub(crate) fn accept_server(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool) {
+    /// Another server has connected, or a component.
+    pub(crate) fn accept_server(&mut self, socket: D::Socket, peer: SocketAddr, port: Port) {
         if self.federating.is_none() || !self.may_enter(peer) {
             return;
         }
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
-        match federating.servers.accept(peer, direct_tls) {
+        let key = match port {
+            Port::Components => federating.servers.accept_component(peer),
+            _ => federating.servers.accept(peer, port == Port::ServersTls),
+        };
+        match key {
             Some(key) => self.watch_wire(&mut federating, key, Wire::new(socket, peer, false)),
             None => self.common.gate.leave(peer.ip()),
         }
@@ -156,7 +160,7 @@ impl<D: Driver> Shard<D> {
         loop {
             federating.servers.flush();
             let Some(action) = federating.servers.next_action() else { return any };
-            any |= matches!(action, Action::Deliver(..) | Action::Refuse(..) | Action::Bounce(..));
+            any |= matches!(action, Action::Deliver(..) | Action::Route(..) | Action::Refuse(..) | Action::Bounce(..));
             self.act(federating, action);
         }
     }
@@ -164,6 +168,7 @@ impl<D: Driver> Shard<D> {
     fn act(&mut self, federating: &mut Federating<D::Socket>, action: Action) {
         match action {
             Action::Deliver(packet, to) => self.world.incoming(&packet, to.as_ref()),
+            Action::Route(packet, to) => self.world.route(&packet, to.as_ref()),
             Action::Refuse(error, to) => self.world.send(&error, &to),
             Action::Bounce(stanza, error) => self.world.bounce(stanza.packet(), stanza.to().as_ref(), error),
             Action::Resolve(domain) => {

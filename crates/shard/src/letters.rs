@@ -42,7 +42,7 @@ pub struct Generation {
     pub logins: LoginTerms,
     /// For sessions of BOSH that are opened.
     pub bosh: Terms,
-    /// For streams with other servers; without it there are none.
+    /// For streams with other servers and components; without it there are none.
     pub federation: Option<Arc<Federation>>,
 }
 
@@ -57,6 +57,8 @@ pub enum Port {
     Servers,
     /// Streams of other servers under TLS from their first byte (XEP-0368).
     ServersTls,
+    /// Streams of components (XEP-0114).
+    Components,
 }
 
 impl std::fmt::Debug for Generation {

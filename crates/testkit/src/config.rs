@@ -60,6 +60,8 @@ pub struct Config {
     pub federates: bool,
     /// The network on which the server meets others for real, and how: streams, TLS, DNS.
     pub internet: Option<Meeting>,
+    /// The components, which connect with the secret of [`COMPONENT_SECRET`].
+    pub components: Vec<String>,
     /// What gives items to the module `data`.
     pub source: Option<Arc<dyn Source>>,
     /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is one.
@@ -105,6 +107,7 @@ impl Default for Config {
             logins: LoginTerms::default(),
             federates: false,
             internet: None,
+            components: Vec::new(),
             source: None,
             relay: None,
             stores: engine::stores(),
@@ -142,7 +145,7 @@ impl Config {
     pub(crate) fn generation(&self) -> Arc<Generation> {
         let table = (self.table)(&Shared::default());
         let domains = self.domains.iter().map(|name| self.domain(name, &table)).collect();
-        let settings = Settings { domains, ..self.settings.clone() };
+        let settings = Settings { domains, components: self.components.clone(), ..self.settings.clone() };
         let registry = Registry::new(table);
         let policy = self.policy(&settings, &registry);
         let network = "0.0.0.0/0".parse().expect("a network");
@@ -156,8 +159,27 @@ impl Config {
             connections_per_address: self.connections_per_address,
             logins: self.logins.clone(),
             bosh: self.bosh,
-            federation: self.internet.as_ref().map(|meeting| Arc::new(meeting.federation.clone())),
+            federation: self.federation().map(Arc::new),
         })
+    }
+
+    /// What the server goes by towards others, and components.
+    fn federation(&self) -> Option<Federation> {
+        let components = self.components.iter().map(|name| rookery_federation::Component {
+            name: name.as_str().into(),
+            secret: rookery_federation::ComponentSecret::new(COMPONENT_SECRET.as_bytes()),
+        });
+        let components: Vec<_> = components.collect();
+        let mut federation = match &self.internet {
+            Some(meeting) => meeting.federation.clone(),
+            None if components.is_empty() => return None,
+            None => Internet::default().federation(&self.domains, |settings| settings.has_others = false),
+        };
+        if !components.is_empty() {
+            let settings = rookery_federation::Settings { components, ..(*federation.settings).clone() };
+            federation.settings = Arc::new(settings);
+        }
+        Some(federation)
     }
 
     fn domain(&self, name: &str, table: &[Box<dyn Module>]) -> Domain {
@@ -202,6 +224,8 @@ fn tls(domains: &[String]) -> TlsSettings {
 pub const SHUFFLE: &str = "ROOKERY_SHUFFLE";
 /// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
 pub const ITERATIONS: u32 = 4;
+/// The secret of all components.
+pub const COMPONENT_SECRET: &str = "a secret of components";
 /// The port of the proxy for bytestreams.
 const RELAY_PORT: u16 = 7777;
 /// When the certificates begin, in seconds since 1970.

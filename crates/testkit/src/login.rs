@@ -1,13 +1,15 @@
 //! A client's way to a session: stream, TLS, SASL, binding (RFC 6120 §4 to §7).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use rookery_base::Transport;
+use rookery_base::{Transport, hex};
 use rookery_jid::Jid;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::{Announced, Exchange, Login};
 use rookery_xml::{Element, Writer, ns};
+use sha1::{Digest, Sha1};
 
 use crate::client::Client;
+use crate::config::COMPONENT_SECRET;
 use crate::server::PASSWORD;
 use crate::websocket;
 use crate::wire::Item;
@@ -169,6 +171,20 @@ impl Client {
         jid
     }
 
+    /// Opens the stream of a component and shakes hands with the right secret (XEP-0114 §3).
+    pub fn attach(&mut self, name: &str) {
+        let digest = self.open_component(name, COMPONENT_SECRET);
+        self.send(&format!("<handshake>{digest}</handshake>"));
+        self.expect("<handshake/>");
+    }
+
+    /// Opens the stream of a component, and returns the digest that shows a secret on it.
+    pub fn open_component(&mut self, name: &str, secret: &str) -> String {
+        self.send(&component_header(name));
+        let id = self.expect_header().id.expect("a stream has an id");
+        hex::encode(Sha1::digest(format!("{id}{secret}")))
+    }
+
     /// Takes the server's stream header.
     pub fn expect_header(&mut self) -> rookery_xml::Header {
         match self.take() {
@@ -176,6 +192,14 @@ impl Client {
             other => panic!("{}: a stream header was expected, not {other:?}", self.name),
         }
     }
+}
+
+/// A component's stream header (XEP-0114).
+pub fn component_header(name: &str) -> String {
+    format!(
+        "<?xml version='1.0'?><stream:stream to='{name}' xmlns='jabber:component:accept' \
+         xmlns:stream='http://etherx.jabber.org/streams'>"
+    )
 }
 
 /// A client's stream header.

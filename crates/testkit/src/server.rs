@@ -218,6 +218,19 @@ impl Server {
         client
     }
 
+    /// A connection to the port for components, at a certain shard, that nothing was said on.
+    pub fn connect_component(&self, shard: usize) -> Client {
+        Client::new(self, self.plug(shard, Ipv4Addr::LOCALHOST.into(), Port::Components))
+    }
+
+    /// A component that is connected (XEP-0114), by way of a shard that is not its home.
+    pub fn component(&self, name: &str) -> Client {
+        let shard = (self.home_of_domain(name) + 1) % self.shards();
+        let mut component = self.connect_component(shard).named(name);
+        component.attach(name);
+        component
+    }
+
     fn plug(&self, shard: usize, address: IpAddr, port: Port) -> Peer {
         let mut running = self.0.borrow_mut();
         running.next_port += 1;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use rookery_hub::{Module, Value};
 
 use super::Config;
-use super::keys::{self, DOMAIN_KEYS, Shown, TABLES, quote};
+use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, Shown, TABLES, quote};
 
 /// A commented configuration that says what holds without one.
 pub fn example(table: &[Box<dyn Module>]) -> String {
@@ -15,6 +15,7 @@ pub fn example(table: &[Box<dyn Module>]) -> String {
         section(&mut text, &config, name, about);
     }
     domains(&mut text);
+    components(&mut text);
     modules(&mut text, table);
     text
 }
@@ -46,6 +47,16 @@ fn domains(text: &mut String) {
     comment(text, "Any module, as under [modules] below.");
     line(text, format_args!("#[domain.\"example.org\".modules.NAME]"));
     line(text, format_args!("#enabled = false"));
+}
+
+fn components(text: &mut String) {
+    text.push('\n');
+    comment(text, COMPONENTS);
+    line(text, format_args!("#[component.\"bridge.example.org\"]"));
+    for key in COMPONENT_KEYS {
+        comment(text, key.doc);
+        line(text, format_args!("#{} = {}", key.name, key.example));
+    }
 }
 
 fn modules(text: &mut String, table: &[Box<dyn Module>]) {

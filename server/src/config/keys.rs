@@ -11,12 +11,14 @@ use super::error::Wrong;
 use super::given::Given;
 use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
+mod component;
 mod dpm;
 mod federation;
 mod limits;
 mod store;
 mod web;
 
+pub use component::{ABOUT as COMPONENTS, COMPONENT_KEYS};
 pub use dpm::LISTEN as DPM_LISTEN;
 
 /// One key of the configuration.
@@ -139,6 +141,13 @@ const KEYS: &[Key] = &[
         doc: "Other servers that encrypt from the first byte (XEP-0368), likewise.",
         set: |config, given| put(&mut config.listen.s2s_tls, given.list(address)),
         show: |config| list(&config.listen.s2s_tls),
+    },
+    Key {
+        table: "listen",
+        name: "components",
+        doc: "Components, if there is a table [component.\"NAME\"]. They are not encrypted. [] switches it off.",
+        set: |config, given| put(&mut config.listen.components, given.list(address)),
+        show: |config| list(&config.listen.components),
     },
     Key {
         table: "tls",

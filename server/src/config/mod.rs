@@ -62,6 +62,8 @@ pub struct Config {
     pub store: Store,
     /// Other servers.
     pub federation: Federation,
+    /// Programs that serve names of their own.
+    pub components: Vec<ComponentConfig>,
     /// Readings of devices.
     pub dpm: Dpm,
     /// What one client may take.
@@ -111,6 +113,24 @@ impl DomainConfig {
     }
 }
 
+/// A component (XEP-0114).
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct ComponentConfig {
+    /// Its name, prepared.
+    pub name: String,
+    /// What it proves the name with, if that is in the configuration.
+    pub secret: Option<String>,
+    /// The file that has it otherwise.
+    pub secret_file: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for ComponentConfig {
+    /// Shows nothing of the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ComponentConfig").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// A certificate chain and its key, both or none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Files {
@@ -137,6 +157,8 @@ pub struct Listen {
     pub s2s: Vec<SocketAddr>,
     /// Other servers under TLS from their first byte (XEP-0368), likewise.
     pub s2s_tls: Vec<SocketAddr>,
+    /// Components, if there are any.
+    pub components: Vec<SocketAddr>,
 }
 
 /// Other servers.
@@ -352,7 +374,9 @@ impl Config {
                 bytestreams: vec![anywhere(7777)],
                 s2s: vec![anywhere(5269)],
                 s2s_tls: vec![anywhere(5270)],
+                components: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 5347)],
             },
+            components: Vec::new(),
             federation: Federation {
                 enabled: false,
                 policy: Policy::Certificate,
@@ -470,6 +494,9 @@ impl Config {
             for path in [&mut files.certificate, &mut files.key].into_iter().flatten() {
                 *path = base.join(&*path);
             }
+        }
+        for path in self.components.iter_mut().filter_map(|component| component.secret_file.as_mut()) {
+            *path = base.join(&*path);
         }
         for path in &mut self.federation.trusted {
             *path = base.join(&*path);

@@ -8,9 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Wrong;
 use super::given::Given;
-use super::keys::{self, DOMAIN_KEYS, TABLES};
+use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, TABLES};
 use super::nearest::nearest;
-use super::{Config, DATA, DomainConfig, Files, Modules};
+use super::{ComponentConfig, Config, DATA, DomainConfig, Files, Modules};
 
 type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
@@ -38,7 +38,7 @@ impl Reader<'_> {
         for (name, at, value) in &entries {
             match *name {
                 // Read below, when it is known what they change.
-                DOMAIN | MODULES => {}
+                DOMAIN | MODULES | COMPONENT => {}
                 "" => self.unknown("", name, at),
                 _ if TABLES.iter().any(|(table, _)| table == name) => self.section(name, value),
                 _ => self.key("", name, at, value),
@@ -52,6 +52,7 @@ impl Reader<'_> {
         self.config.modules = modules;
         let listed = child(&entries, "domains").is_some();
         self.domains(child(&entries, DOMAIN), listed);
+        self.components(child(&entries, COMPONENT));
         self.together(&entries);
     }
 
@@ -114,6 +115,46 @@ impl Reader<'_> {
         self.modules(&mut domain.modules, &dotted(path, MODULES), child(&entries, MODULES));
         self.pair(&domain.files, path, &entries);
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
+    }
+
+    /// The tables `[component."NAME"]`.
+    fn components(&mut self, value: Option<&Spanned<DeValue<'_>>>) {
+        let Some(value) = value else { return };
+        for (name, at, value) in self.entries_of(COMPONENT, value) {
+            let path = format!("{COMPONENT}.{}", super::keys::quote(name));
+            match rookery_jid::prepare_domain(name) {
+                Ok(prepared) => self.component(&prepared, &at, &path, value),
+                Err(error) => self.wrongs.push(Wrong::new(at, error.to_string()).of(path)),
+            }
+        }
+    }
+
+    fn component(&mut self, name: &str, at: &Range<usize>, path: &str, value: &Spanned<DeValue<'_>>) {
+        let mut component = ComponentConfig { name: name.to_owned(), ..ComponentConfig::default() };
+        let told = self.wrongs.len();
+        for (name, at, value) in self.entries_of(path, value) {
+            match COMPONENT_KEYS.iter().find(|key| key.name == name) {
+                Some(key) => {
+                    let set = (key.set)(&mut component, &Given::new(value));
+                    self.note(set, || dotted(path, name));
+                }
+                None => self.stranger(path, name, &at, COMPONENT_KEYS.iter().map(|key| key.name)),
+            }
+        }
+        let taken = |domain: &DomainConfig| domain.name == name || domain.services().any(|host| host == name);
+        let what = if self.config.domains.iter().any(taken) {
+            Some("the name is that of a domain or a service of this server; a component needs one of its own")
+        } else if self.config.components.iter().any(|known| known.name == name) {
+            Some("the component is listed twice")
+        } else if component.secret.is_some() == component.secret_file.is_some() && self.wrongs.len() == told {
+            Some("it needs either a `secret` or a `secret_file`")
+        } else {
+            None
+        };
+        if let Some(what) = what {
+            self.wrongs.push(Wrong::new(at.clone(), what).of(path));
+        }
+        self.config.components.push(component);
     }
 
     /// The tables `[modules.NAME]`, of all domains or of one.
@@ -260,7 +301,7 @@ impl Reader<'_> {
             let tables = TABLES
                 .iter()
                 .map(|(table, _)| *table)
-                .chain([DOMAIN, MODULES])
+                .chain([DOMAIN, MODULES, COMPONENT])
                 .filter(|name| !name.is_empty() && !name.contains('.'));
             let tables = tables.filter(|_| table.is_empty());
             let known = keys::all().filter(|key| key.table == table).map(|key| key.name).chain(tables);
@@ -333,4 +374,5 @@ fn dotted(path: &str, name: &str) -> String {
 
 const DOMAIN: &str = "domain";
 const MODULES: &str = "modules";
+const COMPONENT: &str = "component";
 const ENABLED: &str = "enabled";

@@ -46,6 +46,7 @@ fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
             ("erl", "erlang-base"),
             ("/usr/share/doc/libnss-wrapper/copyright", "libnss-wrapper"),
         ],
+        "components.biboumi_is_a_component" => &[("biboumi", "biboumi")],
         "foreign.accounts_come_from_the_database_of_ejabberd" => &[
             ("ejabberdctl", "ejabberd"),
             ("erl", "erlang-base"),

@@ -181,7 +181,7 @@ impl World {
                 }
             }
             Action::Move(..) => panic!("there is one shard"),
-            Action::Deliver(packet, to) => {
+            Action::Deliver(packet, to) | Action::Route(packet, to) => {
                 side.delivered.push(format!("{} {to}: {}", packet.sender().unwrap(), packet.id().unwrap_or_default()));
             }
             Action::Refuse(error, to) => side.bounced.push((to.to_string(), format!("{error:?}"))),
@@ -241,7 +241,7 @@ impl World {
 fn proven(world: &World, side: usize) -> Vec<String> {
     let machines = world.sides[side].servers.streams.iter().filter_map(|(_, stream)| match &stream.machine {
         Machine::In { machine, .. } => Some(machine),
-        Machine::Out { .. } => None,
+        Machine::Out { .. } | Machine::Component(_) => None,
     });
     machines.flat_map(|machine| machine.proven().map(str::to_owned).collect::<Vec<_>>()).collect()
 }

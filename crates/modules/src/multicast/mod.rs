@@ -177,7 +177,7 @@ fn info(world: &mut World, iq: &Iq, domain: &Domain) {
     }
     let Some(options) = domain.module(NAME) else { return };
     let identity = Identity { category: "service", type_: "multicast", name: Some(options.text("name")) };
-    let form = limits::form(options, world.is_here(iq.from.domain()));
+    let form = limits::form(options, world.is_ours(iq.from.domain()));
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: vec![form] };
     let mut reply = iq.result();
     info.write(&mut reply, None);

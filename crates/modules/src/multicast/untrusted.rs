@@ -79,7 +79,7 @@ impl Route<'_, '_> {
         if !header.has_recipients() {
             return Err(bad_request("the header names nobody to deliver to"));
         }
-        let is_local = self.world.is_here(self.sender.domain());
+        let is_local = self.world.is_ours(self.sender.domain());
         let limit = limits::of(self.options, is_local, self.packet.kind());
         self.report_unusable(&header, limit);
         let recipients = header.recipients().count();

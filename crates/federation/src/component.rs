@@ -1,0 +1,285 @@
+//! A stream that a component has opened (XEP-0114): which one it is, how it proves that, and what it may then say.
+//!
+//! # Invariants
+//!
+//! - A component proves to be one name by that name's secret, and speaks for this name alone: neither for another component
+//!   nor for a domain above or below.
+//! - Nothing that comes behind a handshake is read before the stream is where its name belongs ([`Component::attached`]).
+//! - Before the handshake, memory is bounded by `Settings::limits_before`.
+
+use std::sync::Arc;
+
+use rookery_base::hex;
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::{Jid, prepare};
+use rookery_stream::error::{Condition, StreamError};
+use rookery_xml::header::Header;
+use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, escape_attr, ns};
+use sha1::{Digest, Sha1};
+use subtle::ConstantTimeEq;
+
+use crate::inbound::{Ours, domain, refused};
+use crate::reading::{Item, Reading, STREAM_END};
+use crate::settings::Settings;
+use crate::stream_id;
+
+/// A stream under negotiation, or in use.
+#[derive(Debug)]
+pub struct Component {
+    settings: Arc<Settings>,
+    reading: Reading,
+    phase: Phase,
+    /// The name that the header asks for.
+    name: Box<str>,
+    id: String,
+    /// Our header has been written.
+    is_open: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The header.
+    Header,
+    /// The handshake.
+    Handshake,
+    /// The handshake was right: the stream goes where its name belongs.
+    Proven,
+    /// Stanzas.
+    Open,
+    /// The end has been written; what still comes is thrown away.
+    Ended,
+}
+
+/// What the owner has to do.
+#[derive(Debug)]
+pub enum Event {
+    /// It has proven its name: call [`Component::attached`] at the home of that.
+    Proven,
+    /// It has shown a wrong secret, which the operator should know.
+    Wrong,
+    /// A stanza of the component, for any address.
+    Stanza(Packet, Jid),
+    /// An error for the sender of a stanza that can't be sent as it is, to that sender.
+    Refused(Built, Jid),
+    /// The stream is over: close the connection when all is written.
+    End,
+}
+
+/// What a call has come to.
+#[derive(Debug)]
+pub struct Read {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// What to do before the next call; without one nothing happens until more bytes arrive.
+    pub event: Option<Event>,
+}
+
+impl Component {
+    /// A machine for a new connection.
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            reading: Reading::of(ns::COMPONENT_ACCEPT),
+            phase: Phase::Header,
+            name: Box::default(),
+            id: String::new(),
+            is_open: false,
+        }
+    }
+
+    /// Returns the name that the component asks for: nothing that it has proven.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells whether the component has proven its name.
+    pub fn has_proven(&self) -> bool {
+        matches!(self.phase, Phase::Proven | Phase::Open)
+    }
+
+    /// Tells whether the stream was ended by us or the peer.
+    pub fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Takes other settings from now on.
+    pub fn apply(&mut self, settings: Arc<Settings>) {
+        self.settings = settings;
+    }
+
+    /// Reads what the component sent, up to the first event, and appends what it is to be sent to `out`.
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
+        let mut consumed = 0;
+        loop {
+            let rest = input.get(consumed..).unwrap_or_default();
+            match self.phase {
+                Phase::Ended => return Read { consumed: input.len(), event: None },
+                Phase::Proven => return Read { consumed, event: None },
+                Phase::Header | Phase::Handshake | Phase::Open => {}
+            }
+            let limits = if self.has_proven() { self.settings.limits } else { self.settings.limits_before };
+            let (len, event) = match self.reading.next(rest, scanner, &limits) {
+                Ok(Item::More) => return Read { consumed, event: None },
+                Ok(Item::Skip(len)) => (len, None),
+                Ok(Item::Header(len, header)) => (len, self.open(*header, ours, out)),
+                Ok(Item::Element(len, stanza)) => (len, self.item(stanza, out)),
+                Ok(Item::Rewritten(len, bytes)) => {
+                    let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
+                    match Stanza::parse(&bytes, &wide) {
+                        Ok(stanza) => (len, self.item(stanza, out)),
+                        Err(fault) => (0, Some(self.fault(fault, out))),
+                    }
+                }
+                Ok(Item::Close(len)) => (len, Some(self.end(out))),
+                Err(fault) => (0, Some(self.fault(fault, out))),
+            };
+            consumed += len;
+            if event.is_some() {
+                return Read { consumed, event };
+            }
+        }
+    }
+
+    /// The stream is where its name belongs: the component hears that its handshake was right.
+    pub fn attached(&mut self, out: &mut Vec<u8>) {
+        if self.phase == Phase::Proven {
+            self.phase = Phase::Open;
+            out.extend_from_slice(b"<handshake/>");
+        }
+    }
+
+    /// Ends the stream with an error, e.g. `system-shutdown`. Nothing happens if it is over.
+    pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
+        if self.phase != Phase::Ended {
+            self.fail(error, text, out);
+        }
+    }
+
+    /// Judges the header (XEP-0114 §3, steps 1 and 2).
+    fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        let name = header.to.as_deref().map(domain);
+        if let Some(Ok(name)) = &name {
+            self.name = name.clone();
+        }
+        let judged = match name {
+            _ if header.default_ns != ns::COMPONENT_ACCEPT => {
+                Err((StreamError::InvalidNamespace, "The content namespace has to be jabber:component:accept."))
+            }
+            None | Some(Err(())) => Err((StreamError::ImproperAddressing, "The 'to' has to be a component's name.")),
+            Some(Ok(name)) if self.settings.component(&name).is_some() => Ok(()),
+            Some(Ok(name)) if ours.is_ours(&name) => Err((StreamError::Conflict, "That name is of the server itself.")),
+            Some(Ok(_)) => Err((StreamError::HostUnknown, "No component of that name is configured.")),
+        };
+        self.write_header(out);
+        if let Err((error, text)) = judged {
+            return Some(self.fail(&error, Some(text), out));
+        }
+        self.reading.open(&mut header);
+        self.phase = Phase::Handshake;
+        None
+    }
+
+    fn write_header(&mut self, out: &mut Vec<u8>) {
+        self.id = stream_id();
+        let header = format!(
+            "<?xml version='1.0'?><stream:stream xmlns='{}' xmlns:stream='{}' id='{}' from='{}'>",
+            ns::COMPONENT_ACCEPT,
+            ns::STREAMS,
+            self.id,
+            escape_attr(&self.name)
+        );
+        out.extend_from_slice(header.as_bytes());
+        self.is_open = true;
+    }
+
+    fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
+        match (self.phase, stanza.kind()) {
+            (Phase::Handshake, Kind::Other) => Some(self.handshake(&Element::read(&stanza), out)),
+            (Phase::Handshake, _) => Some(self.fail(&StreamError::NotAuthorized, None, out)),
+            (_, Kind::Other) => {
+                let element = Element::read(&stanza);
+                match (element.ns(), element.name()) {
+                    (ns::STREAMS, "error") => Some(self.end(out)),
+                    (_, "handshake") => Some(self.fail(&StreamError::NotAuthorized, None, out)),
+                    _ => Some(self.fail(&StreamError::UnsupportedStanzaType, None, out)),
+                }
+            }
+            _ => self.stanza(stanza, out),
+        }
+    }
+
+    /// Compares the digest of the stream's id and the secret (XEP-0114 §3, step 3). It takes the same time for every wrong one.
+    fn handshake(&mut self, element: &Element, out: &mut Vec<u8>) -> Event {
+        let given = element.text().trim().to_ascii_lowercase();
+        let secret = self.settings.component(&self.name).map(|component| &component.secret);
+        let is_right = secret.is_some_and(|secret| {
+            let own = hex::encode(Sha1::digest([self.id.as_bytes(), secret.bytes()].concat()));
+            bool::from(own.as_bytes().ct_eq(given.as_bytes()))
+        });
+        if element.name() == "handshake" && element.children().next().is_none() && is_right {
+            self.phase = Phase::Proven;
+            return Event::Proven;
+        }
+        self.fail(&StreamError::NotAuthorized, Some("The handshake is not that of the component's secret."), out);
+        Event::Wrong
+    }
+
+    fn stanza(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
+        if stanza.head().xmlns.is_some() && !matches!(&*stanza.ns(), ns::CLIENT | ns::COMPONENT_ACCEPT) {
+            return Some(self.fail(&StreamError::InvalidNamespace, None, out));
+        }
+        let Some(from) = stanza.from() else {
+            return Some(self.fail(&StreamError::InvalidFrom, Some("A stanza lacks a 'from'."), out));
+        };
+        let Ok(sender) = prepare(&from) else {
+            return Some(self.fail(&StreamError::InvalidFrom, Some("The 'from' of a stanza is not an address."), out));
+        };
+        if *sender.as_ref().domain() != *self.name {
+            let text = "The 'from' of a stanza has to be of the component's name.";
+            return Some(self.fail(&StreamError::InvalidFrom, Some(text), out));
+        }
+        let back = sender.as_ref().to_jid();
+        let Some(to) = stanza.to() else {
+            return refused(&stanza, Condition::BadRequest, &self.name, back).map(over);
+        };
+        let Ok(to) = Jid::parse(&to) else {
+            return refused(&stanza, Condition::JidMalformed, &self.name, back).map(over);
+        };
+        let is_request = matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"get" | b"set"));
+        let lacks =
+            stanza.kind() == Kind::Iq && (stanza.id().is_none() || (is_request && stanza.children().count() != 1));
+        match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
+            Some(type_) => {
+                let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), None);
+                Some(Event::Stanza(packet, to))
+            }
+            None => refused(&stanza, Condition::BadRequest, to.as_str(), back).map(over),
+        }
+    }
+
+    fn fault(&mut self, fault: Fault, out: &mut Vec<u8>) -> Event {
+        self.fail(&StreamError::from(fault), Some(fault.text()), out)
+    }
+
+    fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) -> Event {
+        if !self.is_open {
+            self.write_header(out);
+        }
+        error.render(text, out);
+        self.phase = Phase::Ended;
+        Event::End
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Event {
+        out.extend_from_slice(STREAM_END);
+        self.phase = Phase::Ended;
+        Event::End
+    }
+}
+
+fn over((error, to): (Built, Jid)) -> Event {
+    Event::Refused(error, to)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! The connections of components (XEP-0114), at the home of their names, and what waits for them.
+//!
+//! A component may have several connections. The address of a stanza's sender says which of them gets it, so that what one
+//! sender says keeps its order. A component without a connection is away: what is for it comes back at once.
+
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_hub::share::Bounds;
+use rookery_stream::error::{Condition, StreamError};
+use tracing::{debug, info, warn};
+
+use crate::component::{Component, Event};
+use crate::queue::Queue;
+use crate::servers::{Action, Arrival, Arriving, Carry, Home, Key, Machine, Servers, Timer};
+
+/// A connection of a component.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub machine: Component,
+    pub peer: IpAddr,
+    /// It counts among those of its address that have proven nothing.
+    pub counts: bool,
+    pub queue: Queue,
+    /// What the connection hasn't taken whole.
+    pub written: Vec<Outgoing>,
+}
+
+impl Servers {
+    /// A component has connected. `None` if there are too many of that address, or in all, that have proven nothing.
+    pub fn accept_component(&mut self, peer: SocketAddr) -> Option<Key> {
+        let peer = self.admit_stranger(peer)?;
+        let login_ms = self.settings.login_ms;
+        let most = Bounds { number: self.settings.queue_stanzas, bytes: self.settings.queue_bytes };
+        let mut queue = Queue::new(most);
+        queue.connected();
+        let attached =
+            Attached { machine: Component::new(self.settings.clone()), peer, counts: true, queue, written: Vec::new() };
+        let (key, serial) = self.insert(Machine::Component(Box::new(attached)));
+        self.set_timer(login_ms, Timer::Login(key, serial));
+        Some(key)
+    }
+
+    /// Takes a stanza for a component, whose home this is.
+    pub(crate) fn send_to_component(&mut self, stanza: Outgoing) {
+        let Some(key) = self.connection_for(&stanza) else {
+            return self.bounce(stanza, Condition::RemoteServerTimeout);
+        };
+        let Some(attached) = self.attached_mut(key) else { return };
+        let is_first = attached.queue.is_empty();
+        if let Err(stanza) = attached.queue.push(stanza) {
+            return self.bounce(*stanza, Condition::ResourceConstraint);
+        }
+        if is_first {
+            self.dirty_components.push(key);
+        }
+    }
+
+    /// Returns which connection of a component gets what this sender says.
+    fn connection_for(&self, stanza: &Outgoing) -> Option<Key> {
+        let keys = self.components.get(stanza.to().domain())?;
+        let sender = stanza.packet().sender();
+        let sender = sender.as_ref().map_or("", |sender| sender.bare_str());
+        let at = self.components.hasher().hash_one(sender) as usize % keys.len().max(1);
+        keys.get(at).copied()
+    }
+
+    /// Writes what waits for components: once for each connection that got something.
+    pub(crate) fn flush_components(&mut self) {
+        for key in std::mem::take(&mut self.dirty_components) {
+            let Some(attached) = self.attached_mut(key).filter(|attached| attached.written.is_empty()) else {
+                continue;
+            };
+            let mut out = Vec::new();
+            attached.queue.render(crate::departures::WRITE, &mut out, &mut attached.written);
+            self.write(key, out);
+        }
+    }
+
+    /// A connection of a component has taken all that was to be written. `false` if it is none.
+    pub(crate) fn component_drained(&mut self, key: Key) -> bool {
+        let Some(attached) = self.attached_mut(key) else { return false };
+        attached.written.clear();
+        attached.written.shrink_to(8);
+        if !attached.queue.is_empty() {
+            self.dirty_components.push(key);
+        }
+        true
+    }
+
+    /// Deals with an event of a component's stream. `false` if the stream isn't here any more.
+    pub(crate) fn component_did(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
+        match event {
+            Event::Stanza(packet, to) => self.actions.push_back(Action::Route(packet, to)),
+            Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
+            Event::Proven => return self.component_belongs(key, rest, home),
+            Event::Wrong => {
+                if let Some(Attached { machine, peer, .. }) = self.attached_mut(key) {
+                    let (component, peer) = (machine.name(), *peer);
+                    warn!(component, %peer, "a component has another secret than the one in [component]");
+                }
+                self.end(key);
+            }
+            Event::End => self.end(key),
+        }
+        true
+    }
+
+    fn component_belongs(&mut self, key: Key, rest: &[u8], home: &dyn Home) -> bool {
+        let Some(attached) = self.attached_mut(key) else { return false };
+        let shard = home.home(attached.machine.name());
+        if shard == home.shard() {
+            self.attach(key);
+            return true;
+        }
+        let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
+        let Machine::Component(attached) = stream.machine else { return true };
+        if attached.counts {
+            self.no_stranger(attached.peer);
+        }
+        let carry = (!rest.is_empty()).then(|| Box::new(Carry { bytes: rest.to_vec(), scanner: Box::default() }));
+        let arrival = Arrival { arriving: Arriving::Component(attached), carry };
+        self.actions.push_back(Action::Move(key, Box::new(arrival), shard));
+        false
+    }
+
+    /// A connection of a component that has come in at another shard, and belongs here.
+    pub(crate) fn adopt_component(&mut self, mut attached: Box<Attached>, carry: Option<Box<Carry>>) -> Key {
+        attached.counts = false;
+        attached.machine.apply(self.settings.clone());
+        let (key, _) = self.insert(Machine::Component(attached));
+        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+            stream.carry = carry;
+        }
+        self.attach(key);
+        key
+    }
+
+    fn attach(&mut self, key: Key) {
+        let Some(attached) = self.attached_mut(key) else { return };
+        let (name, peer) = (Box::<str>::from(attached.machine.name()), attached.peer);
+        let was_stranger = std::mem::take(&mut attached.counts);
+        let mut out = Vec::new();
+        let others = self.components.get(&name).map_or(0, Vec::len);
+        let refusal = match self.settings.component(&name) {
+            None => Some((StreamError::HostGone, "The component was removed.")),
+            Some(_) if others >= MOST_CONNECTIONS => {
+                Some((StreamError::ResourceConstraint, "The component has as many connections as it may have."))
+            }
+            Some(_) => None,
+        };
+        if was_stranger {
+            self.no_stranger(peer);
+        }
+        let Some(attached) = self.attached_mut(key) else { return };
+        if let Some((error, text)) = refusal {
+            attached.machine.close(&error, Some(text), &mut out);
+            self.write(key, out);
+            return self.end(key);
+        }
+        attached.machine.attached(&mut out);
+        self.write(key, out);
+        info!(component = &*name, %peer, connections = others + 1, "a component is connected");
+        self.components.entry(name).or_default().push(key);
+    }
+
+    /// A connection of a component is gone, or about to be: others get what was not written, or it comes back.
+    pub(crate) fn detach(&mut self, key: Key) {
+        let Some(attached) = self.attached_mut(key) else { return };
+        let name = Box::<str>::from(attached.machine.name());
+        let written = std::mem::take(&mut attached.written);
+        let waiting = attached.queue.take();
+        attached.queue.connected();
+        let Some(keys) = self.components.get_mut(&name) else { return };
+        let before = keys.len();
+        keys.retain(|known| *known != key);
+        let connections = keys.len();
+        if connections == 0 {
+            self.components.remove(&name);
+        }
+        if connections < before {
+            info!(component = &*name, connections, "a connection of a component is gone");
+        }
+        for stanza in written {
+            self.bounce(stanza, Condition::RemoteServerTimeout);
+        }
+        waiting.into_iter().for_each(|stanza| self.send_to_component(stanza));
+    }
+
+    /// Ends a component's stream with an error.
+    pub(crate) fn dismiss(&mut self, key: Key, error: &StreamError) {
+        self.detach(key);
+        let mut out = Vec::new();
+        let Some(attached) = self.attached_mut(key) else { return };
+        attached.machine.close(error, None, &mut out);
+        debug!(component = attached.machine.name(), ?error, "the stream of a component ends");
+        self.write(key, out);
+        self.end(key);
+    }
+
+    pub(crate) fn attached_mut(&mut self, key: Key) -> Option<&mut Attached> {
+        match &mut self.streams.get_mut(key.0 as usize)?.machine {
+            Machine::Component(attached) => Some(attached),
+            _ => None,
+        }
+    }
+
+    /// Returns the components that are connected, whose home this is, with how many connections each has.
+    pub fn connected_components(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.components.iter().map(|(name, keys)| (&**name, keys.len()))
+    }
+}
+
+/// Connections of one component.
+pub const MOST_CONNECTIONS: usize = 16;
