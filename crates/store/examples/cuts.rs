@@ -1,11 +1,11 @@
-//! Cuts connections to PostgreSQL at random while they are written through, and counts what was lost and what was done twice: nothing should be.
+//! Cuts connections to a database at random while they are written through, and counts what was lost and what was done twice: nothing should be.
 //!
-//! `cargo run --release -p rookery-store --example cuts [CUTS]`; starts a PostgreSQL of its own.
+//! `cargo run --release -p rookery-store --example cuts [postgresql|mariadb] [CUTS]`; starts a database of its own.
 
 use rookery_jid::Jid;
-use rookery_needs::{Direction, Postgres, Proxy};
+use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
 use rookery_sasl::Credentials;
-use rookery_store::{OfflineRoom, Pushed, StoreError, Stores, postgres, wait};
+use rookery_store::{OfflineRoom, Pushed, StoreError, Stores, mysql, postgres, wait};
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
@@ -15,17 +15,37 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let cuts = std::env::args().nth(1).map_or(Ok(10_000), |cuts| cuts.parse())?;
-    let cluster = Postgres::start();
-    let database = cluster.database();
-    let proxy = Proxy::start(&cluster.socket());
-    let open = |address: &str| -> Result<Stores, Box<dyn Error>> {
-        let address = postgres::Address::parse(address)?;
-        let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
-        Ok(Stores::of(Arc::new(postgres::open(&options)?)))
-    };
-    let direct = open(&database)?;
-    let stores = open(&cluster.address_by(&proxy, database.rsplit('/').next().unwrap_or_default()))?;
+    let mut arguments = std::env::args().skip(1).peekable();
+    let engine = arguments.next_if(|argument| argument.parse::<u64>().is_err()).unwrap_or("postgresql".into());
+    let cuts = arguments.next().map_or(Ok(10_000), |cuts| cuts.parse())?;
+    match engine.as_str() {
+        "postgresql" => {
+            let cluster = Postgres::start();
+            let (database, proxy) = (cluster.database(), Proxy::start(&cluster.socket()));
+            let way = cluster.address_by(&proxy, database.rsplit('/').next().unwrap_or_default());
+            cut(&open(&database)?, &open(&way)?, &proxy, cuts)
+        }
+        "mariadb" => {
+            let server = Mariadb::start();
+            let (database, proxy) = (server.database(), Proxy::start(&server.socket()));
+            let way = server.address_by(&proxy, database.rsplit('/').next().unwrap_or_default());
+            cut(&open(&database)?, &open(&way)?, &proxy, cuts)
+        }
+        other => Err(format!("{other} is neither postgresql nor mariadb").into()),
+    }
+}
+
+fn open(address: &str) -> Result<Stores, Box<dyn Error>> {
+    if address.starts_with("mysql:") {
+        let options = mysql::Options::at(mysql::Address::parse(address)?);
+        return Ok(Stores::of(Arc::new(mysql::open(&mysql::Options { trusts_durability: true, ..options })?)));
+    }
+    let options = postgres::Options::at(postgres::Address::parse(address)?);
+    Ok(Stores::of(Arc::new(postgres::open(&postgres::Options { trusts_durability: true, ..options })?)))
+}
+
+/// Cuts connections that go over the proxy, so many, and reports by a connection that doesn't.
+fn cut(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(), Box<dyn Error>> {
     let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).map_err(|error| error.to_string())?;
     wait(direct.accounts.create_many((0..WRITERS).map(|n| (account(n), credentials.clone())).collect()))?;
     let (is_over, start) = (AtomicBool::new(false), Instant::now());
@@ -33,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let writers: Vec<_> = (0..WRITERS)
             .map(|n| {
                 scope.spawn({
-                    let (stores, is_over) = (&stores, &is_over);
+                    let is_over = &is_over;
                     move || write(stores, n, is_over)
                 })
             })
@@ -50,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         is_over.store(true, Ordering::Relaxed);
         writers.into_iter().map(|writer| writer.join().unwrap_or_default()).collect::<Vec<_>>()
     });
-    report(&direct, &told)?;
+    report(direct, &told)?;
     println!("{} cuts in {:.0?}; {:?}", proxy.cuts(), start.elapsed(), stores.meta.activity());
     Ok(())
 }

@@ -1,0 +1,154 @@
+"""The loads that servers are compared by, whatever keeps their data: accounts, logins, and messages that are archived.
+
+The load generator is that of the binary that the variable ROOKERY names. A server here has a `port`, a `process` (with its `pid`), and a `database`.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+BINARY = os.environ.get("ROOKERY", "target/release/rookery")
+PASSWORD, ITERATIONS, SALT = "pencil", 4096, b"sixteen-of-salt."
+CONTACTS = 100
+
+
+def keys(kind="sha1"):
+    """The keys of all accounts (RFC 5802), stored and server's: one salt, so that no client has to hash for each."""
+    salted = hashlib.pbkdf2_hmac(kind, PASSWORD.encode(), SALT, ITERATIONS)
+    return hashlib.new(kind, hmac.digest(salted, b"Client Key", kind)).digest(), hmac.digest(salted, b"Server Key", kind)
+
+
+def credentials(kind):
+    """Keys for XEP-0227."""
+    (stored, server), name = keys(kind), kind.upper().replace("SHA", "SHA-")
+    return (
+        f"<scram-credentials xmlns='urn:xmpp:pie:0#scram' mechanism='SCRAM-{name}'><iter-count>{ITERATIONS}</iter-count><salt>{base64ed(SALT)}</salt>"
+        f"<server-key>{base64ed(server)}</server-key><stored-key>{base64ed(stored)}</stored-key></scram-credentials>"
+    )
+
+
+def base64ed(some):
+    return base64.b64encode(some).decode()
+
+
+@dataclass(frozen=True)
+class People:
+    """Accounts as the load generator names them. `callers` log in; each has a hundred contacts who are never there, and who have it as a contact."""
+
+    callers: int
+    others: int = 0
+
+    def names(self):
+        return [f"user{number:07}" for number in range(self.callers + self.others)]
+
+    def contacts(self):
+        """The numbers of the contacts of each account."""
+        lists = [[] for _ in self.names()]
+        for caller in range(self.callers if self.others else 0):
+            for step in range(CONTACTS):
+                other = self.callers + (caller * 37 + step) % self.others
+                lists[caller].append(other)
+                lists[other].append(caller)
+        return lists
+
+    def export(self, file):
+        """Writes them as a file for `rookery user import` (XEP-0227)."""
+        scram = "".join(map(credentials, ("sha1", "sha256", "sha512")))
+        names = self.names()
+        with open(file, "w") as out:
+            out.write("<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'>\n")
+            for name, contacts in zip(names, self.contacts()):
+                items = "".join(f"<item jid='{names[contact]}@localhost' subscription='both'/>" for contact in contacts)
+                out.write(f"<user name='{name}'>{scram}<query xmlns='jabber:iq:roster'>{items}</query></user>\n")
+            out.write("</host></server-data>\n")
+
+
+def bench(server, scenario, *options):
+    """Runs a scenario of the load generator against a server and returns its result."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        line = [BINARY, "bench", "run", scenario, "--host", f"127.0.0.1:{server.port}", "--domain", "localhost", "--tls", "none", "--password", PASSWORD]
+        line += ["--mechanism", "SCRAM-SHA-1", "--server-pid", server.process.pid, "--out", out, *options]
+        ended = subprocess.run([str(word) for word in line], text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        assert out.exists(), ended.stdout + ended.stderr
+        result = json.loads(out.read_text())
+        assert result["ended"] == "done", result["ended"]
+        return result
+
+
+def meet(server, people):
+    """Lets everybody have been there once: servers keep what somebody said last."""
+    bench(server, "max-users", "--users", people.callers + people.others, "--roster", 0, "--arrival-rate", 500, "--seconds", 0)
+
+
+def statements(server, people, rate):
+    """Counts the statements of a login, by the database's own count; `None` where it doesn't count."""
+    database = server.database
+    if not hasattr(database, "statements"):
+        return None
+    callers = min(people.callers, rate * 4)
+    database.counting(True)
+    time.sleep(1)
+    # All come, and stay until they are counted: what those who go leave behind is no part of a login.
+    run = threading.Thread(target=bench, args=(server, "max-users", "--users", callers, "--roster", 0, "--arrival-rate", rate, "--seconds", 6))
+    before = database.statements()
+    run.start()
+    time.sleep(callers / rate + 4)
+    counted = database.statements() - before
+    run.join()
+    database.counting(False)
+    return counted / callers
+
+
+def logins(server, people, waves, at_once=64):
+    """Lets all callers come at once, again and again; returns a dict of lists, an entry for each wave."""
+    before = server.database.cpu(), time.monotonic()
+    result = bench(server, "reconnect-storm", "--users", people.callers, "--waves", waves, "--away", 3, "--at-once", at_once)
+    parts = result["parts"]
+    assert all(part["delivered"] == people.callers for part in parts), parts
+    return {
+        "rate": [1e6 / part["us_per_destination_wall"] for part in parts],
+        "cpu_ms": [part["us_cpu_per_destination"] / 1e3 for part in parts],
+        "p99_ms": [part["latency"]["p99_us"] / 1e3 for part in parts],
+        "memory": result["memory"]["peak"],
+        "database": (server.database.cpu() - before[0]) / (people.callers * (waves + 1)) * 1e3,
+    }
+
+
+def messages(server, users, rate, seconds):
+    """Lets people write to each other. Returns what a message takes of the server's CPU and of the database's, in µs, until all are archived."""
+    before = server.database.cpu()
+    result = bench(server, "max-messages", "--users", users, "--rate", rate, "--seconds", seconds, "--warm-up", 1)
+    theirs = server.database.cpu() - before
+    cpu = result["server_cpu"]
+    return {
+        "us": cpu["us_per_operation"],
+        "database_us": theirs * 1e6 / (rate * (seconds + 1)),
+        "rate": result["throughput"],
+        "p99_ms": result["latency"]["p99_us"] / 1e3,
+        "lost": result["lost"],
+        "errors": result["errors"],
+        "memory": result["memory"]["peak"],
+    }
+
+
+def middle(values, digits=0):
+    """The median, and the spread behind it if there are several."""
+    values = sorted(values)
+    text = f"{statistics.median(values):.{digits}f}"
+    return text if len(values) < 2 else f"{text} ({values[0]:.{digits}f}–{values[-1]:.{digits}f})"
+
+
+def table(heads, rows):
+    """A table for a document."""
+    lines = ["| " + " | ".join(heads) + " |", "| --- " + "| ---: " * (len(heads) - 1) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
