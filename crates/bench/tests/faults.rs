@@ -154,6 +154,17 @@ fn everyone_comes_back() {
 }
 
 #[test]
+fn a_login_may_last_until_one_sees_oneself() {
+    let fake = Fake::start(Fault::None);
+    let result = run(fake.address, "reconnect-storm --users 20 --waves 2 --away 0 --until-seen --at-once 3");
+    assert_eq!((result.ended.as_str(), result.sessions, result.parts.len()), (DONE, 20, 2));
+    // As many times as there are logins.
+    assert!(result.parts.iter().all(|part| {
+        part.latency.as_ref().is_some_and(|latency| latency.histogram.iter().map(|(_, count)| count).sum::<u64>() == 20)
+    }));
+}
+
+#[test]
 fn a_server_without_rooms_or_multicast_or_subscriptions_ends_the_run() {
     let fake = Fake::start(Fault::None);
     let result = run(fake.address, "multicast --to 2 --ways bcc --patience 0.5");

@@ -55,7 +55,8 @@ impl Register {
     fn register(&self) -> Outcome<()> {
         let mut crew = Crew::new(self.place.settings(None, true, std::process::id())?)?;
         let threads = crew.threads();
-        let wave = Wave { number: 0, at_once: self.place.at_once, rate: None, start: 0, first: Vec::new() };
+        let wave =
+            Wave { number: 0, at_once: self.place.at_once, rate: None, start: 0, first: Vec::new(), until_seen: false };
         let load = |thread| Making { arrivals: Arrivals::new(0..self.users, &wave, thread, threads), made: Vec::new() };
         let mut loads: Vec<Making> = (0..threads).map(load).collect();
         let (counters, mut told) = (crew.counters().to_vec(), Instant::now());

@@ -1,9 +1,11 @@
 //! The load that logs clients in.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use rookery_xml::Stanza;
+use rookery_xml::{Kind, Stanza};
 
+use super::rosters::contact;
 use crate::engine::{Counters, Load, NEVER, Worker};
 
 /// Logs the clients of one thread in, except those that are.
@@ -15,6 +17,8 @@ pub struct Arrivals {
     at_once: usize,
     wave: u32,
     first: Vec<u8>,
+    /// When each of those began who are logged in and have not seen themselves yet; `None`: nobody has to.
+    unseen: Option<HashMap<usize, u64>>,
     under_way: usize,
     /// There is a rate to keep.
     scheduled: bool,
@@ -35,6 +39,8 @@ pub struct Wave {
     pub start: u64,
     /// What each client says first.
     pub first: Vec<u8>,
+    /// A login ends with the client's own presence, not with its resource.
+    pub until_seen: bool,
 }
 
 impl Arrivals {
@@ -51,6 +57,7 @@ impl Arrivals {
             at_once: wave.at_once.div_ceil(threads).max(1),
             wave: wave.number,
             first: wave.first.clone(),
+            unseen: wave.until_seen.then(HashMap::new),
             under_way: 0,
             scheduled: wave.rate.is_some(),
             note: None,
@@ -61,6 +68,13 @@ impl Arrivals {
     pub fn noting(mut self, counters: Arc<Counters>) -> Arrivals {
         self.note = Some(counters);
         self
+    }
+
+    fn end(&mut self, started: u64, now: u64) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if let Some(counters) = &self.note {
+            counters.latency.add(now.saturating_sub(started));
+        }
     }
 }
 
@@ -87,18 +101,28 @@ impl Load for Arrivals {
         NEVER
     }
 
-    fn bound(&mut self, _number: usize, started: u64, now: u64, out: &mut Vec<u8>) {
-        self.under_way = self.under_way.saturating_sub(1);
-        if let Some(counters) = &self.note {
-            counters.latency.add(now.saturating_sub(started));
+    fn bound(&mut self, number: usize, started: u64, now: u64, out: &mut Vec<u8>) {
+        match &mut self.unseen {
+            Some(unseen) => _ = unseen.insert(number, started),
+            None => self.end(started, now),
         }
         out.extend_from_slice(&self.first);
     }
 
-    fn stanza(&mut self, _number: usize, _stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {}
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, now: u64, _out: &mut Vec<u8>) {
+        let Some(unseen) = self.unseen.as_mut().filter(|unseen| !unseen.is_empty()) else { return };
+        if stanza.kind() == Kind::Presence
+            && stanza.type_().is_none()
+            && stanza.from().and_then(|from| contact(&from)) == Some(number)
+            && let Some(started) = unseen.remove(&number)
+        {
+            self.end(started, now);
+        }
+    }
 
-    fn ended(&mut self, _number: usize, was_bound: bool) {
-        if !was_bound {
+    fn ended(&mut self, number: usize, was_bound: bool) {
+        let is_unseen = self.unseen.as_mut().is_some_and(|unseen| unseen.remove(&number).is_some());
+        if !was_bound || is_unseen {
             self.under_way = self.under_way.saturating_sub(1);
         }
     }

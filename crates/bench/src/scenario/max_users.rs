@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::rosters::Ring;
 use super::{Run, Scenario};
+use crate::Outcome;
 use crate::process::slope;
-use crate::{Outcome, chat};
 
 /// Sizes of the load.
 #[derive(Debug, Clone, Args, Serialize)]
@@ -25,6 +25,9 @@ pub struct MaxUsers {
     /// Seconds to be idle at the end
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
+    /// A login fetches the contacts, and ends when the client sees its own presence; without this, when its resource is bound
+    #[arg(long)]
+    until_seen: bool,
 }
 
 impl Scenario for MaxUsers {
@@ -40,7 +43,7 @@ impl Scenario for MaxUsers {
             run.make_rosters(Ring { users, contacts: self.roster })?;
         }
         run.meter.doing(format!("max-users: {users} users, {} a second", self.arrival_rate));
-        let wave = run.wave(chat::PRESENCE);
+        let wave = run.wave_of(self.until_seen);
         let wave = super::clients::Wave { rate: Some(self.arrival_rate), ..wave };
         let from = run.read();
         run.arrive(0..users, &wave, true)?;

@@ -23,6 +23,9 @@ pub struct ReconnectStorm {
     /// Seconds between dropping and coming back
     #[arg(long, default_value_t = 1.0)]
     away: f64,
+    /// A login fetches the contacts, and ends when the client sees its own presence; without this, when its resource is bound
+    #[arg(long)]
+    until_seen: bool,
 }
 
 impl Scenario for ReconnectStorm {
@@ -40,7 +43,7 @@ impl Scenario for ReconnectStorm {
             run.hang_up(0..users)?;
             run.rest(Duration::try_from_secs_f64(self.away)?)?;
             run.meter.doing(format!("reconnect-storm: everyone comes back ({number})"));
-            let wave = run.wave(chat::PRESENCE);
+            let wave = run.wave_of(self.until_seen);
             let from = run.read();
             run.arrive(0..users, &wave, true)?;
             let to = run.read();

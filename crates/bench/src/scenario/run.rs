@@ -7,10 +7,10 @@ use super::clients::{Arrivals, Wave};
 use super::drain::Drain;
 use super::meter::{Meter, Reading};
 use super::{Against, Scenario, Server};
-use crate::Outcome;
 use crate::engine::bosh::LINES;
 use crate::engine::{Count, Crew, Load, Tally, Transport};
 use crate::result::{Cpu, DONE, FORMAT, Logins, Machine, Memory, RunResult};
+use crate::{Outcome, chat};
 
 /// A run under way.
 #[derive(Debug)]
@@ -88,7 +88,14 @@ impl Run<'_> {
     pub fn wave(&mut self, first: &str) -> Wave {
         self.waves += 1;
         let start = self.crew.now();
-        Wave { number: self.waves, at_once: self.server.place.at_once, rate: None, start, first: first.into() }
+        let at_once = self.server.place.at_once;
+        Wave { number: self.waves, at_once, rate: None, start, first: first.into(), until_seen: false }
+    }
+
+    /// Makes a new wave of clients who say that they are there and, if so asked, fetch their contacts before and wait until they see themselves.
+    pub fn wave_of(&mut self, until_seen: bool) -> Wave {
+        let first = if until_seen { format!("{FETCH}{}", chat::PRESENCE) } else { chat::PRESENCE.to_owned() };
+        Wave { until_seen, ..self.wave(&first) }
     }
 
     /// Logs clients in and lets what the server says to new sessions come; fills in the logins.
@@ -376,6 +383,8 @@ fn settings<S: Scenario>(scenario: &S) -> Vec<(String, String)> {
     fields.into_iter().map(|(name, value)| (name.replace('_', "-"), text(value))).collect()
 }
 
+/// Asks for the contacts, as clients do before they say that they are there.
+const FETCH: &str = "<iq type='get' id='contacts'><query xmlns='jabber:iq:roster'/></iq>";
 /// One of so many logins may fail once.
 const FORGOTTEN: u64 = 500;
 /// What a server says to new sessions comes within this time.

@@ -141,6 +141,8 @@ impl Shared {
             "<iq type='result' id='register'/>".into()
         } else if item.contains("jabber:iq:version") {
             "<iq type='result' id='version'><query xmlns='jabber:iq:version'><name>Fake</name></query></iq>".into()
+        } else if item.starts_with("<presence") {
+            format!("<presence from='{user}@localhost/bench'/>")
         } else if item.starts_with("<message") {
             return self.message(item, user, socket);
         } else {
