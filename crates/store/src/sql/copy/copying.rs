@@ -18,4 +18,9 @@ pub(crate) trait Copying: Migrating {
 
     /// Makes rows that the engine has derived, too, go with all others.
     fn clear_derived(&mut self) -> Result<(), StoreError>;
+
+    /// Lets an engine that plans by what it knows of the rows look at them, when all are there.
+    fn look_over(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

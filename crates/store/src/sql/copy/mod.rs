@@ -254,7 +254,8 @@ fn end(from: &mut dyn Copying, to: &mut dyn Copying) -> Result<(), CopyError> {
             to.go_on_above(table, given.max(last)).map_err(CopyError::To)?;
         }
     }
-    to.commit().map_err(CopyError::To)
+    to.commit().map_err(CopyError::To)?;
+    to.look_over().map_err(CopyError::To)
 }
 
 fn compare_all(

@@ -29,6 +29,11 @@ impl Copying for Driver {
     fn clear_derived(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
+
+    /// By itself it looks after a minute, and reads whole tables until then.
+    fn look_over(&mut self) -> Result<(), StoreError> {
+        self.run("ANALYZE").map(drop)
+    }
 }
 
 /// Returns the name of what numbers the rows of a table, if they are numbered.
