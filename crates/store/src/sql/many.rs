@@ -107,7 +107,7 @@ pub(crate) fn by_domain<'j>(accounts: impl IntoIterator<Item = &'j Jid>) -> BTre
 }
 
 /// The sizes of lists. With the largest, 1000 contacts are two statements.
-const LISTS: [usize; 4] = [1, 8, 64, 512];
+const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 
 /// The numbers of rows, largest first. Each statement costs SQLite a note of what would undo it.
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];

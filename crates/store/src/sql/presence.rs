@@ -1,7 +1,7 @@
 //! The operations of [`LastPresence`](crate::LastPresence).
 
 use super::connection::{Connection, Row, Value, account_values, one};
-use super::dialect::by_digest;
+use super::dialect::Text;
 use super::many::{Among, by_domain};
 use super::statements::*;
 use crate::presence::SeenWith;
@@ -49,17 +49,38 @@ pub(crate) fn of(
     Ok(seen.collect())
 }
 
+/// Makes the query of the last presence of many, whose roster has the asker where the text says so.
+macro_rules! presence_for {
+    ($asker:literal) => {
+        concat!(
+            "SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
+             JOIN last_presence p ON p.owner = a.id \
+             JOIN roster_items i ON i.owner = a.id AND ",
+            $asker,
+            " AND i.subscription >= 2 \
+             LEFT JOIN documents d ON d.owner = a.id AND d.name = ? \
+             WHERE a.domain = ? AND a.localpart IN "
+        )
+    };
+}
+
 /// Subscriptions 2 and 3 are `from` and `both`. Values: asker, document, domain, localparts.
+///
+/// PostgreSQL expects as many rows as there are places in a list, and takes whole tables for less than they are: it is told to look up each account's
+/// rows by themselves, and computes the digests once.
 static PRESENCE_FOR: Among = Among::differing(
-    by_digest!(
-        "SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
-         JOIN last_presence p ON p.owner = a.id \
-         JOIN roster_items i ON i.owner = a.id AND ",
-        "i.contact",
-        " AND i.subscription >= 2 \
-         LEFT JOIN documents d ON d.owner = a.id AND d.name = ? \
-         WHERE a.domain = ? AND a.localpart IN "
-    ),
+    Text {
+        sqlite: presence_for!("i.contact = ?"),
+        postgres: "WITH asked AS MATERIALIZED (SELECT rookery_digest(?) AS asker, rookery_digest(?) AS document) \
+            SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
+            JOIN LATERAL (SELECT unix_ms, stanza FROM last_presence WHERE owner = a.id OFFSET 0) p ON true \
+            JOIN LATERAL (SELECT 1 FROM roster_items WHERE owner = a.id \
+                AND contact_digest = (SELECT asker FROM asked) AND subscription >= 2 OFFSET 0) i ON true \
+            LEFT JOIN LATERAL (SELECT bytes FROM documents WHERE owner = a.id \
+                AND name_digest = (SELECT document FROM asked) OFFSET 0) d ON true \
+            WHERE a.domain = ? AND a.localpart IN ",
+        mysql: presence_for!("i.contact_digest = UNHEX(SHA2(?, 256))"),
+    },
     "",
 );
 
