@@ -99,7 +99,8 @@ def statements(server, people, rate):
     database.counting(True)
     time.sleep(1)
     # All come, and stay until they are counted: what those who go leave behind is no part of a login.
-    run = threading.Thread(target=bench, args=(server, "max-users", "--users", callers, "--roster", 0, "--arrival-rate", rate, "--seconds", 6))
+    options = ("--users", callers, "--roster", 0, "--arrival-rate", rate, "--seconds", 6, "--until-seen")
+    run = threading.Thread(target=bench, args=(server, "max-users", *options))
     before = database.statements()
     run.start()
     time.sleep(callers / rate + 4)
@@ -110,9 +111,10 @@ def statements(server, people, rate):
 
 
 def logins(server, people, waves, at_once=64):
-    """Lets all callers come at once, again and again; returns a dict of lists, an entry for each wave."""
+    """Lets all callers come at once, again and again: each logs in, fetches the contacts, says that it is there and is told so. Returns lists with an entry for each wave."""
     before = server.database.cpu(), time.monotonic()
-    result = bench(server, "reconnect-storm", "--users", people.callers, "--waves", waves, "--away", 3, "--at-once", at_once)
+    storm = ("--users", people.callers, "--waves", waves, "--away", 3, "--at-once", at_once, "--until-seen")
+    result = bench(server, "reconnect-storm", *storm)
     parts = result["parts"]
     assert all(part["delivered"] == people.callers for part in parts), parts
     return {
