@@ -1,4 +1,4 @@
-//! A database on another machine that goes away: chat between those who are connected goes on, what needs it waits or is refused, and nothing that
+//! A database on another machine that goes away, or whose standby takes over: chat between those who are connected goes on, what needs it waits or is refused, and nothing that
 //! was acknowledged is lost.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rookery_needs::{Postgres, Proxy};
+use rookery_needs::{Pair, Postgres, Proxy};
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::{ArchiveQuery, Pending, Stores, postgres, wait};
 use rookery_testkit::client::befriend;
@@ -36,17 +36,22 @@ impl Forward for Awaited {
     }
 }
 
-struct Scene {
+struct Scene<D> {
     server: Server,
-    proxy: Proxy,
     is_awaited: Arc<AtomicBool>,
     stores: Stores,
+    database: D,
+}
+
+/// A PostgreSQL, and the way to it.
+struct Behind {
+    proxy: Proxy,
     _cluster: Postgres,
 }
 
-impl Scene {
+impl Scene<Behind> {
     /// A server whose database is a PostgreSQL behind a proxy; `None` if that is to be left out here.
-    fn start() -> Option<Scene> {
+    fn start() -> Option<Scene<Behind>> {
         if rookery_needs::skips("behaviour.postgres") {
             return None;
         }
@@ -54,25 +59,33 @@ impl Scene {
         let database = cluster.database();
         let proxy = Proxy::start(&cluster.socket());
         let name = database.rsplit('/').next().expect("a name");
-        let address = postgres::Address::parse(&cluster.address_by(&proxy, name)).expect("an address");
+        let address = cluster.address_by(&proxy, name);
+        Some(Scene::over(&address, Behind { proxy, _cluster: cluster }))
+    }
+
+    fn take_away(&self) {
+        self.database.proxy.refuse(true);
+        self.database.proxy.cut_all();
+    }
+}
+
+impl<D> Scene<D> {
+    /// A server over a database with this address.
+    fn over(address: &str, database: D) -> Scene<D> {
+        let address = postgres::Address::parse(address).expect("an address");
         let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
         let stores = Stores::of(Arc::new(postgres::open(&options).expect("a database")));
         let is_awaited = Arc::new(AtomicBool::new(true));
         let awaited = Awaited { stores: stores.clone(), is_awaited: is_awaited.clone() };
         let stores_of_server = Stores::of(Arc::new(awaited));
         let server = Server::with(Config { stores: stores_of_server, shards: 2, ..Config::default() });
-        Some(Scene { server, proxy, is_awaited, stores, _cluster: cluster })
+        Scene { server, is_awaited, stores, database }
     }
 
     /// From now on, nobody waits for the database but those who need it.
     fn let_go(&self) {
         self.server.settle();
         self.is_awaited.store(false, Ordering::Relaxed);
-    }
-
-    fn take_away(&self) {
-        self.proxy.refuse(true);
-        self.proxy.cut_all();
     }
 
     /// Lets the server work until something has come about, on its clock as on ours.
@@ -132,7 +145,7 @@ fn chat_goes_on_while_the_database_is_away() {
     assert!(login[0].child("temporary-auth-failure", ns::SASL).is_some(), "{login:?}");
     // Nobody was disconnected, and all comes into the archives, once.
     assert_eq!(scene.server.sessions(), 2);
-    scene.proxy.refuse(false);
+    scene.database.proxy.refuse(false);
     scene.until(|| scene.stores.meta.trouble().is_none());
     scene.until(|| scene.archived("juliet").len() >= bodies.len() && scene.archived("romeo").len() >= bodies.len());
     scene.until(|| scene.server.tasks() == 0);
@@ -140,6 +153,47 @@ fn chat_goes_on_while_the_database_is_away() {
     // Whatever became of it, he has sent it.
     bodies.push("who is not there".to_owned());
     assert_eq!(scene.archived("romeo"), bodies);
+    for client in [&mut romeo, &mut juliet] {
+        client.expect_alive();
+    }
+}
+
+#[test]
+fn chat_goes_on_while_a_standby_takes_over() {
+    if rookery_needs::skips("behaviour.postgres") {
+        return;
+    }
+    let pair = Pair::start();
+    let mut scene = Scene::over(&pair.database(), pair);
+    let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
+    befriend(&mut romeo, &mut juliet);
+    scene.let_go();
+    let mut bodies = Vec::new();
+    for round in 0..2 {
+        let mut chat = |scene: &Scene<Pair>, when: &str| {
+            for number in 0..20 {
+                let body = format!("{when} of round {round}, word {number}");
+                send(&mut romeo, "juliet@example.org", &body);
+                scene.server.settle();
+                assert_eq!(juliet.bodies(), std::slice::from_ref(&body), "whatever becomes of the database");
+                bodies.push(body);
+            }
+        };
+        chat(&scene, "before the death");
+        scene.database.kill();
+        chat(&scene, "after the death");
+        scene.until(|| scene.stores.meta.trouble().is_some());
+        scene.database.promote();
+        scene.until(|| scene.stores.meta.trouble().is_none());
+        chat(&scene, "in a new life");
+        scene.database.replace();
+    }
+    assert_eq!(scene.server.sessions(), 2, "nobody was disconnected");
+    scene.until(|| ["romeo", "juliet"].iter().all(|owner| scene.archived(owner).len() >= bodies.len()));
+    scene.until(|| scene.server.tasks() == 0);
+    for owner in ["romeo", "juliet"] {
+        assert_eq!(scene.archived(owner), bodies, "once, and in order");
+    }
     for client in [&mut romeo, &mut juliet] {
         client.expect_alive();
     }
@@ -164,7 +218,7 @@ fn many_who_come_back_with_the_database_are_all_let_in() {
     scene.server.settle();
     let most = scene.stores.meta.logins_at_once();
     assert!(most < 200 && scene.server.tasks() <= most, "{} ask the database, {most} may", scene.server.tasks());
-    scene.proxy.refuse(false);
+    scene.database.proxy.refuse(false);
     let mut answers = Vec::new();
     scene.until(|| {
         answers.extend(clients.iter_mut().flat_map(|(_, client)| client.all()));

@@ -5,10 +5,9 @@ mod engines;
 
 use engines::{Harm, Server};
 use rookery_jid::Jid;
-use rookery_needs::{Mariadb, Postgres, Proxy};
+use rookery_needs::{Mariadb, Postgres, Proxy, family, signal};
 use rookery_sasl::Credentials;
 use rookery_store::{OfflineRoom, Pending, Pushed, StoreError, Stores, wait};
-use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -31,6 +30,7 @@ tests! {
     a_database_that_stays_away_refuses_in_time_and_is_found_again,
     a_database_that_stands_still_is_given_up_and_found_again,
     a_database_that_ends_its_connections_loses_nothing,
+    what_a_silent_connection_has_locked_is_let_go,
     a_deadlock_is_resolved,
     what_is_slow_for_one_is_not_slow_for_others,
     a_full_database_is_read_and_written_to_again_when_there_is_room,
@@ -72,7 +72,7 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: Server>() {
 
 fn a_database_that_stands_still_is_given_up_and_found_again<S: Server>() {
     let Some(rig) = Rig::<S>::start(2) else { return };
-    let processes = rig.processes();
+    let processes = family(rig.server.process());
     signal("STOP", &processes);
     let answers = [rig.push("romeo", "1"), rig.push("juliet", "2")];
     let refused = answers.map(wait);
@@ -97,6 +97,21 @@ fn a_database_that_ends_its_connections_loses_nothing<S: Server>() {
         }
     }
     rig.expect_waiting("romeo", &names.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// The server doesn't notice for a long time that nobody is at the other end.
+fn what_a_silent_connection_has_locked_is_let_go<S: Server>() {
+    let Some(rig) = Rig::<S>::start(1) else { return };
+    rig.server.harm(&rig.database, Harm::Slow);
+    let first = rig.push("romeo", "1");
+    while !rig.server.is_slow(&rig.database) {}
+    rig.proxy.silence();
+    // He and his account's row are in a transaction that nobody ends.
+    assert_eq!(wait(first), Err(StoreError::Busy));
+    assert_eq!(wait(rig.push("romeo", "2")), Ok(Pushed::Kept));
+    rig.expect_waiting("romeo", &["2"]);
+    // Long reads would be waited for longer.
+    rig.proxy.cut_all();
 }
 
 fn a_deadlock_is_resolved<S: Server>() {
@@ -199,26 +214,6 @@ impl<S: Server> Rig<S> {
         }
         assert_eq!(found, expected);
     }
-
-    /// The processes of the database.
-    fn processes(&self) -> Vec<u32> {
-        let main = self.server.process();
-        let all = std::fs::read_dir("/proc")
-            .expect("the processes")
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let is_of = |process: &u32| {
-            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-            *process == main || parent == Some(main)
-        };
-        all.filter(is_of).collect()
-    }
-}
-
-fn signal(signal: &str, processes: &[u32]) {
-    let numbers = processes.iter().map(u32::to_string);
-    let sent = Command::new("kill").arg(format!("-{signal}")).args(numbers).status().expect("kill");
-    assert!(sent.success(), "{signal} to {processes:?}");
 }
 
 fn ready<T>(pending: &mut Pending<T>) -> Option<Result<T, StoreError>> {

@@ -11,9 +11,14 @@ pub(super) fn folder(name: &str) -> PathBuf {
     static FOLDERS: AtomicUsize = AtomicUsize::new(0);
     let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("rookery-{name}-{}-{number}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a temporary folder");
-    std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
+    make(&folder);
     folder
+}
+
+/// Makes a folder of this name that nobody else can look into.
+pub(super) fn make(folder: &Path) {
+    std::fs::create_dir(folder).expect("a temporary folder");
+    std::fs::set_permissions(folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
 }
 
 /// Starts a server below a shell that ends it by a signal when its standard input ends, and removes the folder: however the test's process ends. What the
@@ -29,6 +34,31 @@ pub(super) fn guard(folder: &Path, signal: &str, server: &Command) -> Child {
 pub(super) fn end(guard: &mut Child) {
     drop(guard.stdin.take());
     drop(guard.wait());
+}
+
+/// Returns a process and its children.
+///
+/// # Panics
+/// If the system doesn't list its processes.
+pub fn family(process: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc")
+        .expect("the processes")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_of = |other: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        *other == process || parent == Some(process)
+    };
+    all.filter(is_of).collect()
+}
+
+/// Sends a signal, such as `STOP`, to those of these processes that there still are.
+///
+/// # Panics
+/// If there is no program `kill`.
+pub fn signal(signal: &str, processes: &[u32]) {
+    let numbers = processes.iter().map(u32::to_string);
+    Command::new("kill").arg(format!("-{signal}")).args(numbers).stderr(Stdio::null()).status().expect("kill");
 }
 
 const GUARD: &str = "folder=$1; signal=$2; shift 2; \"$@\" >$folder/log 2>&1 & server=$!; \

@@ -7,18 +7,21 @@
 //! # Layout
 //!
 //! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `postgres` and `mariadb` are databases of the test's own, which `guard`
-//! ends with the test, and `proxy` is a way to them that can be disturbed.
+//! ends with the test, `pair` is two of which one takes over from the other, and `proxy` is a way to them that can be disturbed.
 
 mod debian;
 mod guard;
 mod mariadb;
+mod pair;
 mod postgres;
 mod proxy;
 mod servers;
 mod skip;
 
 pub use debian::{library, programs};
+pub use guard::{family, signal};
 pub use mariadb::Mariadb;
+pub use pair::Pair;
 pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use servers::servers;

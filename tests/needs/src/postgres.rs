@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::guard::{family, signal};
 use super::{Proxy, guard, servers};
 
 /// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
@@ -74,7 +75,26 @@ impl Postgres {
             .output()
             .expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let guard = start(&programs.join("postgres"), &folder, port, settings);
+        Postgres::serve(folder, port, settings)
+    }
+
+    /// Makes a copy of a cluster in a folder, which is empty, and starts it as a standby that follows the cluster.
+    pub(super) fn follow(folder: PathBuf, primary: &Postgres, settings: &[&str]) -> Postgres {
+        let copied = unprivileged(&programs().join("pg_basebackup"))
+            .args(["--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf", "-U", "rookery"])
+            .args(["-p", &primary.port.to_string(), "-h"])
+            .arg(&primary.folder)
+            .arg("-D")
+            .arg(folder.join("data"))
+            .output()
+            .expect("pg_basebackup");
+        assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
+        Postgres::serve(folder, primary.port, settings)
+    }
+
+    /// Starts the server of a folder that has a cluster, and waits until it takes connections.
+    fn serve(folder: PathBuf, port: u16, settings: &[&str]) -> Postgres {
+        let guard = start(&programs().join("postgres"), &folder, port, settings);
         let cluster = Postgres { folder, guard, port, databases: AtomicUsize::new(0) };
         let start = Instant::now();
         while let Err(error) = cluster.psql("postgres", "SELECT 1") {
@@ -82,6 +102,31 @@ impl Postgres {
             thread::sleep(Duration::from_millis(50));
         }
         cluster
+    }
+
+    /// Lets a standby take over, and waits until it can be written to.
+    pub(super) fn promote(&self) {
+        let promoted = unprivileged(&programs().join("pg_ctl"))
+            .args(["promote", "--wait", "-D"])
+            .arg(self.folder.join("data"))
+            .output()
+            .expect("pg_ctl");
+        assert!(
+            promoted.status.success(),
+            "pg_ctl promote: {}; {}",
+            String::from_utf8_lossy(&promoted.stderr),
+            self.log()
+        );
+    }
+
+    /// Ends all processes at once, as a power cut does.
+    pub(super) fn kill(&self) {
+        let notes = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap_or_default();
+        signal("KILL", &family(self.process()));
+        // What the next start of the same server would give back.
+        if let Some(memory) = notes.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
+            drop(Command::new("ipcrm").args(["-m", memory]).output());
+        }
     }
 
     /// Makes an empty database and returns its address.
@@ -237,12 +282,22 @@ fn newest() -> Option<PathBuf> {
 }
 
 /// Makes a folder that the server may write to: it refuses to run as root.
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     let folder = guard::folder("pg");
-    if let Some((user, group)) = user().expect("the list of users") {
-        chown(&folder, Some(user), Some(group)).expect("a folder of PostgreSQL's user");
-    }
+    own(&folder);
     folder
+}
+
+/// Makes a folder again that a server had, for another one.
+pub(super) fn folder_at(folder: &Path) {
+    guard::make(folder);
+    own(folder);
+}
+
+fn own(folder: &Path) {
+    if let Some((user, group)) = user().expect("the list of users") {
+        chown(folder, Some(user), Some(group)).expect("a folder of PostgreSQL's user");
+    }
 }
 
 /// Returns the user and the group to run as, if it is not who runs the test: root may not.

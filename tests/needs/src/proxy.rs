@@ -32,6 +32,8 @@ struct Shared {
     delay_us: AtomicU64,
     refuses: AtomicBool,
     stands: AtomicBool,
+    /// Connections up to this number pass nothing on any more.
+    silent: AtomicU64,
     cuts: AtomicU64,
     ended: AtomicBool,
 }
@@ -92,6 +94,11 @@ impl Proxy {
     /// Keeps all bytes back, or lets them go on.
     pub fn stand(&self, stands: bool) {
         self.shared.stands.store(stands, Ordering::Relaxed);
+    }
+
+    /// Keeps all bytes of the connections that there are back for ever, without an end of theirs: as if the network had forgotten them.
+    pub fn silence(&self) {
+        self.shared.silent.store(self.shared.state().joined, Ordering::Relaxed);
     }
 
     /// Cuts the connection that brings so many more bytes, of all connections together, in this direction: behind them.
@@ -166,7 +173,10 @@ impl Shared {
         });
         let shared = self.clone();
         thread::spawn(move || {
-            shared.write(direction, &taken, &to);
+            shared.write(number, direction, &taken, &to);
+            while shared.is_silent(number) {
+                thread::sleep(Duration::from_millis(5));
+            }
             drop(to.shutdown(Shutdown::Both));
             if let Some(both) = shared.state().open.remove(&number) {
                 end(both);
@@ -174,10 +184,11 @@ impl Shared {
         });
     }
 
-    fn write(&self, direction: Direction, taken: &Receiver<(Instant, Vec<u8>)>, mut to: &UnixStream) {
+    fn write(&self, number: u64, direction: Direction, taken: &Receiver<(Instant, Vec<u8>)>, mut to: &UnixStream) {
         for (due, bytes) in taken {
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            while self.stands.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed) {
+            while self.is_silent(number) || (self.stands.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed))
+            {
                 thread::sleep(Duration::from_millis(5));
             }
             let passes = self.passes(direction, bytes.len());
@@ -185,6 +196,10 @@ impl Shared {
                 return;
             }
         }
+    }
+
+    fn is_silent(&self, number: u64) -> bool {
+        number <= self.silent.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed)
     }
 
     /// Returns how many of some bytes pass before the connection is cut, if it is.

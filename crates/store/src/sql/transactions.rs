@@ -62,7 +62,8 @@ pub(crate) trait Savepoints {
 #[allow(dead_code, reason = "for the engines that are other processes")]
 pub(crate) trait Remote {
     /// Tries once to connect again, in place of what there was: to the first of the hosts that can be written to, else to one that
-    /// can be read. Forgets what the connection knew, such as archives and prepared statements.
+    /// can be read. Forgets what the connection knew, such as archives and prepared statements, and ends what is left of the session before, whose locks
+    /// would hold up this one.
     ///
     /// # Errors
     ///
@@ -70,5 +71,10 @@ pub(crate) trait Remote {
     fn reopen(&mut self) -> Result<(), StoreError>;
 
     /// Returns whether the transaction with this number was committed: asked after [`Remote::reopen`], outside of transactions.
+    ///
+    /// The answer is as durable as a commit: replicas that the engine waits for have it.
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError>;
+
+    /// Returns whether the host that it was connected to couldn't be written to then: another one might.
+    fn is_read_only(&self) -> bool;
 }

@@ -17,6 +17,8 @@
 //!   does on an I/O error and when an update, but not an insert, finds the file full.
 //! - When the connection is lost, all of the batch is run again on another one, unless the number that the transaction was marked with says
 //!   that it was committed. Nothing is run twice.
+//! - When no host can be written to, as while one takes over from another, a batch is run again until one can, or those of its operations
+//!   that have waited for too long are refused. What comes later is refused at once then, until something is written again.
 //! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
 
 mod attempts;
@@ -67,7 +69,7 @@ pub(crate) fn run(connection: impl Transactions, lane: usize, shared: &Arc<Share
     };
     loop {
         // Whoever looks after the server must learn that the database is back, also if nobody asks for anything.
-        match shared.queues.wait(lane, worker.attempts.until_next()) {
+        match shared.queues.wait(lane, worker.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
             Next::Nothing => worker.knock(),
             Next::Closed => break,
@@ -134,6 +136,7 @@ enum Access {
 impl<C: Transactions> Worker<C> {
     fn run_batch(&mut self, first: Queued) {
         let shared = self.shared.clone();
+        self.look_for_another_host();
         let end = Instant::now() + BATCH_TIME;
         let mut next = Some(first);
         let mut operations = 0;
@@ -337,6 +340,7 @@ impl<C: Transactions> Worker<C> {
             Some(error) => _ = self.shared.trouble.failed(error),
             None => self.shared.trouble.succeeded(),
         }
+        self.attempts.found_writable();
         batch.untold.into_iter().for_each(|queued| queued.operation.tell(None));
     }
 
@@ -357,7 +361,8 @@ impl<C: Transactions> Worker<C> {
             }
             return self.again.push_front(Portion { operations, runs, refused: None });
         }
-        if is_remote && matches!(error, StoreError::ReadOnly(_)) && self.attempts.may_look_for_another_host() {
+        if is_remote && matches!(error, StoreError::ReadOnly(_)) && self.attempts.found_read_only(&error) {
+            self.shared.trouble.failed(&error);
             return self.come_back(operations, error, None);
         }
         // With savepoints, an operation's own error doesn't come here.

@@ -34,6 +34,9 @@ pub trait Server: Sized + Sync {
     /// Lets something happen whenever an offline message is kept.
     fn harm(&self, database: &str, harm: Harm);
 
+    /// Tells whether somebody waits because of [`Harm::Slow`].
+    fn is_slow(&self, database: &str) -> bool;
+
     /// Lets a database be written to again, or no more.
     fn set_read_only(&self, database: &str, is_read_only: bool);
 
@@ -81,7 +84,8 @@ impl Server for Postgres {
     }
 
     fn disconnect(&self, _: &str) {
-        let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'rookery'";
+        let end =
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'rookery %'";
         self.psql("postgres", end).expect("connections that end");
     }
 
@@ -102,6 +106,11 @@ impl Server for Postgres {
              CREATE TRIGGER harm BEFORE INSERT ON offline_messages FOR EACH ROW EXECUTE FUNCTION harm()"
         );
         self.psql(database, &made).expect("a trigger");
+    }
+
+    fn is_slow(&self, database: &str) -> bool {
+        let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        self.psql(database, sql).as_deref() != Ok("0")
     }
 
     fn set_read_only(&self, database: &str, is_read_only: bool) {
@@ -163,6 +172,11 @@ impl Server for Mariadb {
         };
         let made = format!("CREATE TRIGGER harm BEFORE INSERT ON offline_messages FOR EACH ROW {body}");
         self.sql(database, &made).expect("a trigger");
+    }
+
+    fn is_slow(&self, database: &str) -> bool {
+        let sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'";
+        self.sql(database, sql).as_deref() != Ok("0")
     }
 
     fn set_read_only(&self, database: &str, is_read_only: bool) {

@@ -5,6 +5,7 @@ use super::schema;
 use super::target::{Options, Target};
 use crate::StoreError;
 use crate::sql::finding::{Finding, Severity, distance};
+use crate::sql::transactions::Remote;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,8 @@ use crate::StoreError;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::dialect::Dialect;
-use crate::sql::transactions::{Remote, Transactions};
+use crate::sql::remote::{CONNECT, Distant, MONTH_MS, State, Transaction, idle, runtime, within};
+use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, Params, Row, Statement};
 use std::collections::HashMap;
@@ -25,9 +26,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
 
 /// A connection to one database.
 pub(super) struct Driver {
@@ -37,13 +37,7 @@ pub(super) struct Driver {
     runtime: Runtime,
     /// `None`: lost.
     session: Option<Session>,
-    /// The key of this connection's row in `rookery_lanes`.
-    lane: i64,
-    transaction: Transaction,
-    archives: KnownArchives,
-    /// The epoch in which the known archives were read, and whether it was looked at in this transaction.
-    epoch: Option<i64>,
-    is_epoch_seen: bool,
+    state: State,
 }
 
 struct Session {
@@ -68,36 +62,13 @@ enum Link {
 
 type Ending = Pin<Box<dyn Future<Output = (Conn, Result<(), Error>)> + Send>>;
 
-#[derive(Clone, Debug)]
-enum Transaction {
-    None,
-    /// To be begun with the first statement; the batch if it writes.
-    Due(Option<u64>),
-    /// Open; the batch if it writes.
-    Open(Option<u64>),
-    /// Over, but for a rollback.
-    Failed(StoreError),
-}
-
 impl Driver {
     /// Connects; answers may take so long.
     pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| other(error.to_string()))?;
-        let mut key = [0; 8];
-        getrandom::fill(&mut key).map_err(|error| other(error.to_string()))?;
-        let mut driver = Driver {
-            target: target.clone(),
-            limit,
-            runtime,
-            session: None,
-            lane: i64::from_be_bytes(key),
-            transaction: Transaction::None,
-            archives: KnownArchives::default(),
-            epoch: None,
-            is_epoch_seen: false,
-        };
+        let runtime = runtime().map_err(|error| other(error.to_string()))?;
+        let state = State::new().map_err(|error| other(error.to_string()))?;
+        let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
     }
@@ -111,9 +82,26 @@ impl Driver {
         &self.target
     }
 
-    /// Tells whether the host that is connected to can't be written to.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.is_read_only)
+    /// Removes the rows of connections that have ended, whatever became of their servers.
+    pub(super) fn forget_lanes(&mut self) -> Result<(), StoreError> {
+        self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
+    }
+
+    /// Sets a new session, and ends the one before if the server hasn't noticed that it is lost: it holds locks. Each has a lock that has the
+    /// connection's name, since sessions have none themselves.
+    fn set_up(&mut self) -> Result<(), StoreError> {
+        let name = self.state.name();
+        let lock = |seconds: u32| format!("SELECT GET_LOCK('{name}', {seconds})");
+        let locked = self.simple(&format!("{SESSION}; {}; {}", self.limits(), lock(0)))?;
+        if integer(&locked) == Some(1) {
+            return Ok(());
+        }
+        if let Some(session) = integer(&self.run(&format!("SELECT IS_USED_LOCK('{name}')"))?) {
+            // It may end by itself meanwhile.
+            drop(self.run(&format!("KILL {session}")));
+            self.expect_session()?;
+        }
+        self.run(&lock(LOCK_S)).map(drop)
     }
 
     /// Returns the server's version in words, and true if it is MariaDB.
@@ -124,30 +112,29 @@ impl Driver {
     /// Lets answers take so long from now on. Returns how long they might take before.
     pub(super) fn wait_for(&mut self, limit: Duration) -> Result<Duration, StoreError> {
         let before = std::mem::replace(&mut self.limit, limit);
-        self.set_limit()?;
+        self.simple(&self.limits())?;
         Ok(before)
     }
 
-    /// Lets the server give up before we do.
-    fn set_limit(&mut self) -> Result<(), StoreError> {
+    /// Returns what lets the server give up before we do, and end what it hears nothing of any more.
+    fn limits(&self) -> String {
         let answer = self.limit.saturating_sub(Duration::from_secs(1));
-        let (_, is_mariadb) = self.version();
-        self.simple(&match is_mariadb {
+        let (idle, (_, is_mariadb)) = (idle(self.limit).as_secs(), self.version());
+        match is_mariadb {
             true => {
-                format!("SET SESSION max_statement_time = {}, idle_transaction_timeout = {IDLE_S}", answer.as_secs())
+                format!("SET SESSION max_statement_time = {}, idle_transaction_timeout = {idle}", answer.as_secs())
             }
             // What it has counted in tables is to be of this moment.
             false => {
                 format!("SET SESSION max_execution_time = {}, information_schema_stats_expiry = 0", answer.as_millis())
             }
-        })
-        .map(drop)
+        }
     }
 
     /// Runs statements that belong to no operation: schema and settings. Returns their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         let rows = self.simple(statements)?;
-        if matches!(self.transaction, Transaction::None) {
+        if matches!(self.state.transaction, Transaction::None) {
             self.simple("COMMIT")?;
         }
         Ok(rows)
@@ -167,10 +154,8 @@ impl Driver {
     fn fail(&mut self, error: StoreError) -> StoreError {
         if matches!(error, StoreError::Lost(_)) {
             self.session = None;
-            self.transaction = Transaction::None;
-        } else if !matches!(self.transaction, Transaction::None) {
-            self.transaction = Transaction::Failed(error.clone());
         }
+        self.state.fail(&error);
         error
     }
 
@@ -238,22 +223,6 @@ impl Driver {
         })
     }
 
-    /// Sends the end of a transaction, whose answer nobody waits for until the connection is used again.
-    fn send(&mut self, end: &'static str) {
-        let Ok(mut conn) = self.take() else { return };
-        let mut ending: Ending = Box::pin(async move {
-            let outcome = conn.query_drop(end).await;
-            (conn, outcome)
-        });
-        // The first poll writes it.
-        let polled = self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx))));
-        match (polled, &mut self.session) {
-            (Poll::Pending, Some(session)) => session.link = Link::Ending(ending),
-            (Poll::Ready((conn, Ok(()))), _) => self.put(conn),
-            (Poll::Ready((_, Err(_))), _) | (_, None) => self.session = None,
-        }
-    }
-
     /// Returns the statement to run for a text.
     fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
@@ -275,7 +244,7 @@ impl Driver {
         values: &[Value<'_>],
         each: Option<&mut EachRow<'_>>,
     ) -> Result<u64, StoreError> {
-        if let Transaction::Failed(error) = &self.transaction {
+        if let Transaction::Failed(error) = &self.state.transaction {
             return Err(error.clone());
         }
         self.expect_room(values)?;
@@ -283,7 +252,7 @@ impl Driver {
         self.begin("")?;
         let (parameters, target) = (parameters(values), self.target.clone());
         match self.with(async |conn| run(conn, &prepared, parameters, each, &target.name).await)? {
-            Ok(rows) if matches!(self.transaction, Transaction::None) => self.simple("COMMIT").map(|_| rows),
+            Ok(rows) if matches!(self.state.transaction, Transaction::None) => self.simple("COMMIT").map(|_| rows),
             outcome => outcome,
         }
     }
@@ -306,15 +275,14 @@ impl Driver {
 
     /// Begins the transaction if that is due, and runs a statement behind. Returns the rows.
     fn begin(&mut self, behind: &str) -> Result<Vec<Vec<String>>, StoreError> {
-        let begin = match self.transaction {
+        let begin = match self.state.transaction {
             // Rows that are to be changed are locked when they are read, by statements that want their newest state.
             Transaction::Due(Some(batch)) => {
-                let (lane, now) = (self.lane, SystemTime::now().duration_since(SystemTime::UNIX_EPOCH));
-                let now = now.unwrap_or_default().as_millis();
+                let lane = self.state.lane;
                 format!(
                     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
-                     INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {now}) \
-                     ON DUPLICATE KEY UPDATE batch = {batch}; "
+                     INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {NOW_MS}) \
+                     ON DUPLICATE KEY UPDATE batch = VALUES(batch), since_ms = VALUES(since_ms); "
                 )
             }
             // Without a word: see [`SESSION`].
@@ -322,26 +290,11 @@ impl Driver {
         };
         let statements = begin + behind;
         let rows = if statements.is_empty() { Vec::new() } else { self.simple(&statements)? };
-        if let Transaction::Due(batch) = self.transaction {
-            self.transaction = Transaction::Open(batch);
+        if let Transaction::Due(batch) = self.state.transaction {
+            self.state.transaction = Transaction::Open(batch);
         }
         Ok(rows)
     }
-
-    /// Looks whether others have taken something out of archives since this connection has learnt of them.
-    fn see_epoch(&mut self) -> Result<(), StoreError> {
-        let value = integer(&self.begin(EPOCH)?);
-        if value.is_none() || value != self.epoch {
-            self.archives.forget_all();
-        }
-        (self.epoch, self.is_epoch_seen) = (value, true);
-        Ok(())
-    }
-}
-
-/// Waits for an answer, so long at most.
-fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
-    runtime.block_on(async { timeout(limit, answer).await.ok() })
 }
 
 /// Returns the columns of a row in words; NULL has none.
@@ -399,74 +352,52 @@ impl Connection for Driver {
     }
 
     fn known_archives(&mut self) -> &mut KnownArchives {
-        let is_open = matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_));
-        // An error comes again with the next statement.
-        if is_open && !self.is_epoch_seen && self.see_epoch().is_err() {
-            self.archives.forget_all();
-        }
-        &mut self.archives
+        self.archives()
     }
 }
 
-impl Transactions for Driver {
-    fn begin_read(&mut self) -> Result<(), StoreError> {
-        self.transaction = Transaction::Due(None);
-        self.is_epoch_seen = false;
+impl Distant for Driver {
+    fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn expect_session(&mut self) -> Result<(), StoreError> {
         if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
     }
 
-    fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
-        self.transaction = Transaction::Due(Some(batch));
-        self.is_epoch_seen = false;
-        if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
+    fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
+        Ok(integer(&self.begin(EPOCH)?))
     }
 
-    fn commit(&mut self) -> Result<(), StoreError> {
-        match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::None | Transaction::Due(_) => Ok(()),
-            Transaction::Failed(error) => {
-                self.transaction = Transaction::Failed(error.clone());
-                Err(error)
-            }
-            Transaction::Open(None) => {
-                self.send("COMMIT");
-                Ok(())
-            }
-            Transaction::Open(Some(batch)) => {
-                self.transaction = Transaction::Open(Some(batch));
-                let is_new_epoch = self.archives.take_changed();
-                let answer = self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?;
-                self.transaction = Transaction::None;
-                if is_new_epoch {
-                    self.epoch = integer(&answer);
-                }
-                Ok(())
-            }
+    fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError> {
+        Ok(integer(&self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?))
+    }
+
+    /// The answer is waited for when the connection is used again.
+    fn send(&mut self, end: &'static str) {
+        let Ok(mut conn) = self.take() else { return };
+        let mut ending: Ending = Box::pin(async move {
+            let outcome = conn.query_drop(end).await;
+            (conn, outcome)
+        });
+        // The first poll writes it.
+        let polled = self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx))));
+        match (polled, &mut self.session) {
+            (Poll::Pending, Some(session)) => session.link = Link::Ending(ending),
+            (Poll::Ready((conn, Ok(()))), _) => self.put(conn),
+            (Poll::Ready((_, Err(_))), _) | (_, None) => self.session = None,
         }
-    }
-
-    fn rollback(&mut self) {
-        self.archives.forget_all();
-        if let Transaction::Open(_) | Transaction::Failed(_) =
-            std::mem::replace(&mut self.transaction, Transaction::None)
-        {
-            self.send("ROLLBACK");
-        }
-    }
-
-    fn in_transaction(&self) -> bool {
-        matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_))
-    }
-
-    fn remote(&mut self) -> Option<&mut dyn Remote> {
-        Some(self)
     }
 }
 
 impl Remote for Driver {
     fn reopen(&mut self) -> Result<(), StoreError> {
-        (self.session, self.transaction, self.epoch) = (None, Transaction::None, None);
-        self.archives.forget_all();
+        self.session = None;
+        self.state.start_again();
         let connected = within(&self.runtime, CONNECT, self.target.connect());
         let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
         let connected = connected?;
@@ -474,14 +405,20 @@ impl Remote for Driver {
         let Connected { conn, version, is_read_only, packet } = connected;
         let link = Link::Ready(conn);
         self.session = Some(Session { link, prepared: HashMap::new(), version, is_mariadb, is_read_only, packet });
-        self.simple(SESSION)?;
-        self.set_limit()
+        self.set_up()
     }
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
-        let lane = self.lane;
-        let found = self.run(&format!("SELECT batch FROM rookery_lanes WHERE lane = {lane} FOR UPDATE"))?;
-        Ok(integer(&found) == i64::try_from(batch).ok())
+        let lane = self.state.lane;
+        // Changes something, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for.
+        let found = self.run(&format!(
+            "UPDATE rookery_lanes SET since_ms = since_ms + 1 WHERE lane = {lane} AND batch = {batch}; SELECT ROW_COUNT()"
+        ))?;
+        Ok(integer(&found) == Some(1))
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_read_only)
     }
 }
 
@@ -504,8 +441,8 @@ const COMMIT_NEW_EPOCH: &str = "\
 /// What a value, or a statement, takes at most besides its bytes.
 const LARGEST_HEAD: usize = 16;
 
-/// How long a connection may take, over all hosts.
-const CONNECT: Duration = Duration::from_secs(12);
+/// The time of the database, whatever that of this machine is.
+const NOW_MS: &str = "UNIX_TIMESTAMP() * 1000";
 
-/// How long a transaction may be open without a statement, before MariaDB ends it: nobody lets one wait, unless the machine stands still.
-const IDLE_S: u32 = 60;
+/// How long a statement waits for what another connection has locked, as the session is told.
+const LOCK_S: u32 = 2;

@@ -23,7 +23,7 @@ use super::transactions::Transactions;
 use crate::StoreError;
 use driver::Driver;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use target::{ANSWER, Target};
 
 /// Opens a database and brings its schema up to date.
@@ -36,7 +36,7 @@ pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
     let target = Arc::new(Target::new(options));
     let mut driver = fit(&target, options)?;
     migrate::prepare(&mut driver, options.migrations)?;
-    driver.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {}", a_month_ago()))?;
+    driver.forget_lanes()?;
     let mut owners = vec![driver];
     for _ in 1..options.connections {
         owners.push(Driver::open(target.clone(), ANSWER)?);
@@ -93,16 +93,8 @@ pub(super) fn foreign(options: &Options) -> Result<Box<dyn Transactions + Send>,
     Ok(Box::new(Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?))
 }
 
-/// The time in milliseconds since 1970 before which a connection has ended, whatever became of its server.
-fn a_month_ago() -> u128 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.saturating_sub(MONTH).as_millis()
-}
-
 /// How long an answer to a question may take that nobody else waits for, such as a search in an archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
 /// How long an operation waits for a database that is away.
 const PATIENCE: Patience = Patience { login: Duration::from_secs(10), other: Duration::from_secs(5) };
-
-const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);

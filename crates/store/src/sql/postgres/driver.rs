@@ -15,16 +15,16 @@ use crate::StoreError;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::dialect::{Dialect, numbered};
-use crate::sql::transactions::{Remote, Transactions};
+use crate::sql::remote::{CONNECT, Distant, MONTH_MS, State, Transaction, idle, runtime, within};
+use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
@@ -36,13 +36,7 @@ pub(super) struct Driver {
     runtime: Runtime,
     /// `None`: lost.
     session: Option<Session>,
-    /// The key of this connection's row in `rookery_lanes`.
-    lane: i64,
-    transaction: Transaction,
-    archives: KnownArchives,
-    /// The epoch in which the known archives were read, and whether it was looked at in this transaction.
-    epoch: Option<i64>,
-    is_epoch_seen: bool,
+    state: State,
 }
 
 struct Session {
@@ -62,48 +56,36 @@ struct Prepared {
     statement: Option<Statement>,
 }
 
-#[derive(Clone, Debug)]
-enum Transaction {
-    None,
-    /// To be begun with the first statement; the batch if it writes.
-    Due(Option<u64>),
-    /// Open; the batch if it writes.
-    Open(Option<u64>),
-    /// Over, but for a rollback.
-    Failed(StoreError),
-}
-
 impl Driver {
     /// Connects; answers may take so long.
     pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| other(error.to_string()))?;
-        let mut key = [0; 8];
-        getrandom::fill(&mut key).map_err(|error| other(error.to_string()))?;
-        let mut driver = Driver {
-            target: target.clone(),
-            limit,
-            runtime,
-            session: None,
-            lane: i64::from_be_bytes(key),
-            transaction: Transaction::None,
-            archives: KnownArchives::default(),
-            epoch: None,
-            is_epoch_seen: false,
-        };
+        let runtime = runtime().map_err(|error| other(error.to_string()))?;
+        let state = State::new().map_err(|error| other(error.to_string()))?;
+        let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
     }
 
-    /// Lets answers take as long as an operator's command may.
-    pub(super) fn wait_patiently(&mut self) {
-        self.limit = PATIENCE;
+    /// Lets answers take so long from now on.
+    pub(super) fn wait_for(&mut self, limit: Duration) -> Result<(), StoreError> {
+        self.limit = limit;
+        self.simple(&self.limits()).map(drop)
     }
 
-    /// Lets answers take so long.
-    pub(super) fn wait_for(&mut self, limit: Duration) {
-        self.limit = limit;
+    /// Returns what lets the server give up before we do, and end what it hears nothing of any more.
+    fn limits(&self) -> String {
+        let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
+        let idle = idle(self.limit).as_millis();
+        format!(
+            "SET statement_timeout = {answer}; SET lock_timeout = {LOCK_MS}; \
+             SET idle_in_transaction_session_timeout = {idle}"
+        )
+    }
+
+    /// Removes the rows of connections that have ended, whatever became of their servers.
+    pub(super) fn forget_lanes(&mut self) -> Result<(), StoreError> {
+        self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
     }
 
     /// Returns the name of the database, for people.
@@ -125,11 +107,6 @@ impl Driver {
         Ok(messages.into_iter().filter_map(first).collect())
     }
 
-    /// Tells whether the host that is connected to can't be written to.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.is_read_only)
-    }
-
     fn lost(&mut self, why: &str) -> StoreError {
         self.fail(StoreError::Lost(self.target.engine(why.to_owned())))
     }
@@ -138,10 +115,8 @@ impl Driver {
     fn fail(&mut self, error: StoreError) -> StoreError {
         if matches!(error, StoreError::Lost(_)) {
             self.session = None;
-            self.transaction = Transaction::None;
-        } else if !matches!(self.transaction, Transaction::None) {
-            self.transaction = Transaction::Failed(error.clone());
         }
+        self.state.fail(&error);
         error
     }
 
@@ -180,21 +155,6 @@ impl Driver {
         }
     }
 
-    /// Sends statements whose answer nobody waits for.
-    fn send(&mut self, statements: &str) {
-        let Some(session) = &self.session else { return };
-        self.runtime.block_on(async {
-            let mut sent = pin!(session.client.batch_execute(statements));
-            future::poll_fn(|cx| {
-                // The first poll hands it to the connection, whose task writes it when it runs next.
-                let _ = sent.as_mut().poll(cx);
-                Poll::Ready(())
-            })
-            .await;
-            tokio::task::yield_now().await;
-        });
-    }
-
     /// Returns the statement to run for a text.
     fn prepared(&mut self, sql: &'static str) -> Result<Prepared, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
@@ -223,12 +183,16 @@ impl Driver {
         values: &[Value<'_>],
         each: Option<&mut EachRow<'_>>,
     ) -> Result<u64, StoreError> {
-        if let Transaction::Failed(error) = &self.transaction {
+        if let Transaction::Failed(error) = &self.state.transaction {
             return Err(error.clone());
         }
         let prepared = self.prepared(sql)?;
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        let begin = if let Transaction::Due(batch) = self.transaction { Some(begin(batch, self.lane)) } else { None };
+        let begin = if let Transaction::Due(batch) = self.state.transaction {
+            Some(begin(batch, self.state.lane))
+        } else {
+            None
+        };
         let began = async {
             match &begin {
                 Some(begin) => session.client.simple_query(begin).await,
@@ -257,34 +221,19 @@ impl Driver {
 
     /// Notes that the transaction that was due is open.
     fn has_begun(&mut self, answers: &[SimpleQueryMessage]) -> Result<(), StoreError> {
-        let Transaction::Due(batch) = self.transaction else { return Ok(()) };
-        self.transaction = Transaction::Open(batch);
+        let Transaction::Due(batch) = self.state.transaction else { return Ok(()) };
+        self.state.transaction = Transaction::Open(batch);
         let noted = answers.iter().filter_map(|answer| match answer {
             SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
             _ => None,
         });
         // BEGIN, then the note of the batch.
         if let (Some(batch), Some(0)) = (batch, noted.take(2).last()) {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-            let lane = self.lane;
-            self.simple(&format!("INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {now})"))?;
+            let lane = self.state.lane;
+            self.simple(&format!(
+                "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {NOW_MS})"
+            ))?;
         }
-        Ok(())
-    }
-
-    /// Looks whether others have taken something out of archives since this connection has learnt of them.
-    fn see_epoch(&mut self) -> Result<(), StoreError> {
-        let due = if let Transaction::Due(batch) = self.transaction { begin(batch, self.lane) } else { String::new() };
-        let answers = self.simple(&format!("{due}SELECT value FROM rookery_epoch"))?;
-        self.has_begun(&answers)?;
-        let value = answers.iter().find_map(|answer| match answer {
-            SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
-            _ => None,
-        });
-        if value.is_none() || value != self.epoch {
-            self.archives.forget_all();
-        }
-        (self.epoch, self.is_epoch_seen) = (value, true);
         Ok(())
     }
 }
@@ -295,16 +244,12 @@ fn begin(batch: Option<u64>, lane: i64) -> String {
         // Rows that are to be changed are locked when they are read, by statements that want their newest state.
         Some(batch) => {
             format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE rookery_lanes SET batch = {batch} WHERE lane = {lane};"
+                "BEGIN ISOLATION LEVEL READ COMMITTED; \
+                 UPDATE rookery_lanes SET batch = {batch}, since_ms = {NOW_MS} WHERE lane = {lane};"
             )
         }
         None => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;".to_owned(),
     }
-}
-
-/// Waits for an answer, so long at most.
-fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
-    runtime.block_on(async { timeout(limit, answer).await.ok() })
 }
 
 enum Failed {
@@ -355,115 +300,107 @@ impl Connection for Driver {
     }
 
     fn known_archives(&mut self) -> &mut KnownArchives {
-        let is_open = matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_));
-        // An error comes again with the next statement.
-        if is_open && !self.is_epoch_seen && self.see_epoch().is_err() {
-            self.archives.forget_all();
-        }
-        &mut self.archives
+        self.archives()
     }
 }
 
-impl Transactions for Driver {
-    fn begin_read(&mut self) -> Result<(), StoreError> {
-        self.transaction = Transaction::Due(None);
-        self.is_epoch_seen = false;
+impl Distant for Driver {
+    fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    fn expect_session(&mut self) -> Result<(), StoreError> {
         if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
     }
 
-    fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
-        self.transaction = Transaction::Due(Some(batch));
-        self.is_epoch_seen = false;
-        if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
+    fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
+        let due = if let Transaction::Due(batch) = self.state.transaction {
+            begin(batch, self.state.lane)
+        } else {
+            String::new()
+        };
+        let answers = self.simple(&format!("{due}SELECT value FROM rookery_epoch"))?;
+        self.has_begun(&answers)?;
+        Ok(integer(&answers))
     }
 
-    fn commit(&mut self) -> Result<(), StoreError> {
-        match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::None | Transaction::Due(_) => Ok(()),
-            Transaction::Failed(error) => {
-                self.transaction = Transaction::Failed(error.clone());
-                Err(error)
-            }
-            Transaction::Open(None) => {
-                self.send("COMMIT");
-                Ok(())
-            }
-            Transaction::Open(Some(batch)) => {
-                self.transaction = Transaction::Open(Some(batch));
-                let is_new_epoch = self.archives.take_changed();
-                let answers = self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?;
-                self.transaction = Transaction::None;
-                if is_new_epoch {
-                    self.epoch = answers.iter().find_map(|answer| match answer {
-                        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
-                        _ => None,
-                    });
-                }
-                Ok(())
-            }
-        }
+    fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError> {
+        let answers = self.simple(if is_new_epoch { COMMIT_NEW_EPOCH } else { "COMMIT" })?;
+        Ok(integer(&answers))
     }
 
-    fn rollback(&mut self) {
-        self.archives.forget_all();
-        if let Transaction::Open(_) | Transaction::Failed(_) =
-            std::mem::replace(&mut self.transaction, Transaction::None)
-        {
-            self.send("ROLLBACK");
-        }
+    fn send(&mut self, end: &'static str) {
+        let Some(session) = &self.session else { return };
+        self.runtime.block_on(async {
+            let mut sent = pin!(session.client.batch_execute(end));
+            future::poll_fn(|cx| {
+                // The first poll hands it to the connection, whose task writes it when it runs next.
+                let _ = sent.as_mut().poll(cx);
+                Poll::Ready(())
+            })
+            .await;
+            tokio::task::yield_now().await;
+        });
     }
+}
 
-    fn in_transaction(&self) -> bool {
-        matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_))
-    }
-
-    fn remote(&mut self) -> Option<&mut dyn Remote> {
-        Some(self)
-    }
+/// Returns the first number of an answer.
+fn integer(answers: &[SimpleQueryMessage]) -> Option<i64> {
+    answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    })
 }
 
 impl Remote for Driver {
     fn reopen(&mut self) -> Result<(), StoreError> {
-        (self.session, self.transaction, self.epoch) = (None, Transaction::None, None);
-        self.archives.forget_all();
-        let connected = within(&self.runtime, CONNECT, self.target.connect());
+        self.session = None;
+        self.state.start_again();
+        let name = self.state.name();
+        let connected = within(&self.runtime, CONNECT, self.target.connect(&name));
         let (client, can_write) = match connected {
             Some(Ok(connected)) => connected,
             Some(Err(error)) => return Err(self.target.failure(&error)),
             None => return Err(self.lost("no host takes connections in time")),
         };
         self.session = Some(Session { client, prepared: HashMap::new(), is_pooled: false, is_read_only: !can_write });
-        let answer = self.limit.saturating_sub(Duration::from_secs(1)).as_millis();
-        self.simple(&format!(
-            "SET statement_timeout = {answer}; SET lock_timeout = {LOCK_MS}; \
-             SET idle_in_transaction_session_timeout = {IDLE_MS}; {BY_INDEX}"
-        ))
-        .map(drop)
+        // The server may not have noticed that the session before is lost.
+        self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)
     }
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
-        let lane = self.lane;
-        let found = self.run(&format!("SELECT batch FROM rookery_lanes WHERE lane = {lane} FOR UPDATE"))?;
-        Ok(found.first().is_some_and(|found| *found == batch.to_string()))
+        let lane = self.state.lane;
+        // Writes, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for.
+        let found = self.run(&format!(
+            "UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane} AND batch = {batch} RETURNING batch"
+        ))?;
+        Ok(!found.is_empty())
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_read_only)
     }
 }
 
+/// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: it is done, whoever hears of it.
+const END_SESSIONS: &str = "\
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid() \
+    AND state <> 'idle' AND wait_event IS DISTINCT FROM 'SyncRep'";
+
+/// The time of the database, whatever that of this machine is.
+const NOW_MS: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
+
 /// Ends a transaction that has taken something out of archives.
 const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";
-
-/// How long a change of the schema may take, and the wait for another server that makes it.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// Statements here want a few rows, in the order of an index, from tables that are large one day. Left to itself PostgreSQL reads all rows of a table
 /// that it takes for small, or of an owner, and sorts them before it gives the first. What is to be read as a whole is still read, at a cost for which
 /// a plan must not be compiled.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
 
-/// How long a connection may take, over all hosts.
-const CONNECT: Duration = Duration::from_secs(12);
-
 /// How long a statement waits for a row that another connection has locked.
 const LOCK_MS: u32 = 2000;
-
-/// How long a transaction may be open without a statement, before PostgreSQL ends it: nobody lets one wait, unless the machine stands still.
-const IDLE_MS: u32 = 60_000;

@@ -8,6 +8,7 @@ use crate::StoreError;
 use crate::sql::migrate::Migrating;
 use rookery_base::hex;
 use sha2::{Digest, Sha256};
+use std::time::Duration;
 
 impl Migrating for Driver {
     fn steps(&self) -> &'static [&'static str] {
@@ -24,8 +25,8 @@ impl Migrating for Driver {
 
     /// Others wait for a lock that is none of a table; however long that takes, and the steps.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
-        self.wait_patiently();
-        self.run("BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")?;
+        self.wait_for(PATIENCE)?;
+        self.run("BEGIN; SET LOCAL lock_timeout = 0")?;
         self.run(&format!("SELECT pg_advisory_xact_lock({LOCK})")).map(drop)
     }
 
@@ -91,3 +92,6 @@ const OUR_NAMES: &str = "\
 
 /// The key of the lock under which migrations are done: "Rook" in ASCII.
 const LOCK: i64 = 0x526F_6F6B;
+
+/// How long a change of the schema may take, and the wait for another server that makes it.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);

@@ -124,17 +124,17 @@ impl Target {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        config.application_name("rookery");
         config.connect_timeout(CONNECT).tcp_user_timeout(UNANSWERED).keepalives_idle(IDLE);
         config.keepalives_interval(UNANSWERED / 3).keepalives_retries(3);
         config.ssl_mode(if options.tls.is_some() { SslMode::Require } else { SslMode::Disable });
         Target { config, tls: options.tls.clone().map(MakeTls), name: options.address.to_string() }
     }
 
-    /// Connects to the first host that can be written to, else to one that can be read. Returns whether it can be written to, too. What
-    /// serves the connection runs on the runtime that this is called in.
-    pub(super) async fn connect(&self) -> Result<(Client, bool), Error> {
+    /// Connects to the first host that can be written to, else to one that can be read. Returns whether it can be written to, too. The session is
+    /// named, for those who look at the server's. What serves the connection runs on the runtime that this is called in.
+    pub(super) async fn connect(&self, name: &str) -> Result<(Client, bool), Error> {
         let mut config = self.config.clone();
+        config.application_name(name);
         match self.connect_by(config.target_session_attrs(TargetSessionAttrs::ReadWrite)).await {
             Err(error) if is_read_only(&error) => {
                 let client = self.connect_by(config.target_session_attrs(TargetSessionAttrs::Any)).await?;

@@ -1,5 +1,6 @@
-//! The times of the attempts to get a connection back.
+//! The times of the attempts to get a connection back, or one to a host that can be written to.
 
+use crate::StoreError;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
@@ -8,25 +9,43 @@ use std::time::{Duration, Instant};
 pub(super) struct Attempts {
     /// Those that failed in a row.
     pub(super) failures: u32,
+    /// Why nothing can be written, since that was refused first.
+    read_only: Option<StoreError>,
+    /// Nobody waits any longer for a host that can be written to.
+    is_hopeless: bool,
     /// The time of the last attempt that was made because the host can't be written to.
     looked: Option<Instant>,
 }
 
 impl Attempts {
-    /// Returns how long to wait before the next attempt if the connection is lost.
-    pub(super) fn until_next(&self) -> Option<Duration> {
-        (self.failures > 0).then(|| self.delay())
-    }
-
     /// Returns how long to wait before the next attempt: nothing before the first, then twice as long each time, with some chance in
     /// it, so that many don't knock at the same time.
     pub(super) fn delay(&self) -> Duration {
-        let Some(before) = self.failures.checked_sub(1) else { return Duration::ZERO };
+        let Some(before) = self.failures.checked_sub(1) else {
+            return if self.read_only.is_some() { jitter(FIRST_DELAY) } else { Duration::ZERO };
+        };
         jitter((FIRST_DELAY * 2u32.saturating_pow(before.min(16))).min(MOST_DELAY))
     }
 
+    /// Notes that the host refused to be written to. Returns whether to look for one that doesn't.
+    pub(super) fn found_read_only(&mut self, error: &StoreError) -> bool {
+        self.read_only.get_or_insert_with(|| error.clone());
+        !self.is_hopeless || self.is_time_to_look()
+    }
+
+    /// Notes that something was written.
+    pub(super) fn found_writable(&mut self) {
+        (self.read_only, self.is_hopeless) = (None, false);
+    }
+
+    /// Returns what somebody is told who has waited for too long to write, if that is because no host can be written to.
+    pub(super) fn give_up(&mut self) -> Option<StoreError> {
+        self.is_hopeless |= self.read_only.is_some();
+        self.read_only.clone()
+    }
+
     /// Returns whether it is time to look whether another host can be written to.
-    pub(super) fn may_look_for_another_host(&mut self) -> bool {
+    pub(super) fn is_time_to_look(&mut self) -> bool {
         let may = self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
         if may {
             self.looked = Some(Instant::now());
@@ -48,4 +67,4 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 const MOST_DELAY: Duration = Duration::from_secs(5);
 
 /// How long not to look for a host that can be written to after one was looked for.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);

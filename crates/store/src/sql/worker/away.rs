@@ -1,10 +1,11 @@
-//! What a worker does while its database is away: it knocks again and again, and refuses those who have waited for too long.
+//! What a worker does while its database is away, or can't be written to: it knocks again and again, and refuses those who have waited for too long.
 
+use super::attempts::LOOK_AGAIN;
 use super::{Portion, Worker};
 use crate::StoreError;
 use crate::sql::queue::Queued;
 use crate::sql::transactions::Transactions;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl<C: Transactions> Worker<C> {
     /// Runs operations again on another connection, unless they were committed on the lost one: the transaction with the number `committing` had been
@@ -37,6 +38,26 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
+    /// Returns how long to wait for an operation before there is something else to do.
+    pub(super) fn until_next(&mut self) -> Option<Duration> {
+        if self.attempts.failures > 0 {
+            return Some(self.attempts.delay());
+        }
+        self.is_read_only().then_some(LOOK_AGAIN)
+    }
+
+    /// Returns whether the connection is to a host that couldn't be written to when it was made. What is read there may be old.
+    fn is_read_only(&mut self) -> bool {
+        self.connection.remote().is_some_and(|remote| remote.is_read_only())
+    }
+
+    /// Connects again if the host couldn't be written to: that, or another one, may have become the primary meanwhile.
+    pub(super) fn look_for_another_host(&mut self) {
+        if self.is_read_only() && self.attempts.is_time_to_look() {
+            self.knock();
+        }
+    }
+
     /// Makes an attempt although nobody waits.
     pub(super) fn knock(&mut self) {
         match self.connection.remote().map_or(Ok(()), |remote| remote.reopen()) {
@@ -46,8 +67,8 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn is_back(&mut self) {
-        self.attempts.failures = 0;
         self.shared.trouble.found(self.lane);
+        self.attempts.failures = 0;
         self.count(|counts| &counts.reconnects);
     }
 
@@ -76,7 +97,8 @@ impl<C: Transactions> Worker<C> {
         let (over, rest): (Vec<_>, Vec<_>) = operations.into_iter().partition(is_over);
         for queued in over {
             self.count(|counts| &counts.given_up);
-            queued.operation.tell(Some(unknown.cloned().unwrap_or(StoreError::Busy)));
+            let why = unknown.cloned().or_else(|| self.attempts.give_up().filter(|_| queued.operation.writes()));
+            queued.operation.tell(Some(why.unwrap_or(StoreError::Busy)));
         }
         rest
     }

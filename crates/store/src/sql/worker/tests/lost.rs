@@ -7,7 +7,7 @@ use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Row, Value};
 use crate::sql::dialect::Dialect;
 use crate::sql::lanes::Route;
-use crate::sql::operation::operation;
+use crate::sql::operation::{Operation, operation};
 use crate::sql::queue::{Bounds, Patience};
 use crate::sql::transactions::Remote;
 use crate::wait;
@@ -89,18 +89,40 @@ fn what_nobody_knows_is_not_called_refused() {
 fn a_host_that_can_only_be_read_is_left_for_another() {
     let rig = Rig::default();
     rig.server().is_read_only = true;
-    rig.server().another_host = true;
+    rig.server().another_host = Some(1);
     let answers = [rig.count(), rig.add(1), rig.add(2)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(0), Ok(1), Ok(2)]);
 }
 
 #[test]
-fn without_another_host_what_is_there_is_still_read() {
+fn a_host_that_takes_over_is_waited_for() {
     let rig = Rig::default();
+    rig.server().is_read_only = true;
+    rig.server().another_host = Some(5);
+    let answers = [rig.add(1), rig.count(), rig.add(2)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(1), Ok(2)]);
+    assert_eq!(rig.server().committed, [1, 2]);
+    assert_eq!(rig.shared.trouble.get(), None);
+}
+
+/// What is read from a replica may be old.
+#[test]
+fn who_only_reads_looks_for_another_host_too() {
+    let rig = Rig::default();
+    rig.server().is_read_only = true;
+    rig.server().another_host = Some(1);
+    assert_eq!(wait_after(&rig, Rig::count), Ok(0));
+    assert!(!rig.server().is_read_only);
+}
+
+#[test]
+fn without_another_host_what_is_there_is_still_read() {
+    let rig = Rig::with_patience(Duration::from_millis(300));
     rig.server().committed = vec![7];
     rig.server().is_read_only = true;
-    let answers = [rig.add(1), rig.count()];
+    let answers = [rig.add(1), rig.count_at_login()];
     rig.run();
     assert_eq!(answers.map(wait), [Err(read_only()), Ok(1)]);
     assert_eq!(rig.shared.trouble.get(), Some(read_only()));
@@ -146,7 +168,8 @@ struct Server {
     /// It is away after the first cut.
     stays_away: bool,
     is_read_only: bool,
-    another_host: bool,
+    /// The number of attempts after which a host is found that can be written to.
+    another_host: Option<usize>,
 }
 
 struct Rig {
@@ -162,7 +185,7 @@ impl Default for Rig {
 
 impl Rig {
     fn with_patience(other: Duration) -> Rig {
-        let queues = Queues::new(1, Bounds::default(), Some(Patience { login: other, other }));
+        let queues = Queues::new(1, Bounds::default(), Some(Patience { login: Duration::from_secs(600), other }));
         let shared = Shared { queues, trouble: Trouble::default(), counts: Counts::default() };
         Rig { shared: Arc::new(shared), server: Arc::default() }
     }
@@ -219,8 +242,17 @@ impl Rig {
         self.queued(operation(true, run))
     }
 
-    fn queued<T>(&self, (operation, pending): (Box<dyn crate::sql::operation::Operation>, Pending<T>)) -> Pending<T> {
-        if let Err((operation, error)) = self.shared.queues.push(Route::default(), 1, operation) {
+    /// Has more patience than the others.
+    fn count_at_login(&self) -> Pending<u64> {
+        self.queued_on(Route { is_login: true, ..Route::default() }, operation(false, counted))
+    }
+
+    fn queued<T>(&self, both: (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
+        self.queued_on(Route::default(), both)
+    }
+
+    fn queued_on<T>(&self, route: Route, (operation, pending): (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
+        if let Err((operation, error)) = self.shared.queues.push(route, 1, operation) {
             operation.tell(Some(error));
         }
         pending
@@ -392,7 +424,8 @@ impl Remote for Client {
         self.is_open = true;
         self.transaction = None;
         let opened = self.call(|_, server| {
-            server.is_read_only &= !server.another_host;
+            server.another_host = server.another_host.map(|attempts| attempts.saturating_sub(1));
+            server.is_read_only &= server.another_host != Some(0);
             if server.is_away { Err(gone()) } else { Ok(()) }
         });
         self.is_open = opened.is_ok();
@@ -401,5 +434,9 @@ impl Remote for Client {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         self.call(|_, server| Ok(server.last_batch == batch))
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).is_read_only
     }
 }

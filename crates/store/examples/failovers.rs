@@ -1,0 +1,29 @@
+//! Kills the primary of a pair of PostgreSQLs again and again while it is written to, lets the standby take over, and counts what was lost and what was done
+//! twice: nothing should be.
+//!
+//! `cargo run --release -p rookery-store --example failovers [TIMES]`; starts PostgreSQLs of its own, of which the standby has all that is acknowledged.
+
+#[allow(dead_code, reason = "another example needs more of it")]
+#[path = "../tests/engines/writers.rs"]
+mod writers;
+
+use rookery_needs::Pair;
+use rookery_store::{Stores, postgres};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let times = std::env::args().nth(1).map_or(Ok(100), |times| times.parse())?;
+    let mut pair = Pair::start();
+    let address = postgres::Address::parse(&pair.database())?;
+    let options = postgres::Options { trusts_durability: true, ..postgres::Options::at(address) };
+    let stores = Stores::of(Arc::new(postgres::open(&options)?));
+    writers::prepare(&stores)?;
+    let start = Instant::now();
+    let told = writers::write_while(&stores, || writers::fail_over(&stores, &mut pair, times));
+    let elapsed = start.elapsed();
+    println!("{}", writers::compare(&stores, &told)?);
+    println!("{times} failovers in {elapsed:.0?}; {:?}", stores.meta.activity());
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! What connections to engines in other processes have in common: a transaction that begins with its first statement, and what is known of
+//! archives as long as nobody else takes something out of them.
+
+use super::archives::KnownArchives;
+use super::connection::Connection;
+use super::transactions::{Remote, Transactions};
+use crate::StoreError;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+/// The state of a connection.
+pub(crate) struct State {
+    /// The key of the connection's row in `rookery_lanes`.
+    pub(crate) lane: i64,
+    pub(crate) transaction: Transaction,
+    archives: KnownArchives,
+    /// The epoch in which the known archives were read, and whether it was looked at in this transaction.
+    epoch: Option<i64>,
+    is_epoch_seen: bool,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Debug)]
+pub(crate) enum Transaction {
+    None,
+    /// To be begun with the first statement; the batch if it writes.
+    Due(Option<u64>),
+    /// Open; the batch if it writes.
+    Open(Option<u64>),
+    /// Over, but for a rollback.
+    Failed(StoreError),
+}
+
+impl State {
+    /// Draws the key of a lane.
+    ///
+    /// # Errors
+    ///
+    /// The system's if it gives no random numbers.
+    pub(crate) fn new() -> Result<State, getrandom::Error> {
+        let mut key = [0; 8];
+        getrandom::fill(&mut key)?;
+        let (transaction, archives) = (Transaction::None, KnownArchives::default());
+        Ok(State { lane: i64::from_be_bytes(key), transaction, archives, epoch: None, is_epoch_seen: false })
+    }
+
+    /// Returns the name of the connection's sessions, by which the server's sessions are told apart.
+    pub(crate) fn name(&self) -> String {
+        format!("rookery {:016x}", self.lane.cast_unsigned())
+    }
+
+    /// Forgets what another session doesn't know.
+    pub(crate) fn start_again(&mut self) {
+        (self.transaction, self.epoch) = (Transaction::None, None);
+        self.archives.forget_all();
+    }
+
+    /// Notes what an error means for the transaction.
+    pub(crate) fn fail(&mut self, error: &StoreError) {
+        if matches!(error, StoreError::Lost(_)) {
+            self.transaction = Transaction::None;
+        } else if !matches!(self.transaction, Transaction::None) {
+            self.transaction = Transaction::Failed(error.clone());
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_))
+    }
+
+    fn note_epoch(&mut self, epoch: Option<i64>) {
+        if epoch.is_none() || epoch != self.epoch {
+            self.archives.forget_all();
+        }
+        (self.epoch, self.is_epoch_seen) = (epoch, true);
+    }
+}
+
+/// A connection to an engine in another process.
+pub(crate) trait Distant: Connection + Remote {
+    fn state(&self) -> &State;
+
+    fn state_mut(&mut self) -> &mut State;
+
+    /// Returns an error if there is no session.
+    fn expect_session(&mut self) -> Result<(), StoreError>;
+
+    /// Reads the epoch of the archives, behind what begins the transaction if that is due.
+    fn read_epoch(&mut self) -> Result<Option<i64>, StoreError>;
+
+    /// Runs what ends a transaction that writes. Returns the epoch that has begun with it, if one has.
+    fn commit_writes(&mut self, is_new_epoch: bool) -> Result<Option<i64>, StoreError>;
+
+    /// Sends the end of a transaction, whose answer nobody waits for.
+    fn send(&mut self, end: &'static str);
+
+    /// Returns what is known of archives, unless others have taken something out of them since.
+    fn archives(&mut self) -> &mut KnownArchives {
+        if self.state().is_open() && !self.state().is_epoch_seen {
+            match self.read_epoch() {
+                Ok(epoch) => self.state_mut().note_epoch(epoch),
+                // An error comes again with the next statement.
+                Err(_) => self.state_mut().archives.forget_all(),
+            }
+        }
+        &mut self.state_mut().archives
+    }
+}
+
+impl<D: Distant> Transactions for D {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
+        (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Due(None), false);
+        self.expect_session()
+    }
+
+    fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
+        (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Due(Some(batch)), false);
+        self.expect_session()
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        match self.state().transaction.clone() {
+            Transaction::None | Transaction::Due(_) => {}
+            Transaction::Failed(error) => return Err(error),
+            Transaction::Open(None) => self.send("COMMIT"),
+            Transaction::Open(Some(_)) => {
+                let is_new_epoch = self.state_mut().archives.take_changed();
+                let epoch = self.commit_writes(is_new_epoch)?;
+                if is_new_epoch {
+                    self.state_mut().epoch = epoch;
+                }
+            }
+        }
+        self.state_mut().transaction = Transaction::None;
+        Ok(())
+    }
+
+    fn rollback(&mut self) {
+        let state = self.state_mut();
+        state.archives.forget_all();
+        let before = std::mem::replace(&mut state.transaction, Transaction::None);
+        if let Transaction::Open(_) | Transaction::Failed(_) = before {
+            self.send("ROLLBACK");
+        }
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.state().is_open()
+    }
+
+    fn remote(&mut self) -> Option<&mut dyn Remote> {
+        Some(self)
+    }
+}
+
+/// Makes a runtime that runs on the connection's thread, and only while that waits for an answer.
+///
+/// # Errors
+///
+/// The system's.
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Waits for an answer, so long at most.
+pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Option<T> {
+    runtime.block_on(async { timeout(limit, answer).await.ok() })
+}
+
+/// Returns how long a transaction may be open without a statement before the server ends it: nobody lets one wait as long, unless the machine stands
+/// still, and its locks hold up others.
+pub(crate) fn idle(limit: Duration) -> Duration {
+    limit.max(IDLE)
+}
+
+/// How long a connection may take, over all hosts.
+pub(crate) const CONNECT: Duration = Duration::from_secs(12);
+
+const IDLE: Duration = Duration::from_secs(10);
+
+/// After this time without a transaction a connection has ended.
+pub(crate) const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;

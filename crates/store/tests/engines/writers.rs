@@ -1,0 +1,141 @@
+//! Writers that note what they were told, and the comparison of that with what is there.
+
+use rookery_jid::Jid;
+use rookery_needs::Pair;
+use rookery_sasl::Credentials;
+use rookery_store::{OfflineRoom, Pushed, StoreError, Stores, wait};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Makes the accounts of the writers.
+///
+/// # Errors
+/// Those of the store.
+pub fn prepare(stores: &Stores) -> Result<(), StoreError> {
+    let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
+    wait(stores.accounts.create_many((0..WRITERS).map(|n| (account(n), credentials.clone())).collect())).map(drop)
+}
+
+/// Sends messages to all accounts while something is done to the database. Returns what the writers were told.
+pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<Told> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let writers: Vec<_> = (0..WRITERS).map(|n| scope.spawn(move || write(stores, n, is_over))).collect();
+        disturb();
+        is_over.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().expect("a writer")).collect()
+    })
+}
+
+/// Kills a primary and lets its standby take over, as often as wanted, each time when all works again.
+pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
+    for _ in 0..times {
+        // Some are in the middle of something.
+        thread::sleep(Duration::from_millis(200));
+        pair.kill();
+        // Probes hear of it: here nothing else ends this.
+        while stores.meta.trouble().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        pair.promote();
+        while stores.meta.trouble().is_some() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        pair.replace();
+    }
+}
+
+/// What a writer was told of each message.
+pub type Told = Vec<Result<(), StoreError>>;
+
+/// Sends numbered messages to an account, several at a time, until it is over.
+fn write(stores: &Stores, writer: usize, is_over: &AtomicBool) -> Told {
+    let (owner, mut told) = (account(writer), Told::new());
+    while !is_over.load(Ordering::Relaxed) {
+        let push = |n: usize| {
+            let stanza = n.to_string().into_bytes();
+            stores.offline.push(owner.as_ref(), owner.as_ref(), stanza, 1, OfflineRoom::UNBOUNDED)
+        };
+        let flight: Vec<_> = (told.len()..told.len() + 1 + told.len() % 5).map(push).collect();
+        told.extend(flight.into_iter().map(|pushed| match wait(pushed) {
+            Ok(Pushed::Kept) => Ok(()),
+            Ok(_) => Err(StoreError::NoAccount),
+            Err(error) => Err(error),
+        }));
+    }
+    told
+}
+
+/// What became of the messages.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Those that writers were told are kept.
+    pub acknowledged: usize,
+    /// How many of these aren't there.
+    pub lost: usize,
+    /// Those that are there again.
+    pub doubled: usize,
+    /// Accounts whose messages aren't in the order in which they were sent.
+    pub disordered: usize,
+    /// Those that writers were told an error of, by the beginnings of their names.
+    pub refused: BTreeMap<String, usize>,
+    /// How many of these are there: a connection was lost for so long that nobody could know.
+    pub refused_and_kept: usize,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { acknowledged, lost, doubled, disordered, refused, refused_and_kept } = self;
+        writeln!(
+            f,
+            "{acknowledged} acknowledged, {lost} of them lost; {doubled} kept twice; {disordered} accounts out of order"
+        )?;
+        write!(f, "{} refused, {refused_and_kept} of them kept: {refused:?}", refused.values().sum::<usize>())
+    }
+}
+
+/// Compares what is there with what was told.
+///
+/// # Errors
+/// Those of the store.
+pub fn compare(stores: &Stores, told: &[Told]) -> Result<Outcome, StoreError> {
+    let mut outcome = Outcome::default();
+    for (writer, told) in told.iter().enumerate() {
+        let (mut found, mut seen, mut after) = (Vec::new(), HashSet::new(), 0);
+        loop {
+            let page = wait(stores.offline.load(account(writer).as_ref(), after, usize::MAX))?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            let number = |stanza: &[u8]| String::from_utf8_lossy(stanza).parse::<usize>().expect("a number");
+            found.extend(page.iter().map(|message| number(&message.stanza)));
+        }
+        outcome.disordered += usize::from(!found.is_sorted());
+        outcome.doubled += found.iter().filter(|number| !seen.insert(**number)).count();
+        for (number, told) in told.iter().enumerate() {
+            let is_there = seen.contains(&number);
+            match told {
+                Ok(()) => {
+                    outcome.acknowledged += 1;
+                    outcome.lost += usize::from(!is_there);
+                }
+                Err(error) => {
+                    let name: String = format!("{error:?}").chars().take_while(char::is_ascii_alphabetic).collect();
+                    *outcome.refused.entry(name).or_default() += 1;
+                    outcome.refused_and_kept += usize::from(is_there);
+                }
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+fn account(writer: usize) -> Jid {
+    Jid::parse(&format!("user{writer}@a.example")).expect("an address")
+}
+
+/// How many accounts are written to at a time.
+pub const WRITERS: usize = 16;
