@@ -2,24 +2,34 @@
 
 use rookery_federation::{NotFound, Policy, Settings};
 use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
+use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server};
 
 /// A server of a domain and its rooms, whose certificate is good.
 fn server(internet: &Internet, domain: &str, change: impl FnOnce(&mut Settings)) -> Server {
-    let names = vec![domain.to_owned(), format!("conference.{domain}")];
-    let federation = internet.federation(&names, change);
-    with(internet, domain, Meeting { internet: internet.clone(), federation, names, direct_tls: false })
+    start(domain, Config::default(), internet.meeting(&names(domain), change))
 }
 
 /// The same with a certificate of the test's.
 fn server_with(internet: &Internet, domain: &str, issued: &Issued, change: impl FnOnce(&mut Settings)) -> Server {
-    let names = vec![domain.to_owned(), format!("conference.{domain}")];
-    let federation = internet.federation_with(issued, &names, change);
-    with(internet, domain, Meeting { internet: internet.clone(), federation, names, direct_tls: false })
+    start(domain, Config::default(), internet.meeting_with(issued, &names(domain), change))
 }
 
-fn with(_internet: &Internet, domain: &str, meeting: Meeting) -> Server {
-    Server::with(Config { domains: vec![domain.to_owned()], internet: Some(meeting), ..Config::default() })
+fn start(domain: &str, config: Config, meeting: Meeting) -> Server {
+    Server::with(Config { domains: vec![domain.to_owned()], internet: Some(meeting), ..config })
+}
+
+fn names(domain: &str) -> Vec<String> {
+    vec![domain.to_owned(), format!("conference.{domain}")]
+}
+
+/// Two servers that trust each other, and a user of each.
+fn scene() -> (Server, Server, Client, Client) {
+    let internet = Internet::default();
+    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
+    let romeo = a.online("romeo@a.example/orchard");
+    let juliet = b.online("juliet@b.example/balcony");
+    (a, b, romeo, juliet)
 }
 
 fn own_certificate(domain: &str) -> Issued {
@@ -35,10 +45,7 @@ fn chat(client: &mut Client, to: &str, body: &str) {
 
 #[test]
 fn users_of_two_servers_chat() {
-    let internet = Internet::default();
-    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
-    let mut romeo = a.online("romeo@a.example/orchard");
-    let mut juliet = b.online("juliet@b.example/balcony");
+    let (_a, _b, mut romeo, mut juliet) = scene();
     for number in 0..100 {
         chat(&mut romeo, "juliet@b.example/balcony", &number.to_string());
     }
@@ -52,10 +59,8 @@ fn users_of_two_servers_chat() {
 fn many_accounts_of_many_shards_meet() {
     let internet = Internet::default();
     let servers = ["a.example", "b.example"].map(|domain| {
-        let names = vec![domain.to_owned()];
-        let federation = internet.federation(&names, plain);
-        let meeting = Meeting { internet: internet.clone(), federation, names, direct_tls: true };
-        Server::with(Config { shards: 5, domains: vec![domain.into()], internet: Some(meeting), ..Config::default() })
+        let meeting = Meeting { direct_tls: true, ..internet.meeting(&names(domain), plain) };
+        start(domain, Config { shards: 5, ..Config::default() }, meeting)
     });
     let mut ones: Vec<_> = (0..10).map(|number| servers[0].online(&format!("one{number}@a.example/x"))).collect();
     let mut others: Vec<_> = (0..10).map(|number| servers[1].online(&format!("two{number}@b.example/x"))).collect();
@@ -113,11 +118,11 @@ fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
         let mut juliet = b.online("juliet@b.example/balcony");
         chat(&mut romeo, "juliet@b.example/balcony", "secret");
         let error = romeo.expect_element();
-        assert!(rookery_testkit::client::xml(&error).contains("remote-server-timeout"));
+        assert!(xml(&error).contains("remote-server-timeout"));
         juliet.expect_nothing();
         chat(&mut juliet, "romeo@a.example/orchard", "from nobody");
         let error = juliet.expect_element();
-        assert!(rookery_testkit::client::xml(&error).contains("remote-server-timeout"));
+        assert!(xml(&error).contains("remote-server-timeout"));
         romeo.expect_nothing();
     }
 }
@@ -138,16 +143,13 @@ fn dialback_serves_where_the_operator_allows_it() {
 
 #[test]
 fn contacts_of_two_servers_see_each_other() {
-    let internet = Internet::default();
-    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
-    let mut romeo = a.online("romeo@a.example/orchard");
-    let mut juliet = b.online("juliet@b.example/balcony");
+    let (a, _b, mut romeo, mut juliet) = scene();
     romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
     juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
     romeo.send("<presence type='subscribe' to='juliet@b.example'/>");
     juliet.expect("<presence type='subscribe' from='romeo@a.example' to='juliet@b.example'/>");
     juliet.send("<presence type='subscribed' to='romeo@a.example'/>");
-    let seen = |client: &mut Client| client.all().iter().map(rookery_testkit::client::xml).collect::<String>();
+    let seen = |client: &mut Client| client.all().iter().map(xml).collect::<String>();
     let told = seen(&mut romeo);
     assert!(told.contains("type='subscribed'") && told.contains("from='juliet@b.example/balcony'"), "{told}");
     juliet.send("<presence><show>away</show></presence>");
@@ -165,10 +167,7 @@ fn contacts_of_two_servers_see_each_other() {
 
 #[test]
 fn rooms_have_occupants_of_other_servers() {
-    let internet = Internet::default();
-    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
-    let mut juliet = b.online("juliet@b.example/balcony");
-    let mut romeo = a.online("romeo@a.example/orchard");
+    let (a, _b, mut romeo, mut juliet) = scene();
     let join = |client: &mut Client, nick: &str| {
         client.send(&format!(
             "<presence to='verona@conference.b.example/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
@@ -181,7 +180,7 @@ fn rooms_have_occupants_of_other_servers() {
     );
     juliet.all();
     join(&mut romeo, "romeo");
-    let seen: String = romeo.all().iter().map(rookery_testkit::client::xml).collect();
+    let seen: String = romeo.all().iter().map(xml).collect();
     assert!(seen.contains("verona@conference.b.example/juliet") && seen.contains("code='110'"), "{seen}");
     juliet.all();
     romeo.send("<message type='groupchat' to='verona@conference.b.example'><body>O, speak again</body></message>");
@@ -199,9 +198,7 @@ fn rooms_have_occupants_of_other_servers() {
 
 #[test]
 fn requests_cross_and_their_answers_come_back() {
-    let internet = Internet::default();
-    let (a, _b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
-    let mut romeo = a.online("romeo@a.example/orchard");
+    let (_a, _b, mut romeo, _juliet) = scene();
     romeo.send("<iq type='get' id='p' to='b.example'><ping xmlns='urn:xmpp:ping'/></iq>");
     romeo.expect("<iq type='result' id='p' from='b.example' to='romeo@a.example/orchard'/>");
 }
@@ -214,18 +211,15 @@ fn denied_servers_are_refused_in_both_directions() {
     let mut romeo = a.online("romeo@a.example/orchard");
     let mut juliet = b.online("juliet@b.example/balcony");
     chat(&mut romeo, "juliet@b.example", "1");
-    assert!(rookery_testkit::client::xml(&romeo.expect_element()).contains("not-allowed"));
+    assert!(xml(&romeo.expect_element()).contains("not-allowed"));
     chat(&mut juliet, "romeo@a.example", "2");
-    assert!(rookery_testkit::client::xml(&juliet.expect_element()).contains("remote-server-timeout"));
+    assert!(xml(&juliet.expect_element()).contains("remote-server-timeout"));
     romeo.expect_nothing();
 }
 
 #[test]
 fn a_server_that_has_died_is_found_again() {
-    let internet = Internet::default();
-    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
-    let mut romeo = a.online("romeo@a.example/orchard");
-    let mut juliet = b.online("juliet@b.example/balcony");
+    let (_a, b, mut romeo, mut juliet) = scene();
     chat(&mut romeo, "juliet@b.example/balcony", "1");
     juliet.expect_message("romeo@a.example/orchard", "1");
     b.kill();
@@ -237,13 +231,120 @@ fn a_server_that_has_died_is_found_again() {
 
 #[test]
 fn a_server_stops_with_streams_open() {
-    let internet = Internet::default();
-    let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));
-    let mut romeo = a.online("romeo@a.example/orchard");
-    let mut juliet = b.online("juliet@b.example/balcony");
+    let (a, _b, mut romeo, mut juliet) = scene();
     chat(&mut romeo, "juliet@b.example/balcony", "1");
     juliet.expect_message("romeo@a.example/orchard", "1");
     a.stop();
     a.advance(20_000);
     assert!(a.is_finished());
+}
+
+/// A domain whose DNS leads to this server: it calls itself, once, and says no.
+#[test]
+fn a_domain_that_leads_back_here_is_a_loop_that_ends_at_once() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", plain);
+    let here = internet.says("a.example");
+    internet.say("loop.example", here);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    for _ in 0..10 {
+        chat(&mut romeo, "x@loop.example", "1");
+        assert!(xml(&romeo.expect_element()).contains("remote-server-timeout"));
+    }
+    assert_eq!(internet.calls(), 1);
+}
+
+/// A server that answers all it gets with errors, and errors with errors.
+#[test]
+fn errors_are_not_answered_with_errors() {
+    let (a, _b, mut romeo, mut juliet) = scene();
+    let error = |to: &str| {
+        format!(
+            "<message type='error' to='{to}' id='1'><body>1</body><error type='cancel'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        )
+    };
+    let before = a.counters().remote_out;
+    for to in
+        ["nobody@a.example", "a.example", "nobody@a.example/x", "room@conference.a.example", "nobody@nowhere.a.example"]
+    {
+        juliet.send(&error(to));
+        juliet.send(&error(to).replace("message", "presence"));
+        juliet.send(&error(to).replace("message", "iq"));
+        juliet.send(&format!("<iq type='result' id='1' to='{to}'/>"));
+    }
+    juliet.all();
+    assert_eq!(a.counters().remote_out, before);
+    // An error for somebody here is delivered, and that is all.
+    juliet.send(&error("romeo@a.example/orchard"));
+    assert!(xml(&romeo.expect_element()).contains("item-not-found"));
+    juliet.expect_nothing();
+    assert_eq!(a.counters().remote_out, before);
+}
+
+#[test]
+fn what_is_for_own_users_is_refused_to_others() {
+    let (_a, _b, mut romeo, _juliet) = scene();
+    let requests = [
+        ("b.example", "set", "<query xmlns='jabber:iq:register'><username>x</username><password>y</password></query>"),
+        (
+            "b.example",
+            "set",
+            "<command xmlns='http://jabber.org/protocol/commands' node='http://jabber.org/protocol/admin#add-user'/>",
+        ),
+        ("juliet@b.example", "get", "<query xmlns='jabber:iq:roster'/>"),
+        (
+            "juliet@b.example",
+            "set",
+            "<query xmlns='jabber:iq:roster'><item jid='romeo@a.example' subscription='both'/></query>",
+        ),
+        ("juliet@b.example", "get", "<query xmlns='jabber:iq:private'><x xmlns='urn:x'/></query>"),
+        ("juliet@b.example", "set", "<query xmlns='urn:xmpp:mam:2'/>"),
+        ("juliet@b.example", "set", "<block xmlns='urn:xmpp:blocking'><item jid='x@y.example'/></block>"),
+        ("b.example", "set", "<enable xmlns='urn:xmpp:push:0' jid='push.example' node='n'/>"),
+    ];
+    for (to, type_, payload) in requests {
+        romeo.send(&format!("<iq type='{type_}' id='q' to='{to}'>{payload}</iq>"));
+        let answer = xml(&romeo.expect_element());
+        assert!(answer.contains("type='error'"), "{payload}: {answer}");
+    }
+}
+
+#[test]
+fn what_others_forge_changes_nothing() {
+    let (a, b, mut romeo, mut juliet) = scene();
+    juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    // A roster push, an approval that nobody has asked for, and the answer to nobody's question.
+    romeo.send("<iq type='set' id='1' to='juliet@b.example/balcony'><query xmlns='jabber:iq:roster'><item jid='x@y.example'/></query></iq>");
+    romeo.send("<presence type='subscribed' to='juliet@b.example'/>");
+    romeo.send("<presence type='unsubscribed' to='juliet@b.example'/>");
+    romeo.all();
+    juliet.all();
+    let roster = xml(&juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"));
+    assert!(!roster.contains("<item"), "{roster}");
+    // Ids in the name of this server's archives are cut out, in whatever letters; those of others stay.
+    romeo.send(
+        "<message to='juliet@b.example/balcony' type='chat'><body>hi</body>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='Juliet@B.example' id='forged'/>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='juliet@b.example' id='forged'/>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='room@elsewhere.example' id='kept'/></message>",
+    );
+    let message = xml(&juliet.expect_element());
+    assert!(!message.contains("forged") && message.contains("kept"), "{message}");
+    drop((a, b));
+}
+
+/// Errors don't say more than the standard's condition: a nickname in a room is all that their reader may know.
+#[test]
+fn errors_name_no_server() {
+    let internet = Internet::default();
+    let b = server(&internet, "b.example", plain);
+    let mut juliet = b.online("juliet@b.example/balcony");
+    internet.say("silent.example", Err(NotFound::NoAnswer));
+    for domain in ["nowhere.example", "silent.example"] {
+        chat(&mut juliet, &format!("x@{domain}"), "1");
+        let error = xml(&juliet.expect_element());
+        let inside = error.split("<error").nth(1).expect("an error");
+        assert!(!inside.contains(domain) && !inside.contains("<text"), "{error}");
+    }
 }

@@ -14,6 +14,7 @@ use rookery_stream::tls::certificate::{Authority, Issued};
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 
+use crate::config::Meeting;
 use crate::net::{self, Socket};
 use crate::server::{Absent, Server};
 
@@ -93,6 +94,29 @@ impl Internet {
     /// Has DNS say where a domain is, or why it doesn't.
     pub fn say(&self, domain: &str, found: Found) {
         self.names.0.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), found);
+    }
+
+    /// What DNS says of a domain.
+    pub fn says(&self, domain: &str) -> Found {
+        let names = self.names.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer))
+    }
+
+    /// Returns how often a server has called another.
+    pub fn calls(&self) -> usize {
+        self.listeners.borrow().values().map(|listener| listener.next).sum()
+    }
+
+    /// How a server of these names meets the others, by STARTTLS and with a certificate of the authority that all trust.
+    pub fn meeting(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
+        let federation = self.federation(names, change);
+        Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
+    }
+
+    /// The same with a certificate that the test has made.
+    pub fn meeting_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
+        let federation = self.federation_with(issued, names, change);
+        Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
     /// What a server goes by whose certificate is for these names, by the authority that all trust.
