@@ -7,10 +7,12 @@ use tracing::{debug, info};
 
 use crate::inbound::{Event, Inbound, Question};
 use crate::outbound::Purpose;
-use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, Machine, Servers, Timer, block};
+use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, Machine, Servers, Timer};
+use crate::strangers::block;
 
 impl Servers {
-    /// Another server has connected. `None` if there are too many of that address, or in all, that have proven nothing.
+    /// Another server has connected. `None` if there are too many of that address, or in all, that have proven nothing, or if
+    /// the address connects too often.
     pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<Key> {
         let peer = self.admit_stranger(peer)?;
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
@@ -24,23 +26,21 @@ impl Servers {
         Some(key)
     }
 
-    /// Counts a connection that has proven nothing. `None` if there are too many of that address, or in all.
+    /// Counts a connection that has proven nothing. `None` if there are too many of that address, or in all, or if it connects too
+    /// often.
     pub(crate) fn admit_stranger(&mut self, peer: SocketAddr) -> Option<IpAddr> {
         let peer = block(peer);
-        let of_address = self.strangers.get(&peer).copied().unwrap_or_default();
-        let all: u32 = self.strangers.values().sum();
-        if self.is_stopping || of_address >= MOST_OF_ADDRESS || all >= MOST_STRANGERS {
+        if self.is_stopping || !self.strangers.connect(peer, self.now_ms) {
             debug!(%peer, "an address has too many connections that prove nothing; one more is closed");
             return None;
         }
-        *self.strangers.entry(peer).or_default() += 1;
         Some(peer)
     }
 
     /// A stream that came in at another shard, and belongs here. Call [`Servers::received`] with nothing behind it.
     pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> Key {
         let Arrival { arriving, carry } = arrival;
-        let (machine, peer, event, deadline_ms) = match arriving {
+        let (mut machine, peer, event, deadline_ms) = match arriving {
             Arriving::Server { machine, peer, event, deadline_ms } => (machine, peer, event, deadline_ms),
             Arriving::Component(attached) => {
                 let key = self.adopt_component(attached, carry);
@@ -53,8 +53,13 @@ impl Servers {
             }
         };
         let counts = !machine.has_proven();
-        if counts {
-            *self.strangers.entry(peer).or_default() += 1;
+        if counts && !self.strangers.enter(peer) {
+            let mut out = Vec::new();
+            machine.close(&StreamError::ResourceConstraint, Some("Too many connections prove nothing."), &mut out);
+            let (key, _) = self.insert(Machine::In { machine, peer, is_home: true, counts: false, deadline_ms });
+            self.write(key, out);
+            self.end(key);
+            return key;
         }
         let (key, serial) = self.insert(Machine::In { machine, peer, is_home: true, counts, deadline_ms });
         if let Some(stream) = self.streams.get_mut(key.0 as usize) {
@@ -130,7 +135,7 @@ impl Servers {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return };
         let Machine::In { machine, peer, counts, deadline_ms, .. } = stream.machine else { return };
         if counts {
-            self.no_stranger(peer);
+            self.strangers.leave(peer);
         }
         let carry = (!rest.is_empty())
             .then(|| Box::new(crate::servers::Carry { bytes: rest.to_vec(), scanner: Box::default() }));
@@ -143,8 +148,19 @@ impl Servers {
         match event {
             Event::Proven(domain) => self.proven(key, &domain, "its certificate"),
             Event::Verify(question) => {
-                let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) else { return };
-                self.ask(question, Arrived { key, serial });
+                let Some(stream) = self.streams.get(key.0 as usize) else { return };
+                let Machine::In { peer, counts, .. } = stream.machine else { return };
+                let arrived = Arrived { key, serial: stream.serial, stranger: None };
+                if question.is_certified {
+                    return self.tell(arrived, &question, &Ok(true));
+                }
+                if !counts {
+                    return self.ask(question, arrived);
+                }
+                if self.strangers.ask(peer, self.now_ms) {
+                    return self.ask(question, Arrived { stranger: Some(peer), ..arrived });
+                }
+                self.tell(arrived, &question, &Err(Condition::ResourceConstraint));
             }
             _ => {}
         }
@@ -159,7 +175,7 @@ impl Servers {
         let Machine::In { peer, counts, .. } = &mut stream.machine else { return };
         let peer = *peer;
         if std::mem::take(counts) {
-            self.no_stranger(peer);
+            self.strangers.leave(peer);
             self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
         }
         info!(%peer, domain, by, "another server has opened a stream");
@@ -168,6 +184,9 @@ impl Servers {
 
     /// Tells a stream what has come of its question, if it still waits for that.
     pub(crate) fn tell(&mut self, arrived: Arrived, question: &Question, outcome: &Result<bool, Condition>) {
+        if let Some(address) = arrived.stranger {
+            self.strangers.answered(address);
+        }
         if !self.is_at(arrived.key, arrived.serial) {
             return;
         }
@@ -177,7 +196,8 @@ impl Servers {
         let has_ended = machine.has_ended();
         self.write(arrived.key, out);
         if is_proven {
-            self.proven(arrived.key, &question.from, "dialback");
+            let by = if question.is_certified { "its certificate" } else { "dialback" };
+            self.proven(arrived.key, &question.from, by);
         } else {
             debug!(domain = &*question.from, ?outcome, "dialback has not proven another server's domain");
         }
@@ -216,15 +236,6 @@ impl Servers {
         self.end(key);
     }
 
-    pub(crate) fn no_stranger(&mut self, peer: IpAddr) {
-        if let Some(count) = self.strangers.get_mut(&peer) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.strangers.remove(&peer);
-            }
-        }
-    }
-
     fn inbound(&self, key: Key) -> Option<&Inbound> {
         match &self.streams.get(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
@@ -240,9 +251,5 @@ impl Servers {
     }
 }
 
-/// Connections of one address, at one shard, that have proven nothing.
-pub const MOST_OF_ADDRESS: u32 = 20;
-/// The same in all.
-pub const MOST_STRANGERS: u32 = 500;
 /// Keys that may wait to be verified by one server.
 pub const MOST_QUESTIONS: usize = 100;

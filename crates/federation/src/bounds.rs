@@ -2,12 +2,14 @@
 
 use rookery_hub::{Bound, Most, Per, Unit};
 
-use crate::arrivals::{MOST_OF_ADDRESS, MOST_QUESTIONS, MOST_STRANGERS};
+use crate::arrivals::MOST_QUESTIONS;
 use crate::components::MOST_CONNECTIONS;
 use crate::departures::{MOST_ROUTES, MOST_UNDER_WAY};
-use crate::inbound::{MOST_PENDING, MOST_PROVEN};
+use crate::inbound::{MOST_PENDING, MOST_PROVEN, MOST_REQUESTS};
 use crate::queue::WHILE_CONNECTED;
 use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_BYTES};
+use crate::strangers::{CALL_MS, MOST_ASKED_BY_ADDRESS, MOST_CALLS, MOST_OF_ADDRESS, MOST_STRANGERS};
+use crate::writing::{MOST_WAITING, TAKEN_MS};
 
 /// All of them. "Per shard" is where streams come in, or the home of the remote domain.
 pub const BOUNDS: &[Bound] = &[
@@ -29,6 +31,19 @@ pub const BOUNDS: &[Bound] = &[
         Unit::Number,
     )
     .or("the new one is closed"),
+    Bound::on("connections of servers in a burst", Per::Address, Most::Fixed(MOST_CALLS), Unit::Number)
+        .or("the new one is closed"),
+    Bound::on("connections of servers behind a burst", Per::Address, Most::Fixed(1000 / CALL_MS), Unit::PerSecond)
+        .or("the new one is closed"),
+    Bound::on(
+        "keys of servers that have proven nothing that are verified at a time",
+        Per::Address,
+        Most::Fixed(MOST_ASKED_BY_ADDRESS as u64),
+        Unit::Number,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on("requests of dialback", Per::Connection, Most::Fixed(MOST_REQUESTS as u64), Unit::Number)
+        .or("the stream ends with <policy-violation/>"),
     Bound::on("keys that are verified at a time", Per::Connection, Most::Fixed(MOST_PENDING as u64), Unit::Number)
         .or("one more gets <resource-constraint/>"),
     Bound::on("domains that one stream speaks for", Per::Connection, Most::Fixed(MOST_PROVEN as u64), Unit::Number)
@@ -61,6 +76,10 @@ pub const BOUNDS: &[Bound] = &[
         Unit::Bytes,
     )
     .or("one more gets <resource-constraint/>"),
+    Bound::on("stanzas that wait for other servers", Per::Shard, Most::Fixed(MOST_WAITING as u64), Unit::Bytes)
+        .or("one more gets <resource-constraint/>"),
+    Bound::on("the time of a server to read 64 KiB", Per::Connection, Most::Fixed(TAKEN_MS / 1000), Unit::Seconds)
+        .or("the stream ends, and what waits gets <remote-server-timeout/>"),
     Bound::on(
         "the time that a stanza waits for a connection",
         Per::Stanza,

@@ -118,7 +118,7 @@ impl Component {
                 Phase::Header | Phase::Handshake | Phase::Open => {}
             }
             let limits = if self.has_proven() { self.settings.limits } else { self.settings.limits_before };
-            let (len, event) = match self.reading.next(rest, scanner, &limits) {
+            let (len, event) = match self.reading.next(rest, scanner, &limits, self.has_proven()) {
                 Ok(Item::More) => return Read { consumed, event: None },
                 Ok(Item::Skip(len)) => (len, None),
                 Ok(Item::Header(len, header)) => (len, self.open(*header, ours, out)),

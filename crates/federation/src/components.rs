@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 use crate::component::{Component, Event};
 use crate::queue::Queue;
 use crate::servers::{Action, Arrival, Arriving, Carry, Home, Key, Machine, Servers, Timer};
+use crate::writing::WRITE;
 
 /// A connection of a component.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl Servers {
                 continue;
             };
             let mut out = Vec::new();
-            attached.queue.render(crate::departures::WRITE, &mut out, &mut attached.written);
+            attached.queue.render(WRITE, usize::MAX, &mut out, &mut attached.written, &mut Vec::new());
             self.write(key, out);
         }
     }
@@ -117,7 +118,7 @@ impl Servers {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
         let Machine::Component(attached) = stream.machine else { return true };
         if attached.counts {
-            self.no_stranger(attached.peer);
+            self.strangers.leave(attached.peer);
         }
         let carry = (!rest.is_empty()).then(|| Box::new(Carry { bytes: rest.to_vec(), scanner: Box::default() }));
         let arrival = Arrival { arriving: Arriving::Component(attached), carry };
@@ -151,7 +152,7 @@ impl Servers {
             Some(_) => None,
         };
         if was_stranger {
-            self.no_stranger(peer);
+            self.strangers.leave(peer);
         }
         let Some(attached) = self.attached_mut(key) else { return };
         if let Some((error, text)) = refusal {

@@ -1,93 +1,18 @@
-//! Stanzas that leave, and the ways for them: found through DNS, tried, used, left to rest or given up.
+//! The ways for stanzas that leave: found through DNS, tried, left to rest or given up.
 
 use std::collections::VecDeque;
 
 use rookery_base::chance;
-use rookery_fanout::multicast::Outgoing;
-use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_stream::error::{Condition, StreamError};
 use tracing::{debug, info};
 
 use crate::inbound::Question;
 use crate::outbound::{Event, Outbound, Purpose};
-use crate::route::{Cause, Route, State};
+use crate::route::{Cause, Route, State, Writing};
 use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer};
 use crate::targets::{Address, Found, is_public};
 
 impl Servers {
-    /// Takes a stanza for the domain of its address, from the domain of its sender.
-    pub fn send(&mut self, stanza: Outgoing) {
-        let sender = stanza.packet().sender();
-        let Some(local) = stanza.packet().plain_sender().or(sender.as_ref().map(rookery_jid::Jid::as_ref)) else {
-            return;
-        };
-        if self.settings.component(stanza.to().domain()).is_some() {
-            return self.send_to_component(stanza);
-        }
-        if !self.settings.has_others {
-            return self.bounce(stanza, Condition::RemoteServerNotFound);
-        }
-        if !self.settings.admits(stanza.to().domain()) {
-            return self.bounce(stanza, Condition::NotAllowed);
-        }
-        let found = self.way(local.domain(), stanza.to().domain(), Purpose::Stanzas);
-        let Some((at, route)) = found.and_then(|at| Some((at, self.routes.get_mut(at)?))) else {
-            return self.bounce(stanza, Condition::ResourceConstraint);
-        };
-        if let State::Failed { until_ms, cause } = &route.state
-            && self.now_ms < *until_ms
-        {
-            let condition = cause.condition();
-            return self.bounce(stanza, condition);
-        }
-        let is_first = route.queue.is_empty();
-        if let Err(stanza) = route.queue.push(stanza) {
-            return self.bounce(*stanza, Condition::ResourceConstraint);
-        }
-        match route.state {
-            State::Ready { .. } if is_first => self.dirty.push(at),
-            State::Idle | State::Failed { .. } => self.begin(at),
-            _ => {}
-        }
-    }
-
-    /// Writes what waits for ways that are ready: once for each that got something.
-    pub fn flush(&mut self) {
-        self.flush_components();
-        for at in std::mem::take(&mut self.dirty) {
-            let now_ms = self.now_ms;
-            let Some(Route { state: State::Ready { key, written, .. }, queue, .. }) = self.routes.get_mut(at) else {
-                continue;
-            };
-            if !written.is_empty() {
-                continue;
-            }
-            let mut out = Vec::new();
-            queue.render(WRITE, &mut out, written);
-            let key = *key;
-            if let Some(stream) = self.streams.get_mut(key.0 as usize) {
-                stream.used_ms = now_ms;
-            }
-            self.write(key, out);
-        }
-    }
-
-    /// A connection has taken all that was to be written.
-    pub fn drained(&mut self, key: Key) {
-        if self.component_drained(key) {
-            return;
-        }
-        let Some(at) = self.route_of(key) else { return };
-        if let Some(Route { state: State::Ready { key: ready, written, .. }, queue, .. }) = self.routes.get_mut(at)
-            && *ready == key
-        {
-            written.clear();
-            written.shrink_to(8);
-            if !queue.is_empty() {
-                self.dirty.push(at);
-            }
-        }
-    }
-
     /// DNS has told where a domain's server is.
     pub fn resolved(&mut self, domain: &str, found: &Found) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
@@ -105,8 +30,11 @@ impl Servers {
                     continue;
                 }
             };
+            let is_asking = self.routes.get(at).is_some_and(|route| route.purpose == Purpose::Questions);
+            // A stranger may have named the domain, and what DNS says of it is the stranger's, too.
+            let most = if is_asking { MOST_ADDRESSES_ASKED } else { MOST_ADDRESSES };
             let may = |address: &&Address| self.settings.allow_private_addresses || is_public(address.socket.ip());
-            let untried: VecDeque<Address> = addresses.iter().filter(may).take(MOST_ADDRESSES).copied().collect();
+            let untried: VecDeque<Address> = addresses.iter().filter(may).take(most).copied().collect();
             if untried.is_empty() {
                 let text = if addresses.is_empty() {
                     "its server has no address"
@@ -127,6 +55,7 @@ impl Servers {
         let Some(at) = self.route_of(key) else { return };
         let Some(Route { state: State::Connecting { untried, trying }, .. }) = self.routes.get_mut(at) else { return };
         let untried = std::mem::take(untried);
+        let has_more = !untried.is_empty();
         let others: Vec<Key> = trying.iter().copied().filter(|other| *other != key).collect();
         self.set_state(at, State::Negotiating { untried, key });
         others.into_iter().for_each(|other| self.drop_now(other));
@@ -136,6 +65,18 @@ impl Servers {
         self.write(key, out);
         if direct_tls {
             self.shake_hands(key);
+        }
+        if has_more && let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) {
+            self.set_timer(HANDSHAKE_MS, Timer::Handshake(key, serial));
+        }
+    }
+
+    /// A machine that takes connections and says nothing doesn't keep us from the others.
+    pub(crate) fn handshake_timed_out(&mut self, key: Key) {
+        let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
+        let state = self.route_of(key).and_then(|at| self.routes.get(at)).map(|route| &route.state);
+        if !is_secured && matches!(state, Some(State::Negotiating { key: negotiating, .. }) if *negotiating == key) {
+            self.attempt_failed(key, "it doesn't begin TLS");
         }
     }
 
@@ -229,15 +170,21 @@ impl Servers {
         if known.is_some() {
             return known;
         }
-        if self.routes.len() >= MOST_ROUTES || self.under_way >= MOST_UNDER_WAY || self.is_stopping {
+        let is_question = purpose == Purpose::Questions;
+        let is_full = self.routes.len() >= MOST_ROUTES || self.under_way >= MOST_UNDER_WAY;
+        // Strangers have questions asked: those never take the place of stanzas.
+        let is_shared =
+            is_question && (self.question_ways >= MOST_ROUTES / 4 || self.questions_under_way >= MOST_UNDER_WAY / 4);
+        if is_full || is_shared || self.is_stopping {
             return None;
         }
         let at = self.routes.insert(Route::new(local, remote, purpose, &self.settings));
+        self.question_ways += usize::from(is_question);
         self.by_remote.entry(remote.into()).or_default().push(at);
         Some(at)
     }
 
-    fn begin(&mut self, at: usize) {
+    pub(crate) fn begin(&mut self, at: usize) {
         let serial = self.next_serial();
         let Some(route) = self.routes.get_mut(at) else { return };
         route.serial = serial;
@@ -293,7 +240,7 @@ impl Servers {
         let serial = self.next_serial();
         let (now_ms, idle_ms) = (self.now_ms, self.settings.idle_ms);
         let Some(at) = self.route_of(key) else { return };
-        self.set_state(at, State::Ready { key, written: Vec::new(), since_ms: now_ms });
+        self.set_state(at, State::Ready { key, written: Vec::new(), since_ms: now_ms, writing: Writing::default() });
         let Some(route) = self.routes.get_mut(at) else { return };
         route.serial = serial;
         route.failures = 0;
@@ -357,7 +304,7 @@ impl Servers {
     }
 
     /// A stream that was in use is gone. What the connection may not have taken comes back; what wasn't written tries again.
-    fn broken(&mut self, at: usize, reason: &str) {
+    pub(crate) fn broken(&mut self, at: usize, reason: &str) {
         let Some(route) = self.routes.get_mut(at) else { return };
         let State::Ready { written, since_ms, .. } = &mut route.state else { return };
         let (written, since_ms) = (std::mem::take(written), *since_ms);
@@ -371,6 +318,7 @@ impl Servers {
             return self.fail(at, Cause::Timeout, reason);
         }
         if let Some(route) = self.routes.get_mut(at) {
+            self.waiting_bytes -= route.queue.bytes();
             let waiting = route.queue.take();
             route.state = State::Idle;
             waiting.into_iter().for_each(|stanza| self.send(stanza));
@@ -382,13 +330,14 @@ impl Servers {
         }
     }
 
-    /// Ends a stream that nobody needs for now.
-    pub(crate) fn rest(&mut self, at: usize, key: Key) {
-        let Some(route) = self.routes.get_mut(at) else { return };
+    /// Ends a stream that nobody needs for now. `false` if it is needed.
+    pub(crate) fn rest(&mut self, at: usize, key: Key) -> bool {
+        let Some(route) = self.routes.get_mut(at) else { return true };
         if !matches!(&route.state, State::Ready { key: ready, written, .. } if *ready == key && written.is_empty())
             || !route.queue.is_empty()
+            || !route.questions.is_empty()
         {
-            return;
+            return false;
         }
         route.state = State::Idle;
         _ = route.queue.take();
@@ -399,6 +348,7 @@ impl Servers {
         self.write(key, out);
         self.end(key);
         self.forget_later(at, FORGET_MS);
+        true
     }
 
     pub(crate) fn patience_ends(&mut self, at: usize, serial: u32) {
@@ -414,7 +364,7 @@ impl Servers {
     }
 
     /// Gives a way up for a while: all that waits for it comes back.
-    fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
+    pub(crate) fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
         let Some(route) = self.routes.get_mut(at) else { return };
         route.failures += 1;
         reason.clone_into(&mut route.trouble);
@@ -428,8 +378,10 @@ impl Servers {
             "another server can't be reached",
         );
         let until_ms = self.now_ms + pause_ms;
+        // Strangers name domains as they like: what failed for them is remembered no longer than it says something.
+        let forget_ms = if route.purpose == Purpose::Questions { 0 } else { FORGET_MS };
         self.abandon(at, State::Failed { until_ms, cause }, cause.condition());
-        self.forget_later(at, pause_ms + FORGET_MS);
+        self.forget_later(at, pause_ms + forget_ms);
     }
 
     /// Ends a way for good, or because it is not allowed any more.
@@ -450,6 +402,7 @@ impl Servers {
 
     fn abandon(&mut self, at: usize, state: State, condition: Condition) {
         let Some(route) = self.routes.get_mut(at) else { return };
+        self.waiting_bytes -= route.queue.bytes();
         let waiting = route.queue.take();
         let questions = std::mem::take(&mut route.questions);
         let (keys, written) = match &mut route.state {
@@ -490,6 +443,7 @@ impl Servers {
             return;
         }
         let route = self.routes.remove(at);
+        self.question_ways -= usize::from(route.purpose == Purpose::Questions);
         if let Some(ways) = self.by_remote.get_mut(&route.remote) {
             ways.retain(|way| *way != at);
             if ways.is_empty() {
@@ -502,18 +456,21 @@ impl Servers {
         let Some(route) = self.routes.get_mut(at) else { return };
         let was = route.is_under_way();
         route.state = state;
+        let of_questions = usize::from(route.purpose == Purpose::Questions);
         match (was, route.is_under_way()) {
-            (false, true) => self.under_way += 1,
-            (true, false) => self.under_way -= 1,
+            (false, true) => {
+                self.under_way += 1;
+                self.questions_under_way += of_questions;
+            }
+            (true, false) => {
+                self.under_way -= 1;
+                self.questions_under_way -= of_questions;
+            }
             _ => {}
         }
     }
 
-    pub(crate) fn bounce(&mut self, stanza: Outgoing, condition: Condition) {
-        self.actions.push_back(Action::Bounce(stanza, StanzaError::from(condition)));
-    }
-
-    fn route_of(&self, key: Key) -> Option<usize> {
+    pub(crate) fn route_of(&self, key: Key) -> Option<usize> {
         match self.streams.get(key.0 as usize)?.machine {
             Machine::Out { route, .. } => Some(route),
             Machine::In { .. } | Machine::Component(_) => None,
@@ -535,10 +492,12 @@ fn random() -> u32 {
     u32::from_le_bytes(bytes)
 }
 
-/// Bytes that are rendered for one write.
-pub(crate) const WRITE: usize = 64 * 1024;
 /// Addresses of a domain that are tried.
 const MOST_ADDRESSES: usize = 40;
+/// The same to have a key verified.
+pub const MOST_ADDRESSES_ASKED: usize = 8;
+/// How long TLS may take to begin where there are other addresses.
+const HANDSHAKE_MS: u64 = 15_000;
 /// Ways that a shard remembers.
 pub const MOST_ROUTES: usize = 50_000;
 /// Ways that are being found or negotiated at a time.

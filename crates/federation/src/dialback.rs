@@ -6,6 +6,7 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
+use rookery_base::hex;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, escape_attr, escape_text, ns};
 use sha2::{Digest, Sha256};
@@ -18,7 +19,7 @@ pub struct Secret(String);
 impl Secret {
     /// Takes a secret, of which there are at least 128 bits (XEP-0185 §4).
     pub fn new(secret: &[u8]) -> Self {
-        Self(hex(&Sha256::digest(secret)))
+        Self(hex::encode(Sha256::digest(secret)))
     }
 
     /// Makes the key for the right to send from `originating` to `receiving` on a stream (XEP-0185 §3).
@@ -29,7 +30,7 @@ impl Secret {
         hash.update(originating.as_bytes());
         hash.update(b" ");
         hash.update(stream.as_bytes());
-        hex(&hash.finalize().into_bytes())
+        hex::encode(hash.finalize().into_bytes())
     }
 
     /// Tells whether a key is the one for this pair and stream. It takes the same time for every wrong key.
@@ -150,10 +151,6 @@ fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Opti
             out.extend_from_slice(format!(" {attribute}='{}'", escape_attr(value)).as_bytes());
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The most bytes of a key, or of the id of a stream, that are looked at or passed on.

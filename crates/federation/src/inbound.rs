@@ -12,8 +12,6 @@
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, prepare};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
@@ -21,10 +19,12 @@ use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::header::Header;
 use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, Writer, ns};
 
-use crate::dialback::{self, Dialback};
+use crate::dialback;
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
 use crate::settings::{Policy, Settings};
 use crate::stream_id;
+
+mod proofs;
 
 /// What a machine of an incoming stream asks of the server around it.
 pub trait Ours {
@@ -55,7 +55,7 @@ pub struct Inbound {
     /// Pairs whose keys are being verified.
     pending: Vec<(Box<str>, Box<str>)>,
     failures: u32,
-    /// Requests of dialback so far, while nothing is proven.
+    /// Requests of dialback so far: all for our verdict, and those for other verdicts while nothing is proven.
     requests: u32,
 }
 
@@ -76,7 +76,7 @@ enum Phase {
 pub enum Event {
     /// Begin the handshake, as the domain of [`Inbound::local`]; then call [`Inbound::secured`].
     StartTls,
-    /// The peer has proven to be of this domain, by its certificate.
+    /// The peer has proven to be of this domain, by its certificate in SASL.
     Proven(Box<str>),
     /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
     Verify(Question),
@@ -99,6 +99,8 @@ pub struct Question {
     pub id: Box<str>,
     /// The key.
     pub key: Box<str>,
+    /// The certificate of the stream is for the domain, so nobody has to be asked (XEP-0344).
+    pub is_certified: bool,
 }
 
 /// What a call has come to.
@@ -179,7 +181,7 @@ impl Inbound {
                 Phase::Header | Phase::Open => {}
             }
             let limits = self.limits();
-            let (len, event) = match self.reading.next(rest, scanner, &limits) {
+            let (len, event) = match self.reading.next(rest, scanner, &limits, self.has_proven()) {
                 Ok(Item::More) => return Read { consumed, event: None },
                 Ok(Item::Skip(len)) => (len, None),
                 Ok(Item::Header(len, header)) => (len, self.open(*header, ours, out)),
@@ -370,20 +372,11 @@ impl Inbound {
         out.extend_from_slice(b"</stream:features>");
     }
 
-    /// Returns the peer's domain if its certificate proves it.
-    fn certified(&self) -> Option<&str> {
-        self.remote.as_deref().filter(|remote| self.is_certified(remote))
-    }
-
-    fn is_certified(&self, domain: &str) -> bool {
-        matches!(&self.tls, Some(Ok(names)) if names.cover(domain))
-    }
-
     // --- elements ---
 
     fn item(&mut self, stanza: Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         if stanza.kind() == Kind::Other {
-            return self.element(&Element::read(&stanza), behind, ours, out);
+            return self.element(&stanza, behind, ours, out);
         }
         if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
             return Some(self.fail(&StreamError::InvalidNamespace, None, out));
@@ -395,14 +388,21 @@ impl Inbound {
         self.stanza(stanza, ours, out)
     }
 
-    fn element(&mut self, element: &Element, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
-        match (element.ns(), element.name()) {
+    /// Deals with an element of the stream itself. None that is looked into has children: strangers have no trees built.
+    fn element(&mut self, stanza: &Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        let namespace = stanza.ns();
+        match (&*namespace, stanza.name()) {
             (ns::STARTTLS, "starttls") => Some(self.starttls(behind, out)),
-            (ns::SASL, "auth") => self.auth(element, out),
             (ns::SASL, "abort") => self.not_authenticated("aborted", out),
-            (ns::DIALBACK, "result") => self.result(element, ours, out),
-            (ns::DIALBACK, "verify") => self.verify(element, ours, out),
             (ns::STREAMS, "error") => Some(self.end(out)),
+            // Answers, which nobody has asked for on this stream.
+            (ns::DIALBACK, "result" | "verify") if stanza.raw_type().is_some() => None,
+            (ns::SASL, "auth") | (ns::DIALBACK, "result" | "verify") if stanza.first_child().is_some() => {
+                Some(self.fail(&StreamError::BadFormat, None, out))
+            }
+            (ns::SASL, "auth") => self.auth(&Element::read(stanza), out),
+            (ns::DIALBACK, "result") => self.result(&Element::read(stanza), ours, out),
+            (ns::DIALBACK, "verify") => self.verify(&Element::read(stanza), ours, out),
             _ => Some(self.fail(&StreamError::UnsupportedStanzaType, None, out)),
         }
     }
@@ -417,119 +417,6 @@ impl Inbound {
         out.extend_from_slice(b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
         self.phase = Phase::Tls;
         Event::StartTls
-    }
-
-    /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
-    fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
-        if !self.proven.is_empty() {
-            return Some(self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out));
-        }
-        if element.attr("mechanism") != Some("EXTERNAL") {
-            return self.not_authenticated("invalid-mechanism", out);
-        }
-        let Some(certified) = self.certified().map(Box::<str>::from) else {
-            return self.not_authenticated("not-authorized", out);
-        };
-        let text = element.text();
-        // No text and `=` stand for the name in the header; some peers send nothing else.
-        if !matches!(text.trim(), "" | "=") {
-            let decoded = STANDARD.decode(text.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            let Some(name) = decoded else { return self.not_authenticated("incorrect-encoding", out) };
-            if domain(&name).as_ref() != Ok(&certified) {
-                return self.not_authenticated("invalid-authzid", out);
-            }
-        }
-        out.extend_from_slice(b"<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
-        self.prove(&certified);
-        self.restart();
-        Some(Event::Proven(certified))
-    }
-
-    fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<Event> {
-        let mut failure = Writer::with_ns("failure", ns::SASL);
-        failure.start(condition).end();
-        out.extend_from_slice(failure.finish().bytes());
-        self.failures += 1;
-        // Both sides may go on with dialback, but not for ever.
-        (self.failures >= MOST_FAILURES)
-            .then(|| self.fail(&StreamError::PolicyViolation, Some("Too many failures."), out))
-    }
-
-    /// A request to be allowed to send from a domain (XEP-0220 §2.2.1), or an answer that nobody has asked for here.
-    fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
-        if element.attr("type").is_some() {
-            return None;
-        }
-        self.requests += 1;
-        if self.requests > MOST_REQUESTS {
-            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
-        }
-        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
-            return Some(self.fail(&StreamError::ImproperAddressing, None, out));
-        };
-        let asked = match (domain(from), domain(to), Dialback::read(element)) {
-            (Ok(from), Ok(to), Some(asked)) if !asked.key.is_empty() => self.consider(from, to, &asked.key, ours),
-            _ => Err(Condition::NotAcceptable),
-        };
-        match asked {
-            Ok(Considered::Proven(domain)) => {
-                dialback::answer(dialback::Name::Result, to, from, None, &Ok(true), out);
-                self.prove(&domain);
-                Some(Event::Proven(domain))
-            }
-            Ok(Considered::Ask(question)) => Some(Event::Verify(question)),
-            Err(condition) => {
-                dialback::answer(dialback::Name::Result, to, from, None, &Err(condition), out);
-                None
-            }
-        }
-    }
-
-    fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<Considered, Condition> {
-        let policy = self.settings.policy_for(&from);
-        if !ours.is_ours(&to) {
-            return Err(Condition::ItemNotFound);
-        }
-        if ours.is_ours(&from) || !self.settings.admits(&from) {
-            return Err(Condition::PolicyViolation);
-        }
-        if self.tls.is_none() && policy != Policy::Plain {
-            return Err(Condition::PolicyViolation);
-        }
-        // XEP-0344: the certificate says it, by the same rules as for EXTERNAL.
-        if self.is_certified(&from) {
-            return Ok(Considered::Proven(from));
-        }
-        if policy == Policy::Certificate {
-            return Err(Condition::NotAuthorized);
-        }
-        if self.pending.iter().any(|(of, for_)| *of == from && *for_ == to) {
-            return Err(Condition::NotAcceptable);
-        }
-        if self.pending.len() >= MOST_PENDING || self.proven.len() >= MOST_PROVEN {
-            return Err(Condition::ResourceConstraint);
-        }
-        self.pending.push((from.clone(), to.clone()));
-        Ok(Considered::Ask(Question { from, to, id: self.id.as_str().into(), key: key.into() }))
-    }
-
-    /// A question of another server whether a key is ours (XEP-0220 §2.1.2), or an answer that nobody has asked for here.
-    fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
-        if element.attr("type").is_some() {
-            return None;
-        }
-        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
-            return Some(self.fail(&StreamError::ImproperAddressing, None, out));
-        };
-        let outcome = match (domain(from), domain(to), Dialback::read(element)) {
-            (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
-            (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
-                Ok(self.settings.secret.verify(&key, &receiving, &own, &id))
-            }
-            _ => Ok(false),
-        };
-        dialback::answer(dialback::Name::Verify, to, from, element.attr("id"), &outcome, out);
-        None
     }
 
     // --- stanzas ---
@@ -594,11 +481,6 @@ impl Inbound {
     }
 }
 
-enum Considered {
-    Proven(Box<str>),
-    Ask(Question),
-}
-
 /// Reads a domain as it stands in a header or in dialback: an address that is nothing but a domain. Spaces, resources and
 /// what can't be prepared are no domains.
 pub(crate) fn domain(text: &str) -> Result<Box<str>, ()> {
@@ -629,11 +511,11 @@ pub const MOST_PROVEN: usize = 100;
 /// Failed attempts at SASL before a stream is ended.
 const MOST_FAILURES: u32 = 5;
 /// Requests of dialback that one stream may make.
-const MOST_REQUESTS: u32 = 500;
+pub const MOST_REQUESTS: u32 = 500;
 /// The most bytes of a language tag: BCP 47 §4.4.1 knows none above 35.
 const MAX_LANG: usize = 64;
 /// XEP-0478: Stream Limits Advertisement.
-const STREAM_LIMITS: &str = "urn:xmpp:stream-limits:0";
+pub(crate) const STREAM_LIMITS: &str = "urn:xmpp:stream-limits:0";
 
 const IMPROPER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' is not a domain.");
 const NO_TO: Refusal = (StreamError::ImproperAddressing, "A 'to' is needed.");

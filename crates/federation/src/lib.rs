@@ -19,7 +19,8 @@
 //! * `reading`: the items of a stream; [`inbound`] and [`outbound`]: the two directions.
 //! * [`component`]: the stream of a component; `components` are those of a shard.
 //! * `queue`: what waits for a domain. [`servers`]: all of a shard's streams together; `route` is the way to one domain,
-//!   `departures` looks for it and uses it, `arrivals` are the streams of others.
+//!   `departures` looks for it, `writing` uses it, `arrivals` are the streams of others, `strangers` those who have proven nothing; `renewal` ends
+//!   streams whose certificate has expired.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -33,10 +34,13 @@ pub mod inbound;
 pub mod outbound;
 mod queue;
 mod reading;
+mod renewal;
 mod route;
 pub mod servers;
 pub mod settings;
+mod strangers;
 pub mod targets;
+mod writing;
 
 pub use dialback::Secret;
 pub use servers::{Action, Arrival, Home, Key, Servers};

@@ -18,7 +18,7 @@ use rookery_xml::header::Header;
 use rookery_xml::{Element, Kind, Limits, Scanner, Stanza, Writer, ns};
 
 use crate::dialback::{self, Answer, Dialback};
-use crate::inbound::domain;
+use crate::inbound::{STREAM_LIMITS, domain};
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
 use crate::settings::{Policy, Settings};
 
@@ -35,6 +35,8 @@ pub struct Outbound {
     id: String,
     /// The peer's header has declared the prefix of dialback.
     knows_dialback: bool,
+    /// The most bytes of a stanza that the peer says it takes (XEP-0478).
+    longest: usize,
     tls: Option<Result<Names, Untrusted>>,
     /// SASL was tried and has failed.
     was_refused: bool,
@@ -116,6 +118,7 @@ impl Outbound {
             purpose,
             id: String::new(),
             knows_dialback: false,
+            longest: usize::MAX,
             tls: None,
             was_refused: false,
             cause: None,
@@ -139,6 +142,11 @@ impl Outbound {
     /// Tells whether stanzas, or questions, may be sent.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
+    }
+
+    /// Returns the most bytes of a stanza that the peer says it takes: a longer one would end the stream for everybody.
+    pub fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Tells whether the stream is over.
@@ -189,8 +197,10 @@ impl Outbound {
                 Phase::Closed | Phase::Tls => return Read { consumed, event: None },
                 _ => {}
             }
-            let limits = if self.phase == Phase::Ready { self.settings.limits } else { self.settings.limits_before };
-            let (len, event) = match self.reading.next(rest, scanner, &limits) {
+            // Whom a question is put to has proven nothing, and never does.
+            let is_proven = self.phase == Phase::Ready && self.purpose == Purpose::Stanzas;
+            let limits = if is_proven { self.settings.limits } else { self.settings.limits_before };
+            let (len, event) = match self.reading.next(rest, scanner, &limits, is_proven) {
                 Ok(Item::More) => return Read { consumed, event: None },
                 Ok(Item::Skip(len)) => (len, None),
                 Ok(Item::Header(len, header)) => (len, self.header(*header, out)),
@@ -270,7 +280,10 @@ impl Outbound {
     }
 
     fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
-        if stanza.kind() != Kind::Other {
+        // What is built into a tree is small, whoever sends it.
+        let namespace = stanza.ns();
+        let is_of_stream = matches!(&*namespace, ns::STREAMS | ns::STARTTLS | ns::SASL | ns::DIALBACK);
+        if stanza.kind() != Kind::Other || !is_of_stream || stanza.bytes().len() > self.settings.limits_before.bytes {
             return None;
         }
         let element = Element::read(&stanza);
@@ -301,6 +314,9 @@ impl Outbound {
     }
 
     fn features(&mut self, features: &Element, is_logged_in: bool, out: &mut Vec<u8>) -> Option<Event> {
+        let longest =
+            features.child("limits", STREAM_LIMITS).and_then(|limits| limits.child_text("max-bytes", STREAM_LIMITS));
+        self.longest = longest.and_then(|text| text.trim().parse().ok()).unwrap_or(usize::MAX);
         if is_logged_in {
             self.phase = Phase::Ready;
             return Some(Event::Ready);

@@ -44,14 +44,28 @@ impl Queue {
         self.share = None;
     }
 
-    /// Renders stanzas until `most` bytes are reached, and puts them to those that are being written.
-    pub(crate) fn render(&mut self, most: usize, out: &mut Vec<u8>, written: &mut Vec<Outgoing>) {
+    /// Renders stanzas until `most` bytes are reached, and puts them to those that are being written. Those with more than
+    /// `longest` bytes go to `refused`.
+    pub(crate) fn render(
+        &mut self,
+        most: usize,
+        longest: usize,
+        out: &mut Vec<u8>,
+        written: &mut Vec<Outgoing>,
+        refused: &mut Vec<Outgoing>,
+    ) {
         while out.len() < most
             && let Some(stanza) = self.waiting.pop_front()
         {
             self.bytes = self.bytes.saturating_sub(size(stanza.packet()));
+            let before = out.len();
             stanza.parts(|part| out.extend_from_slice(part));
-            written.push(stanza);
+            if out.len() - before > longest {
+                out.truncate(before);
+                refused.push(stanza);
+            } else {
+                written.push(stanza);
+            }
         }
         if self.waiting.is_empty() {
             self.waiting.shrink_to(KEPT);
@@ -64,6 +78,11 @@ impl Queue {
         std::mem::replace(self, Self::new(most)).waiting
     }
 
+    /// Returns the bytes of what waits.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -73,7 +92,8 @@ impl Queue {
     }
 }
 
-fn size(packet: &Packet) -> usize {
+/// Returns what a stanza counts for.
+pub(crate) fn size(packet: &Packet) -> usize {
     packet.bytes().len()
 }
 

@@ -46,19 +46,21 @@ impl Reading {
         Self { namespace, opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
     }
 
-    /// Returns what `input` begins with. After a whole element the scanner is reset.
+    /// Returns what `input` begins with. After a whole element the scanner is reset. A peer that has not proven anything may send
+    /// few elements in one: such as dialback's, with a prefix of the header, are rewritten, which takes many times their bytes.
     pub(crate) fn next<'a>(
         &mut self,
         input: &'a [u8],
         scanner: &mut Scanner,
         limits: &Limits,
+        is_proven: bool,
     ) -> Result<Item<'a>, Fault> {
         if input.is_empty() {
             return Ok(Item::More);
         }
         match &mut self.opening {
             Some(opening) => Self::header(opening, input, limits),
-            None => self.element(input, scanner, limits),
+            None => self.element(input, scanner, limits, if is_proven { usize::MAX } else { MOST_TAGS }),
         }
     }
 
@@ -85,7 +87,13 @@ impl Reading {
         Ok(header::parse(input, limits)?.map_or(Item::More, |(len, header)| Item::Header(len, Box::new(header))))
     }
 
-    fn element<'a>(&self, input: &'a [u8], scanner: &mut Scanner, limits: &Limits) -> Result<Item<'a>, Fault> {
+    fn element<'a>(
+        &self,
+        input: &'a [u8],
+        scanner: &mut Scanner,
+        limits: &Limits,
+        most_tags: usize,
+    ) -> Result<Item<'a>, Fault> {
         if self.opens_again(input) {
             return Err(Fault::BadFormat);
         }
@@ -95,6 +103,10 @@ impl Reading {
             Scan::Close(len) => Item::Close(len),
             Scan::Stanza(len) => Item::Element(len, scanner.stanza(input)),
             Scan::Rare(len) => {
+                let tags = input.iter().take(len).filter(|byte| **byte == b'<').count();
+                if tags > most_tags {
+                    return Err(Fault::TooBig);
+                }
                 let mut prefixes = self.prefixes.clone();
                 if !self.prefix.is_empty() {
                     prefixes.push((self.prefix.clone(), ns::STREAMS.to_owned()));
@@ -150,5 +162,7 @@ pub(crate) fn write_header(from: Option<&str>, to: Option<&str>, id: Option<&str
     out.push(b'>');
 }
 
+/// The most tags of an element before anything is proven: features have a dozen.
+const MOST_TAGS: usize = 128;
 /// The end of a stream of ours.
 pub(crate) const STREAM_END: &[u8] = b"</stream:stream>";

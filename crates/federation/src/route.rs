@@ -43,9 +43,18 @@ pub(crate) enum State {
     /// One is connected, and its stream negotiated. The others are for the case that TLS fails.
     Negotiating { untried: VecDeque<Address>, key: Key },
     /// The stream is ready. `written` is what the connection hasn't taken whole.
-    Ready { key: Key, written: Vec<Outgoing>, since_ms: u64 },
+    Ready { key: Key, written: Vec<Outgoing>, since_ms: u64, writing: Writing },
     /// It has failed; until then nothing is tried.
     Failed { until_ms: u64, cause: Cause },
+}
+
+/// How long the connection has been taking what was written last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Writing {
+    /// When that was written.
+    pub since_ms: u64,
+    /// A timer looks whether it is taken.
+    pub is_watched: bool,
 }
 
 /// Why there is no way, as the sender of a stanza is told.
@@ -95,6 +104,11 @@ impl Route {
             State::Negotiating { key, .. } | State::Ready { key, .. } => Some(*key),
             _ => None,
         }
+    }
+
+    /// Tells whether a connection is there and has taken all that was written.
+    pub(crate) fn rests(&self) -> bool {
+        matches!(&self.state, State::Ready { written, .. } if written.is_empty())
     }
 
     /// Tells whether a connection is being made.

@@ -9,7 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rookery_base::Map;
@@ -27,6 +27,7 @@ use crate::inbound::{self, Inbound};
 use crate::outbound::{self, Outbound};
 use crate::route::Route;
 use crate::settings::Settings;
+use crate::strangers::Strangers;
 use crate::targets::Address;
 
 /// A connection, by its place at this shard.
@@ -110,6 +111,8 @@ pub(crate) enum Arriving {
 pub(crate) struct Arrived {
     pub key: Key,
     pub serial: u32,
+    /// Whose question it counts as, if the stream had proven nothing when it asked.
+    pub stranger: Option<IpAddr>,
 }
 
 /// An unfinished element, with the scanner that stands in it.
@@ -126,6 +129,8 @@ pub(crate) struct Stream {
     pub carry: Option<Box<Carry>>,
     /// When a stanza went either way last.
     pub used_ms: u64,
+    /// Until when the certificate holds that the peer has shown.
+    pub certified_until_ms: Option<u64>,
     pub ended: bool,
 }
 
@@ -156,6 +161,10 @@ pub(crate) enum Timer {
     Login(Key, u32),
     /// One address has had its time.
     Connect(Key, u32),
+    /// One that was connected to has had its time for a handshake.
+    Handshake(Key, u32),
+    /// The other server must have taken what was written.
+    Written(Key, u32),
     /// A stream may be idle.
     Idle(Key, u32),
     /// The next address of a way is tried beside the others.
@@ -174,8 +183,13 @@ pub struct Servers {
     pub(crate) streams: Slab<Stream>,
     pub(crate) routes: Slab<Route>,
     pub(crate) by_remote: Map<Box<str>, Vec<usize>>,
-    /// Ways that are being found or negotiated.
+    /// Ways that are being found or negotiated, and those for questions alone.
     pub(crate) under_way: usize,
+    pub(crate) questions_under_way: usize,
+    /// Ways for questions, in whatever state.
+    pub(crate) question_ways: usize,
+    /// Bytes of stanzas that wait for whatever domain.
+    pub(crate) waiting_bytes: usize,
     pub(crate) actions: VecDeque<Action>,
     /// Ways that have something to be written.
     pub(crate) dirty: Vec<usize>,
@@ -183,8 +197,8 @@ pub struct Servers {
     pub(crate) components: Map<Box<str>, Vec<Key>>,
     /// Those that have something to be written.
     pub(crate) dirty_components: Vec<Key>,
-    /// Incoming streams that have proven nothing, by address.
-    pub(crate) strangers: Map<IpAddr, u32>,
+    /// Addresses of incoming streams that have proven nothing.
+    pub(crate) strangers: Strangers,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     serial: u32,
     scanner: Option<Box<Scanner>>,
@@ -201,11 +215,14 @@ impl Servers {
             routes: Slab::new(),
             by_remote: Map::default(),
             under_way: 0,
+            questions_under_way: 0,
+            question_ways: 0,
+            waiting_bytes: 0,
             actions: VecDeque::new(),
             dirty: Vec::new(),
             components: Map::default(),
             dirty_components: Vec::new(),
-            strangers: Map::default(),
+            strangers: Strangers::default(),
             timers: BinaryHeap::new(),
             serial: 0,
             scanner: None,
@@ -233,6 +250,16 @@ impl Servers {
         self.streams.is_empty()
     }
 
+    /// Returns how many ways to other domains are remembered.
+    pub fn ways(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Returns the bytes of all stanzas that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting_bytes
+    }
+
     /// Returns when the next timer is due.
     pub fn next_timer(&self) -> Option<u64> {
         self.timers.peek().map(|Reverse((due, _))| *due)
@@ -250,6 +277,16 @@ impl Servers {
                 Timer::Connect(key, serial) => {
                     if self.is_at(key, serial) {
                         self.connect_timed_out(key);
+                    }
+                }
+                Timer::Handshake(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.handshake_timed_out(key);
+                    }
+                }
+                Timer::Written(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.look_whether_written(key, serial);
                     }
                 }
                 Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
@@ -389,6 +426,7 @@ impl Servers {
 
     /// A handshake is complete, and the certificates of the peer were judged.
     pub fn secured(&mut self, key: Key, shown: Result<Names, Untrusted>) {
+        self.holds_until(key, &shown);
         let mut out = Vec::new();
         let event = match self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine) {
             Some(Machine::In { machine, .. }) => {
@@ -422,7 +460,14 @@ impl Servers {
 
     pub(crate) fn insert(&mut self, machine: Machine) -> (Key, u32) {
         self.serial = self.serial.wrapping_add(1);
-        let stream = Stream { serial: self.serial, machine, carry: None, used_ms: self.now_ms, ended: false };
+        let stream = Stream {
+            serial: self.serial,
+            machine,
+            carry: None,
+            used_ms: self.now_ms,
+            certified_until_ms: None,
+            ended: false,
+        };
         (Key(self.streams.insert(stream) as u32), self.serial)
     }
 
@@ -467,15 +512,15 @@ impl Servers {
     fn remove(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
         match stream.machine {
-            Machine::In { peer, counts: true, .. } => self.no_stranger(peer),
-            Machine::Component(attached) if attached.counts => self.no_stranger(attached.peer),
+            Machine::In { peer, counts: true, .. } => self.strangers.leave(peer),
+            Machine::Component(attached) if attached.counts => self.strangers.leave(attached.peer),
             _ => {}
         }
         true
     }
 
     fn look_whether_idle(&mut self, key: Key, serial: u32) {
-        if !self.is_at(key, serial) {
+        if !self.is_at(key, serial) || self.renew(key) {
             return;
         }
         let idle_ms = self.settings.idle_ms;
@@ -497,7 +542,9 @@ impl Servers {
             }
             Machine::Out { route, .. } => {
                 let route = *route;
-                self.rest(route, key);
+                if !self.rest(route, key) {
+                    self.set_timer(idle_ms, Timer::Idle(key, serial));
+                }
             }
             // It is there as long as it likes.
             Machine::Component(_) => {}
@@ -509,17 +556,6 @@ enum Step {
     In(inbound::Event),
     Out(outbound::Event),
     Component(component::Event),
-}
-
-/// Returns what stands for an address where those are counted: whoever has one IPv6 address has a whole network of them.
-pub(crate) fn block(address: SocketAddr) -> IpAddr {
-    match address.ip().to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
-        four => four,
-    }
 }
 
 /// How long a peer may take to end its direction after we have ended ours.

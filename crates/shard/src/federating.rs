@@ -56,7 +56,10 @@ impl<D: Driver> Shard<D> {
                 self.federating = Some(federating);
             }
             (Some(terms), Some(mut federating)) => {
-                federating.terms = terms.clone();
+                let old = std::mem::replace(&mut federating.terms, terms.clone());
+                if old.trust != terms.trust {
+                    federating.servers.judge_again();
+                }
                 federating.servers.apply(terms.settings.clone(), &Here(&self.world));
                 self.federating = Some(federating);
             }

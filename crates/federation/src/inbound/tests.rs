@@ -1,5 +1,8 @@
 //! A hostile peer, element by element.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
 use crate::dialback::Secret;
 
@@ -48,6 +51,9 @@ impl Peer {
                 None => break,
                 Some(Event::Stanza(packet, to)) => {
                     self.delivered.push((packet.sender().unwrap().to_string(), to.to_string()));
+                }
+                Some(Event::Verify(question)) if question.is_certified => {
+                    assert!(self.machine.verified(&question.from, &question.to, &Ok(true), &mut out));
                 }
                 Some(event) => self.events.push(format!("{event:?}")),
             }

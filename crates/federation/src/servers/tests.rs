@@ -1,6 +1,7 @@
 //! Two servers and their wires in memory: TLS is a word that both sides hear, with the certificate that a test gives them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 
 use rookery_stream::tls::trust::Names;
 
@@ -52,8 +53,12 @@ struct World {
     attempts: Vec<(usize, Address)>,
     /// Domains that DNS doesn't know, and what it says.
     unknown: BTreeMap<&'static str, NotFound>,
+    /// Bytes that were carried.
+    carried: usize,
+    /// Bytes that are carried until all wires are cut.
+    left: Option<usize>,
     /// Addresses that never answer.
-    dead: BTreeSet<std::net::SocketAddr>,
+    dead: BTreeSet<SocketAddr>,
 }
 
 fn address(server: usize) -> SocketAddr {
@@ -83,6 +88,8 @@ impl World {
             attempts: Vec::new(),
             unknown: BTreeMap::new(),
             dead: BTreeSet::new(),
+            left: None,
+            carried: 0,
         }
     }
 
@@ -200,17 +207,26 @@ impl World {
         let Some((at, key)) = self.wires[wire].ends[to] else { return };
         self.sides[at].servers.set_time(self.now_ms);
         let name = self.sides[at].name;
-        match chunk {
-            Some(chunk) => self.sides[at].servers.received(key, &chunk, &name),
-            None => {
-                self.wires[wire].ends[to] = None;
-                self.sides[at].ends.remove(&key);
-                self.sides[at].servers.closed(key, "the other side has closed the connection");
-                // The driver closes in turn.
-                if let Some((other, key)) = self.wires[wire].ends[1 - to].take() {
-                    self.sides[other].ends.remove(&key);
-                    self.sides[other].servers.closed(key, "closed");
-                }
+        let Some(mut chunk) = chunk else { return self.sever(wire, to) };
+        let is_cut = self.left.is_some_and(|left| left < chunk.len());
+        match &mut self.left {
+            Some(left) if is_cut => chunk.truncate(*left),
+            Some(left) => *left -= chunk.len(),
+            None => {}
+        }
+        self.carried += chunk.len();
+        self.sides[at].servers.received(key, &chunk, &name);
+        if is_cut {
+            self.left = None;
+            self.sever(wire, to);
+        }
+    }
+
+    fn sever(&mut self, wire: usize, to: usize) {
+        for end in [to, 1 - to] {
+            if let Some((side, key)) = self.wires[wire].ends[end].take() {
+                self.sides[side].ends.remove(&key);
+                self.sides[side].servers.closed(key, "the other side has closed the connection");
             }
         }
     }
@@ -490,7 +506,7 @@ fn denied_domains_are_neither_looked_up_nor_heard() {
 fn one_address_has_few_connections_that_prove_nothing() {
     let mut world = World::new(BOTH);
     let keys: Vec<_> = (0..100).filter_map(|_| world.sides[1].servers.accept(address(9), false)).collect();
-    assert_eq!(keys.len(), crate::arrivals::MOST_OF_ADDRESS as usize);
+    assert_eq!(keys.len(), crate::strangers::MOST_OF_ADDRESS as usize);
     assert!(world.sides[1].servers.accept(address(8), false).is_some(), "others are let in");
     world.advance(31_000);
     for key in keys {
@@ -534,4 +550,87 @@ fn many_names_on_one_stream_make_few_connections() {
     assert_eq!(resolved, inbound::MOST_PENDING);
     // And many streams that name one domain ask its server over one connection.
     assert_eq!(servers.routes.len(), inbound::MOST_PENDING);
+}
+
+/// A connection breaks behind each byte of a conversation in turn: every stanza arrives once, comes back, or was on its way.
+#[test]
+fn whenever_a_connection_breaks_nothing_is_lost_without_having_left() {
+    let run = |cut: Option<usize>, policy: Policy| {
+        let mut world = World::new([policy; 2]);
+        if policy == Policy::Dialback {
+            world.sides.iter_mut().for_each(|side| side.shown = Err(Untrusted::UnknownIssuer));
+        }
+        world.left = cut;
+        for id in ["1", "2", "3"] {
+            world.send(0, "romeo@a.example/x", "juliet@b.example", id);
+        }
+        world.settle();
+        let carried = world.carried;
+        world.advance(400_000);
+        world.send(0, "romeo@a.example/x", "juliet@b.example", "last");
+        world.advance(1_000);
+        (world, carried)
+    };
+    for policy in [Policy::Certificate, Policy::Dialback] {
+        let (whole, carried) = run(None, policy);
+        let stanzas =
+            3 * "<message to='juliet@b.example' from='romeo@a.example/x' id='1'><body>1</body></message>".len();
+        assert_eq!(whole.sides[1].delivered.len(), 4);
+        for cut in 0..carried {
+            let (world, _) = run(Some(cut), policy);
+            let delivered = &world.sides[1].delivered;
+            for id in ["1", "2", "3", "last"] {
+                let arrived = delivered.iter().filter(|line| line.ends_with(&format!(": {id}"))).count();
+                let returned = world.sides[0].bounced.iter().filter(|(of, _)| of == id).count();
+                let has_left = cut + stanzas >= carried && cut < carried && id != "last";
+                let is_known = arrived + returned == 1 || (has_left && arrived + returned == 0);
+                assert!(
+                    is_known,
+                    "{policy:?}, cut at {cut} of {carried}: {id} arrived {arrived} times, returned {returned}"
+                );
+            }
+            assert!(delivered.is_sorted_by_key(|line| line.len()), "{delivered:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_does_not_outlive_its_certificate() {
+    let mut world = World::new(BOTH);
+    for side in &mut world.sides {
+        side.shown = side.shown.clone().map(|names| names.for_seconds(3_600));
+    }
+    for minute in 0..59 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", &minute.to_string());
+        world.advance(60_000);
+    }
+    assert_eq!(world.attempts.len(), 1);
+    // Both show new ones, whose streams go on from there.
+    for minute in 59..90 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", &minute.to_string());
+        world.advance(60_000);
+    }
+    assert_eq!(world.attempts.len(), 2);
+    world.sides[0].shown = Err(Untrusted::Expired);
+    for minute in 90..180 {
+        world.send(0, "romeo@a.example/x", "juliet@b.example", &minute.to_string());
+        world.advance(60_000);
+    }
+    let arrived = world.sides[1].delivered.len();
+    assert!((119..150).contains(&arrived), "until the second ones have expired: {arrived}");
+    assert_eq!(world.sides[0].bounced.len() + arrived, 180);
+}
+
+#[test]
+fn who_was_proven_by_an_authority_that_is_believed_no_more_proves_it_again() {
+    let mut world = World::new(BOTH);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    world.sides[1].servers.judge_again();
+    world.settle();
+    assert_eq!(proven(&world, 1), [""; 0]);
+    world.sides[0].shown = Err(Untrusted::UnknownIssuer);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
+    world.settle();
+    assert_eq!((world.attempts.len(), world.sides[1].delivered.len()), (2, 1));
 }

@@ -25,6 +25,7 @@ use x509_parser::extensions::GeneralName;
 use super::settings::ascii_domain;
 
 /// The authorities whose certificates are believed.
+#[derive(PartialEq, Eq)]
 pub struct Trust {
     anchors: Vec<TrustAnchor<'static>>,
 }
@@ -79,7 +80,7 @@ impl Trust {
         end_entity
             .verify_for_usage(algorithms, &self.anchors, intermediates, time, ForServers, None, None)
             .map_err(|error| Untrusted::because(&error))?;
-        Names::read(own).ok_or_else(|| Untrusted::Invalid("its names can't be read".to_owned()))
+        Names::read(own, unix_seconds).ok_or_else(|| Untrusted::Invalid("its names can't be read".to_owned()))
     }
 }
 
@@ -144,12 +145,24 @@ pub struct Names {
     dns: Vec<String>,
     /// The domains of `_xmpp-server` SRVNames and of `xmppAddr`s, as A-labels.
     exact: Vec<String>,
+    /// Seconds for which the certificate is valid, from the moment at which it was judged.
+    valid_s: u64,
 }
 
 impl Names {
     /// Makes the names of a certificate with these `dNSName`s, for tests that have no certificate.
     pub fn of(dns: &[&str]) -> Self {
-        Self { dns: dns.iter().map(|name| name.to_ascii_lowercase()).collect(), exact: Vec::new() }
+        Self { dns: dns.iter().map(|name| name.to_ascii_lowercase()).collect(), exact: Vec::new(), valid_s: u64::MAX }
+    }
+
+    /// Returns the same names for so many seconds, for tests that have no certificate.
+    pub fn for_seconds(self, valid_s: u64) -> Self {
+        Self { valid_s, ..self }
+    }
+
+    /// Returns for how many seconds from the moment of the verdict the certificate is valid.
+    pub fn valid_s(&self) -> u64 {
+        self.valid_s
     }
 
     /// Tells whether the certificate is for this domain.
@@ -164,14 +177,20 @@ impl Names {
         by_dns || self.exact.contains(&domain)
     }
 
+    /// Reads the names that a certificate claims, which nothing has proven: for operators to look at. `None` if it is no certificate.
+    pub fn claimed(der: &[u8]) -> Option<Self> {
+        Self::read(der, 0)
+    }
+
     /// Returns all names, for log lines.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.dns.iter().chain(&self.exact).map(String::as_str)
     }
 
-    fn read(der: &[u8]) -> Option<Self> {
+    fn read(der: &[u8], unix_seconds: u64) -> Option<Self> {
         let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
-        let mut names = Self::default();
+        let ends = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or_default();
+        let mut names = Self { valid_s: ends.saturating_sub(unix_seconds), ..Self::default() };
         let Some(extension) = certificate.subject_alternative_name().ok()? else { return Some(names) };
         for name in &extension.value.general_names {
             match name {

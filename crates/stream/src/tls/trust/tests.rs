@@ -46,7 +46,9 @@ fn a_chain_is_followed_to_an_authority() {
     let (good, other) = (authority(), authority());
     let own = good.issue(&params(&["a.example"]));
     let trust = Trust::new([good.der.clone()]);
-    assert!(trust.judge(&[&own], NOW).unwrap().cover("a.example"));
+    let judged = trust.judge(&[&own], NOW).unwrap();
+    assert!(judged.cover("a.example"));
+    assert_eq!(NOW + judged.valid_s(), 2_208_988_800, "until the beginning of 2040");
     assert_eq!(trust.judge(&[], NOW), Err(Untrusted::Missing));
     assert_eq!(trust.judge(&[&other.issue(&params(&["a.example"]))], NOW), Err(Untrusted::UnknownIssuer));
     assert_eq!(trust.judge(&[&own], 2_300_000_000), Err(Untrusted::Expired));

@@ -1,0 +1,128 @@
+//! How a peer proves a domain: by its certificate, in SASL or in dialback, or by a key that the domain's server knows.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_stream::error::{Condition, StreamError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::{Event, Inbound, MOST_FAILURES, MOST_PENDING, MOST_PROVEN, MOST_REQUESTS, Ours, Question, domain};
+use crate::dialback::{self, Dialback};
+use crate::settings::Policy;
+
+impl Inbound {
+    /// Returns the peer's domain if its certificate proves it.
+    pub(super) fn certified(&self) -> Option<&str> {
+        self.remote.as_deref().filter(|remote| self.is_certified(remote))
+    }
+
+    fn is_certified(&self, domain: &str) -> bool {
+        matches!(&self.tls, Some(Ok(names)) if names.cover(domain))
+    }
+
+    /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
+    pub(super) fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+        if !self.proven.is_empty() {
+            return Some(self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out));
+        }
+        if element.attr("mechanism") != Some("EXTERNAL") {
+            return self.not_authenticated("invalid-mechanism", out);
+        }
+        let Some(certified) = self.certified().map(Box::<str>::from) else {
+            return self.not_authenticated("not-authorized", out);
+        };
+        let text = element.text();
+        // No text and `=` stand for the name in the header; some peers send nothing else.
+        if !matches!(text.trim(), "" | "=") {
+            let decoded = STANDARD.decode(text.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let Some(name) = decoded else { return self.not_authenticated("incorrect-encoding", out) };
+            if domain(&name).as_ref() != Ok(&certified) {
+                return self.not_authenticated("invalid-authzid", out);
+            }
+        }
+        out.extend_from_slice(b"<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+        self.prove(&certified);
+        self.restart();
+        Some(Event::Proven(certified))
+    }
+
+    pub(super) fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<Event> {
+        let mut failure = Writer::with_ns("failure", ns::SASL);
+        failure.start(condition).end();
+        out.extend_from_slice(failure.finish().bytes());
+        self.failures += 1;
+        // Both sides may go on with dialback, but not for ever.
+        (self.failures >= MOST_FAILURES)
+            .then(|| self.fail(&StreamError::PolicyViolation, Some("Too many failures."), out))
+    }
+
+    /// A request to be allowed to send from a domain (XEP-0220 §2.2.1).
+    pub(super) fn result(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if self.asks_too_much() {
+            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
+        }
+        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
+            return Some(self.fail(&StreamError::ImproperAddressing, None, out));
+        };
+        let asked = match (domain(from), domain(to), Dialback::read(element)) {
+            (Ok(from), Ok(to), Some(asked)) if !asked.key.is_empty() => self.consider(from, to, &asked.key, ours),
+            _ => Err(Condition::NotAcceptable),
+        };
+        match asked {
+            Ok(question) => Some(Event::Verify(question)),
+            Err(condition) => {
+                dialback::answer(dialback::Name::Result, to, from, None, &Err(condition), out);
+                None
+            }
+        }
+    }
+
+    fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<Question, Condition> {
+        let policy = self.settings.policy_for(&from);
+        if !ours.is_ours(&to) {
+            return Err(Condition::ItemNotFound);
+        }
+        if ours.is_ours(&from) || !self.settings.admits(&from) {
+            return Err(Condition::PolicyViolation);
+        }
+        if self.tls.is_none() && policy != Policy::Plain {
+            return Err(Condition::PolicyViolation);
+        }
+        // By the same rules as for EXTERNAL.
+        let is_certified = self.is_certified(&from);
+        if policy == Policy::Certificate && !is_certified {
+            return Err(Condition::NotAuthorized);
+        }
+        if self.pending.iter().any(|(of, for_)| *of == from && *for_ == to) {
+            return Err(Condition::NotAcceptable);
+        }
+        if self.pending.len() >= MOST_PENDING || self.proven.len() >= MOST_PROVEN {
+            return Err(Condition::ResourceConstraint);
+        }
+        self.pending.push((from.clone(), to.clone()));
+        Ok(Question { from, to, id: self.id.as_str().into(), key: key.into(), is_certified })
+    }
+
+    fn asks_too_much(&mut self) -> bool {
+        self.requests += 1;
+        self.requests > MOST_REQUESTS
+    }
+
+    /// A question of another server whether a key is ours (XEP-0220 §2.1.2).
+    pub(super) fn verify(&mut self, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if self.proven.is_empty() && self.asks_too_much() {
+            return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
+        }
+        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
+            return Some(self.fail(&StreamError::ImproperAddressing, None, out));
+        };
+        let outcome = match (domain(from), domain(to), Dialback::read(element)) {
+            (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
+            (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
+                Ok(self.settings.secret.verify(&key, &receiving, &own, &id))
+            }
+            _ => Ok(false),
+        };
+        dialback::answer(dialback::Name::Verify, to, from, element.attr("id"), &outcome, out);
+        None
+    }
+}

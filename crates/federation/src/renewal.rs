@@ -1,0 +1,66 @@
+//! Streams that outlive the certificate that has proven them (RFC 6120 §13.7.2.3).
+//!
+//! They end with `<reset/>`, and their servers open others, with a certificate that is judged again. What waits for such a stream of
+//! ours leaves with the next one.
+
+use rookery_stream::error::StreamError;
+use rookery_stream::tls::trust::{Names, Untrusted};
+
+use crate::servers::{Key, Machine, Servers, Timer};
+
+impl Servers {
+    /// Remembers until when the certificate of a stream holds.
+    pub(crate) fn holds_until(&mut self, key: Key, shown: &Result<Names, Untrusted>) {
+        let Ok(names) = shown else { return };
+        let until_ms = self.now_ms.saturating_add(names.valid_s().saturating_mul(1000));
+        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+            stream.certified_until_ms = Some(until_ms);
+        }
+    }
+
+    /// The authorities that are believed have changed: whoever was proven by a certificate has to prove it again.
+    pub fn judge_again(&mut self) {
+        let certified = self.streams.iter().filter(|(_, stream)| stream.certified_until_ms.is_some());
+        let keys: Vec<Key> = certified.map(|(key, _)| Key(key as u32)).collect();
+        for key in keys {
+            if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+                stream.certified_until_ms = Some(self.now_ms);
+                self.renew(key);
+            }
+        }
+    }
+
+    /// Ends a stream whose certificate has expired. `false` if it hasn't.
+    pub(crate) fn renew(&mut self, key: Key) -> bool {
+        let now_ms = self.now_ms;
+        let Some(stream) = self.streams.get_mut(key.0 as usize) else { return false };
+        if stream.certified_until_ms.is_none_or(|until_ms| now_ms < until_ms) {
+            return false;
+        }
+        let serial = stream.serial;
+        let mut out = Vec::new();
+        match &mut stream.machine {
+            Machine::In { machine, .. } => {
+                machine.close(&StreamError::Reset, Some(EXPIRED), &mut out);
+                self.write(key, out);
+                self.end(key);
+            }
+            Machine::Out { machine, route, .. } if self.routes.get(*route).is_some_and(|route| route.rests()) => {
+                let route = *route;
+                machine.close(Some(&StreamError::Reset), &mut out);
+                self.write(key, out);
+                self.end(key);
+                self.broken(route, EXPIRED);
+            }
+            // It has shown no certificate.
+            Machine::Component(_) => return false,
+            // Something is under way; it isn't for long.
+            Machine::Out { .. } => self.set_timer(SOON_MS, Timer::Idle(key, serial)),
+        }
+        true
+    }
+}
+
+const EXPIRED: &str = "The certificate has to be shown again.";
+/// How soon a stream that is being written to is looked at again.
+const SOON_MS: u64 = 1_000;

@@ -1,0 +1,162 @@
+//! What addresses have here that have proven nothing, and how often they come.
+//!
+//! Whoever has proven a domain doesn't count any more: its limits are those of the domain.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rookery_base::Map;
+use rookery_base::bucket::Bucket;
+
+/// Addresses that have connected of late.
+#[derive(Debug, Default)]
+pub(crate) struct Strangers {
+    addresses: Map<IpAddr, Stranger>,
+    connections: u32,
+}
+
+#[derive(Debug, Default)]
+struct Stranger {
+    /// Connections that have proven nothing.
+    connections: u32,
+    /// Keys of such connections that are being verified.
+    questions: u32,
+    /// How often it has connected.
+    calls: Bucket,
+    /// How often it wanted keys verified.
+    wishes: Bucket,
+}
+
+impl Strangers {
+    /// Counts a new connection. `false` if the address has too many, connects too often, or there are too many in all.
+    pub(crate) fn connect(&mut self, address: IpAddr, now_ms: u64) -> bool {
+        self.clear(now_ms);
+        let stranger = self.addresses.entry(address).or_default();
+        if stranger.calls.level(now_ms) + CALL_MS > MOST_CALLS * CALL_MS {
+            return false;
+        }
+        stranger.calls.put(CALL_MS, now_ms);
+        self.enter(address)
+    }
+
+    /// Counts a connection that has come from another shard, where it was let in. `false` as above.
+    pub(crate) fn enter(&mut self, address: IpAddr) -> bool {
+        let stranger = self.addresses.entry(address).or_default();
+        if stranger.connections >= MOST_OF_ADDRESS || self.connections >= MOST_STRANGERS {
+            return false;
+        }
+        stranger.connections += 1;
+        self.connections += 1;
+        true
+    }
+
+    /// A connection is gone, or has proven something.
+    pub(crate) fn leave(&mut self, address: IpAddr) {
+        if let Some(stranger) = self.addresses.get_mut(&address) {
+            stranger.connections = stranger.connections.saturating_sub(1);
+            self.connections = self.connections.saturating_sub(1);
+        }
+    }
+
+    /// Counts a key that is to be verified, which makes this server ask DNS and connect. `false` if the address has too
+    /// many of them, or wants that too often.
+    pub(crate) fn ask(&mut self, address: IpAddr, now_ms: u64) -> bool {
+        let stranger = self.addresses.entry(address).or_default();
+        let is_often = stranger.wishes.level(now_ms) + WISH_MS > MOST_WISHES * WISH_MS;
+        if is_often || stranger.questions >= MOST_ASKED_BY_ADDRESS {
+            return false;
+        }
+        stranger.wishes.put(WISH_MS, now_ms);
+        stranger.questions += 1;
+        true
+    }
+
+    /// A key of an address was verified, or could not be.
+    pub(crate) fn answered(&mut self, address: IpAddr) {
+        if let Some(stranger) = self.addresses.get_mut(&address) {
+            stranger.questions = stranger.questions.saturating_sub(1);
+        }
+    }
+
+    /// Forgets addresses that have nothing here and were not here of late, when there are many.
+    fn clear(&mut self, now_ms: u64) {
+        if self.addresses.len() >= MOST_REMEMBERED {
+            self.addresses.retain(|_, stranger| {
+                let has_something = stranger.connections + stranger.questions > 0;
+                has_something || stranger.calls.level(now_ms) + stranger.wishes.level(now_ms) > 0
+            });
+        }
+        if self.addresses.len() >= MOST_REMEMBERED {
+            // So many connect at the same time that counting how often each does says nothing.
+            self.addresses.retain(|_, stranger| stranger.connections + stranger.questions > 0);
+        }
+    }
+}
+
+/// Returns what stands for an address where those are counted: whoever has one IPv6 address has a whole network of them.
+pub(crate) fn block(address: SocketAddr) -> IpAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        four => four,
+    }
+}
+
+/// Connections of one address, at one shard, that have proven nothing.
+pub const MOST_OF_ADDRESS: u32 = 20;
+/// The same in all.
+pub const MOST_STRANGERS: u32 = 500;
+/// Keys of one address that are verified at a time for connections that have proven nothing.
+pub const MOST_ASKED_BY_ADDRESS: u32 = 20;
+/// Connections that an address may open at once; then one in each [`CALL_MS`].
+pub const MOST_CALLS: u64 = 100;
+/// Milliseconds for a connection.
+pub const CALL_MS: u64 = 50;
+/// Keys that an address may want verified at once; then one in each [`WISH_MS`].
+pub const MOST_WISHES: u64 = 200;
+/// Milliseconds for a key.
+pub const WISH_MS: u64 = 100;
+/// Addresses that are remembered for how often they come.
+const MOST_REMEMBERED: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    #[test]
+    fn an_address_that_comes_again_and_again_has_to_wait() {
+        let mut strangers = Strangers::default();
+        let mut call = |now_ms| {
+            let is_in = strangers.connect(ONE, now_ms);
+            if is_in {
+                strangers.leave(ONE);
+            }
+            is_in
+        };
+        assert_eq!((0..1000).filter(|_| call(0)).count() as u64, MOST_CALLS);
+        assert!(!call(CALL_MS - 1));
+        assert!(call(CALL_MS) && !call(CALL_MS));
+    }
+
+    #[test]
+    fn what_is_remembered_of_addresses_is_bounded() {
+        let mut strangers = Strangers::default();
+        for number in 0..100_000_u32 {
+            let address = IpAddr::from(number.to_be_bytes());
+            assert!(strangers.connect(address, 0));
+            strangers.leave(address);
+            assert!(strangers.addresses.len() <= MOST_REMEMBERED);
+        }
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let of = |text: &str| block(SocketAddr::new(text.parse().unwrap(), 1));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), ONE);
+    }
+}

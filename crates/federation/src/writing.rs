@@ -1,0 +1,130 @@
+//! Stanzas that leave: what has come for a domain in a tick is written at once, and what can't leave comes back.
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_stream::error::{Condition, StanzaError};
+
+use crate::outbound::Purpose;
+use crate::queue::size;
+use crate::route::{Cause, Route, State};
+use crate::servers::{Action, Key, Machine, Servers, Timer};
+
+impl Servers {
+    /// Takes a stanza for the domain of its address, from the domain of its sender.
+    pub fn send(&mut self, stanza: Outgoing) {
+        let sender = stanza.packet().sender();
+        let Some(local) = stanza.packet().plain_sender().or(sender.as_ref().map(rookery_jid::Jid::as_ref)) else {
+            return;
+        };
+        if self.settings.component(stanza.to().domain()).is_some() {
+            return self.send_to_component(stanza);
+        }
+        if !self.settings.has_others {
+            return self.bounce(stanza, Condition::RemoteServerNotFound);
+        }
+        if !self.settings.admits(stanza.to().domain()) {
+            return self.bounce(stanza, Condition::NotAllowed);
+        }
+        let found = self.way(local.domain(), stanza.to().domain(), Purpose::Stanzas);
+        let Some((at, route)) = found.and_then(|at| Some((at, self.routes.get_mut(at)?))) else {
+            return self.bounce(stanza, Condition::ResourceConstraint);
+        };
+        if let State::Failed { until_ms, cause } = &route.state
+            && self.now_ms < *until_ms
+        {
+            let condition = cause.condition();
+            return self.bounce(stanza, condition);
+        }
+        let is_first = route.queue.is_empty();
+        let bytes = size(stanza.packet());
+        if self.waiting_bytes + bytes > MOST_WAITING {
+            return self.bounce(stanza, Condition::ResourceConstraint);
+        }
+        if let Err(stanza) = route.queue.push(stanza) {
+            return self.bounce(*stanza, Condition::ResourceConstraint);
+        }
+        self.waiting_bytes += bytes;
+        match route.state {
+            State::Ready { .. } if is_first => self.dirty.push(at),
+            State::Idle | State::Failed { .. } => self.begin(at),
+            _ => {}
+        }
+    }
+
+    /// Writes what waits for ways that are ready: once for each that got something.
+    pub fn flush(&mut self) {
+        self.flush_components();
+        for at in std::mem::take(&mut self.dirty) {
+            let now_ms = self.now_ms;
+            let Some(Route { state: State::Ready { key, written, writing, .. }, queue, .. }) = self.routes.get_mut(at)
+            else {
+                continue;
+            };
+            if !written.is_empty() {
+                continue;
+            }
+            let key = *key;
+            let Some(stream) = self.streams.get_mut(key.0 as usize) else { continue };
+            let Machine::Out { machine, .. } = &stream.machine else { continue };
+            stream.used_ms = now_ms;
+            let serial = stream.serial;
+            let (mut out, mut refused) = (Vec::new(), Vec::new());
+            let before = queue.bytes();
+            queue.render(WRITE, machine.longest(), &mut out, written, &mut refused);
+            self.waiting_bytes -= before - queue.bytes();
+            writing.since_ms = now_ms;
+            let is_unwatched = !std::mem::replace(&mut writing.is_watched, true);
+            if is_unwatched {
+                self.set_timer(TAKEN_MS, Timer::Written(key, serial));
+            }
+            self.write(key, out);
+            for stanza in refused {
+                self.bounce(stanza, Condition::PolicyViolation);
+            }
+        }
+    }
+
+    /// A connection has taken all that was to be written.
+    pub fn drained(&mut self, key: Key) {
+        if self.component_drained(key) {
+            return;
+        }
+        let Some(at) = self.route_of(key) else { return };
+        if let Some(Route { state: State::Ready { key: ready, written, .. }, queue, .. }) = self.routes.get_mut(at)
+            && *ready == key
+        {
+            written.clear();
+            written.shrink_to(8);
+            if !queue.is_empty() {
+                self.dirty.push(at);
+            }
+        }
+    }
+
+    /// Gives a server up that doesn't read, and looks again later if it has something to read.
+    pub(crate) fn look_whether_written(&mut self, key: Key, serial: u32) {
+        let Some(at) = self.route_of(key) else { return };
+        let Some(Route { state: State::Ready { written, writing, .. }, .. }) = self.routes.get_mut(at) else { return };
+        if written.is_empty() {
+            writing.is_watched = false;
+            return;
+        }
+        let due = writing.since_ms + TAKEN_MS;
+        if self.now_ms >= due {
+            return self.fail(at, Cause::Timeout, "it doesn't read what it is sent");
+        }
+        let delay = due - self.now_ms;
+        self.set_timer(delay, Timer::Written(key, serial));
+    }
+
+    /// Gives a stanza back to its sender.
+    pub(crate) fn bounce(&mut self, stanza: Outgoing, condition: Condition) {
+        self.actions.push_back(Action::Bounce(stanza, StanzaError::from(condition)));
+    }
+}
+
+/// Bytes that are rendered for one write.
+pub(crate) const WRITE: usize = 64 * 1024;
+/// Bytes of stanzas that wait, for whatever domains.
+pub const MOST_WAITING: usize = 64 * 1024 * 1024;
+/// How long another server may take to read what one write has sent it.
+pub const TAKEN_MS: u64 = 60_000;

@@ -1,0 +1,246 @@
+//! One server, `b.example`, and the bytes that others send it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rookery_fanout::Packet;
+use rookery_fanout::multicast::Outgoing;
+use rookery_federation::inbound::Ours;
+use rookery_federation::{Action, Address, Found, Home, Key, Policy, Secret, Servers, Settings};
+use rookery_jid::Jid;
+use rookery_stream::tls::trust::{Names, Untrusted};
+
+/// The server, and what came of what it was told.
+pub struct Server {
+    pub servers: Servers,
+    pub now_ms: u64,
+    /// Stanzas that were handed on: sender and recipient.
+    pub delivered: Vec<(String, String)>,
+    /// Stanzas that came back: id and condition.
+    pub bounced: Vec<(String, String)>,
+    /// Domains that DNS was asked for.
+    pub looked_up: Vec<String>,
+    /// Connections that were asked for.
+    pub calls: Vec<(Key, Address)>,
+    /// Connections that are ended or dropped.
+    pub gone: BTreeSet<Key>,
+    /// Connections that don't take what is written to them.
+    pub stalled: BTreeSet<Key>,
+    /// What DNS says of domains; of others nothing, for ever.
+    pub dns: BTreeMap<String, Found>,
+    said: BTreeMap<Key, Vec<u8>>,
+}
+
+/// Which hosts are the server's own.
+pub struct Here;
+
+impl Ours for Here {
+    fn is_ours(&self, host: &str) -> bool {
+        matches!(host, "b.example" | "rooms.b.example")
+    }
+}
+
+impl Home for Here {
+    fn home(&self, _: &str) -> usize {
+        0
+    }
+
+    fn shard(&self) -> usize {
+        0
+    }
+}
+
+pub fn address(number: u8) -> SocketAddr {
+    SocketAddr::from(([9, 9, 9, number], 5269))
+}
+
+impl Server {
+    pub fn new(policy: Policy) -> Self {
+        let mut settings = Settings::new(Secret::new(b"the secret of b.example"));
+        settings.policy = policy;
+        Self::with(settings)
+    }
+
+    pub fn with(settings: Settings) -> Self {
+        let mut servers = Servers::new(Arc::new(settings));
+        servers.set_time(1);
+        Self {
+            servers,
+            now_ms: 1,
+            delivered: Vec::new(),
+            bounced: Vec::new(),
+            looked_up: Vec::new(),
+            calls: Vec::new(),
+            gone: BTreeSet::new(),
+            stalled: BTreeSet::new(),
+            dns: BTreeMap::new(),
+            said: BTreeMap::new(),
+        }
+    }
+
+    /// Works until nothing is left to do at this moment.
+    pub fn run(&mut self) {
+        loop {
+            self.servers.set_time(self.now_ms);
+            self.servers.run_timers();
+            self.servers.flush();
+            let Some(action) = self.servers.next_action() else { return };
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Resolve(domain) => {
+                self.looked_up.push(domain.to_string());
+                if let Some(found) = self.dns.get(&*domain).cloned() {
+                    self.servers.resolved(&domain, &found);
+                }
+            }
+            Action::Connect(key, address) => self.calls.push((key, address)),
+            Action::StartTls(..) | Action::Refuse(..) => {}
+            Action::Write(key, bytes) => {
+                self.said.entry(key).or_default().extend_from_slice(&bytes);
+                if !self.stalled.contains(&key) {
+                    self.servers.drained(key);
+                }
+            }
+            Action::End(key) => {
+                self.gone.insert(key);
+                self.servers.closed(key, "ended");
+            }
+            Action::Drop(key) => _ = self.gone.insert(key),
+            Action::Move(..) | Action::Route(..) => panic!("there is one shard, and no component"),
+            Action::Deliver(packet, to) => {
+                self.delivered.push((packet.sender().expect("a sender").to_string(), to.to_string()));
+            }
+            Action::Bounce(stanza, error) => {
+                let id = stanza.packet().id().unwrap_or_default().into_owned();
+                self.bounced.push((id, error.condition.name().to_owned()));
+            }
+        }
+    }
+
+    /// Lets time pass, timer by timer.
+    pub fn advance(&mut self, ms: u64) {
+        let until = self.now_ms + ms;
+        self.run();
+        while let Some(due) = self.servers.next_timer().filter(|due| *due <= until) {
+            self.now_ms = self.now_ms.max(due);
+            self.run();
+        }
+        self.now_ms = until;
+        self.run();
+    }
+
+    /// Somebody connects. `None` if the connection is closed at once.
+    pub fn call(&mut self, from: SocketAddr) -> Option<Key> {
+        self.run();
+        let key = self.servers.accept(from, false)?;
+        self.gone.remove(&key);
+        self.said.remove(&key);
+        Some(key)
+    }
+
+    /// Bytes come in; returns what is said to the connection.
+    pub fn hear(&mut self, key: Key, bytes: impl AsRef<[u8]>) -> String {
+        self.servers.received(key, bytes.as_ref(), &Here);
+        self.run();
+        self.said_to(key)
+    }
+
+    pub fn said_to(&mut self, key: Key) -> String {
+        String::from_utf8(self.said.remove(&key).unwrap_or_default()).expect("text")
+    }
+
+    /// A handshake is complete.
+    pub fn secure(&mut self, key: Key, shown: Result<Names, Untrusted>) -> String {
+        self.servers.secured(key, shown);
+        self.run();
+        self.said_to(key)
+    }
+
+    /// Somebody connects as a domain, and has TLS.
+    pub fn secured(&mut self, from: SocketAddr, domain: &str, shown: Result<Names, Untrusted>) -> Key {
+        let key = self.call(from).expect("a place");
+        assert!(self.hear(key, header(domain)).contains("<starttls"));
+        assert!(self.hear(key, STARTTLS).contains("<proceed"));
+        self.secure(key, shown);
+        self.hear(key, header(domain));
+        key
+    }
+
+    /// Somebody has proven a domain by its certificate.
+    pub fn proven(&mut self, from: SocketAddr, domain: &str) -> Key {
+        let key = self.secured(from, domain, Ok(Names::of(&[domain])));
+        assert!(self.hear(key, EXTERNAL).contains("<success"));
+        self.hear(key, header(domain));
+        key
+    }
+
+    /// A user of this server sends a message.
+    pub fn send(&mut self, to: &str, id: &str) {
+        self.send_from("juliet@b.example/balcony", to, id, "hi");
+    }
+
+    pub fn send_from(&mut self, from: &str, to: &str, id: &str, body: &str) {
+        let text = format!("<message from='{from}' id='{id}'><body>{body}</body></message>");
+        let packet = Packet::scanned(text.as_bytes()).expect("a packet");
+        self.servers.set_time(self.now_ms);
+        self.servers.send(Outgoing::plain(Jid::parse(to).expect("an address"), packet));
+        self.run();
+    }
+
+    /// The connection that was asked for last is there.
+    pub fn answer(&mut self) -> Key {
+        let (key, _) = *self.calls.last().expect("a call");
+        self.servers.connected(key);
+        self.run();
+        key
+    }
+
+    /// The called server takes the stream, as a good one does, up to the end of the login.
+    pub fn welcome(&mut self, domain: &str) -> Key {
+        let key = self.answer();
+        self.greet(key, domain);
+        key
+    }
+
+    /// The same for a connection that is there.
+    pub fn greet(&mut self, key: Key, domain: &str) {
+        for bytes in [reply(domain, "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
+            self.hear(key, bytes);
+        }
+        self.secure(key, Ok(Names::of(&[domain])));
+        for bytes in [reply(domain, "2"), EXTERNAL_FEATURE.to_owned(), SUCCESS.to_owned()] {
+            self.hear(key, bytes);
+        }
+        self.hear(key, reply(domain, "3"));
+    }
+}
+
+/// DNS says that a domain is at one address.
+pub fn at(number: u8) -> Found {
+    Ok(vec![Address { socket: address(number), direct_tls: false }])
+}
+
+pub fn header(from: &str) -> String {
+    format!(
+        "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+         xmlns:db='jabber:server:dialback' from='{from}' to='b.example' version='1.0'>"
+    )
+}
+
+/// The header of a called server.
+pub fn reply(from: &str, id: &str) -> String {
+    header(from).replace(" version", &format!(" id='{id}' version"))
+}
+
+pub const STARTTLS: &str = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+pub const EXTERNAL: &str = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>=</auth>";
+pub const TLS_FEATURE: &str = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features>";
+pub const PROCEED: &str = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+pub const EXTERNAL_FEATURE: &str = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>\
+                                    <mechanism>EXTERNAL</mechanism></mechanisms></stream:features>";
+pub const SUCCESS: &str = "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>";
