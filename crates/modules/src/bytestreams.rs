@@ -30,7 +30,8 @@ pub struct Bytestreams {
     relay: Relay,
 }
 
-/// Whoever joins connections, as far as modules may ask it to. Clones are handles on the same one.
+/// The program part that joins connections, as far as modules may ask it to. Clones are handles on
+/// the same one.
 #[derive(Clone, Default)]
 pub struct Relay(Arc<OnceLock<Serving>>);
 
@@ -47,13 +48,13 @@ pub struct Wish {
     pub domain: String,
     /// The account whose stream it is, a bare JID.
     pub requester: String,
-    /// What holds for it.
+    /// The terms for this stream.
     pub terms: Terms,
     /// Gets to know what came of it. If it is dropped, the proxy has failed.
     pub answer: Completer<Outcome>,
 }
 
-/// What holds for a stream.
+/// The bounds for the streams of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// Streams at a time that the domain may have.
@@ -66,7 +67,7 @@ pub struct Terms {
     pub idle_seconds: u64,
 }
 
-/// What came of a wish.
+/// The outcome of a wish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Both connections are one stream now.
@@ -80,7 +81,7 @@ pub enum Outcome {
 }
 
 impl Bytestreams {
-    /// With whoever joins connections.
+    /// Makes the module over a relay that joins the connections.
     pub fn new(relay: Relay) -> Self {
         Self { relay }
     }

@@ -47,12 +47,13 @@ impl Module for Caps {
     }
 }
 
-/// Whether a domain announces its capabilities: only one that answers when asked for them.
+/// Returns whether a domain announces its capabilities: only one that replies when asked for them.
 pub(crate) fn is_on(domain: &Domain) -> bool {
     domain.module("caps").is_some() && domain.module("disco").is_some()
 }
 
-/// Whether a service discovery node is one under which clients ask for what they have seen announced (§6.2).
+/// Returns whether a service discovery node is one under which clients ask for what they have seen
+/// announced (§6.2).
 pub(crate) fn is_node(info: &Info<'_>, node: &str) -> bool {
     node.strip_prefix(NODE).and_then(|rest| rest.strip_prefix('#')) == Some(ver(info).as_str())
         || node == caps2::node(info)

@@ -27,7 +27,8 @@ fn hash(info: &Info<'_>) -> String {
     STANDARD.encode(Sha256::digest(input(&identities.collect::<Vec<_>>(), &info.features, &info.forms)))
 }
 
-/// What is hashed (§3.1). Identities are category, type, language and name. Sorting is by bytes everywhere.
+/// Returns the bytes to hash (§3.1). Identities are category, type, language and name. Sorting is
+/// by bytes everywhere.
 fn input(identities: &[[&str; 4]], features: &[&str], forms: &[Element]) -> Vec<u8> {
     let features = features.iter().map(|feature| ended(feature.as_bytes(), UNIT));
     let identities = identities.iter().map(|identity| {

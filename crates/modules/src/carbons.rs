@@ -9,8 +9,9 @@
 //! `headline`; private messages that come from an occupant of a room, which the room sends to every device by itself; what has a `<private/>` or the
 //! hint `<no-copy/>`; what this server refuses. The `<private/>` stays in the message, as the XEP has it since 0.13.
 //!
-//! An error is copied if it brings back the message that it answers, and that one is of a kind that is copied. Whether an error without it answers such a
-//! message could be known only by remembering what was sent: so `urn:xmpp:carbons:rules:0` is not announced.
+//! An error is copied if it brings back the message that it answers, and that one is of a kind that
+//! is copied. To tell whether an error without it is about such a message, all that was sent would
+//! have to be remembered: so `urn:xmpp:carbons:rules:0` is not announced.
 //!
 //! # Forged ones
 //!

@@ -110,7 +110,7 @@ impl Service {
         Ok(Self { type_: type_.to_owned(), host: host.to_owned(), port, transport: transport.map(str::to_owned) })
     }
 
-    /// Whether it takes credentials that are made from a secret.
+    /// Returns whether it takes credentials that are made from a secret.
     fn takes_credentials(&self) -> bool {
         matches!(self.type_.as_str(), "turn" | "turns")
     }
@@ -215,7 +215,8 @@ mod tests {
         }
     }
 
-    /// What coturn computes from the same secret: `echo -n 1000003600:romeo | openssl dgst -sha1 -hmac secret -binary | base64`.
+    /// The expected value is coturn's, from the same secret: `echo -n 1000003600:romeo | openssl
+    /// dgst -sha1 -hmac secret -binary | base64`.
     #[test]
     fn credentials_are_those_of_turn_servers() {
         let mut options = Options::defaults(&OPTIONS);

@@ -106,7 +106,7 @@ fn reply(world: &mut World, iq: &Iq, seconds: u64, status: &str) {
     world.reply(iq, reply);
 }
 
-/// What somebody said when going.
+/// Returns the status text of the last presence; empty if it had none.
 fn status(last: &LastSeen) -> String {
     let presence = Element::parse(&last.stanza).ok();
     presence.and_then(|presence| presence.child_text("status", presence.ns())).unwrap_or_default()

@@ -80,7 +80,7 @@ const BOUNDS: [Bound; 2] = [
         .kept_in(&["offline_messages"]),
 ];
 
-/// What becomes of a message that nobody takes.
+/// The fate of a message that no session takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It waits for its user.

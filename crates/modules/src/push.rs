@@ -162,7 +162,8 @@ fn switch(world: &mut World, iq: Iq) {
     });
 }
 
-/// Whether a form can be published with: one that is read, and not larger than anybody needs.
+/// Returns whether a form can be published with: it can be read, and isn't larger than anybody
+/// needs.
 fn is_usable(options: &Element) -> bool {
     Form::read(options).is_some() && Writer::write(options).bytes().len() <= MAX_FORM
 }
@@ -304,7 +305,7 @@ impl Document for Registrations {
 }
 
 const NAME: &str = "push";
-/// What the fields of a summary mean (§7).
+/// The type of a summary, which gives its fields a meaning (§7).
 const SUMMARY: &str = "urn:xmpp:push:summary";
 /// Errors that say nothing of the registration: the service can't be reached.
 const PASSING: [&str; 3] = ["remote-server-not-found", "remote-server-timeout", "internal-server-error"];

@@ -42,7 +42,7 @@ struct Shared {
 
 type Hash = [u8; 32];
 
-/// Where a list comes from.
+/// The source of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct List {
     service: Jid,
@@ -260,7 +260,7 @@ const OPTIONS: [OptionSpec; 2] = [
 
 const LOCAL: &str = "local";
 const LISTS: &str = "lists";
-/// How often it is looked whether there is a list to subscribe to.
+/// The time between two checks for lists that must be subscribed to.
 const ROUND_MS: u64 = 5_000;
 /// After how long a list is asked for again that could not be had.
 const RETRY_MS: u64 = 30_000;

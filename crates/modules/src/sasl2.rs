@@ -36,7 +36,7 @@ impl Module for Sasl2Module {
     fn install(&self, _: &mut Hooks<'_>) {}
 }
 
-/// What client streams of a domain offer, by the modules that are on there.
+/// Returns what client streams of a domain offer, by the modules that are on there.
 pub fn host(domain: &Domain, registry: &Registry) -> Host {
     let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
     Host {

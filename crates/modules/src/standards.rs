@@ -68,7 +68,7 @@ struct Supported {
     left_out: Vec<&'static str>,
 }
 
-/// What is no XEP isn't part of the description.
+/// Adds a standard to the description, unless it isn't a XEP.
 fn add(xeps: &mut Vec<Supported>, standard: &'static str, version: &'static str, left_out: Option<&'static str>) {
     let Some(number) = standard.strip_prefix("XEP-") else { return };
     match xeps.iter_mut().find(|known| known.number == number) {
@@ -85,7 +85,7 @@ fn link(standard: &str) -> String {
     }
 }
 
-/// What streams and the web front do without a module.
+/// The standards that streams and the web front implement without a module.
 const OF_STREAMS: [(&str, &str, &str); 10] = [
     ("XEP-0004", "2.13.2", "data forms, in whatever has any"),
     ("XEP-0124", "1.11.2", "BOSH: streams over HTTP"),

@@ -12,13 +12,13 @@ use crate::{
 /// gets a clone.
 #[derive(Debug, Clone, Default)]
 pub struct Shared {
-    /// Those who have created accounts of late.
+    /// The parties that have created accounts recently.
     pub creations: register::Creations,
     /// The groups of the operator, and who is there.
     pub groups: shared_roster::Common,
     /// Hashes of those who are kept out of rooms.
     pub block_lists: rtbl::Lists,
-    /// Which rooms there are.
+    /// The rooms that exist.
     pub rooms: rookery_rooms::Directory,
     /// With whom domains don't communicate.
     pub borders: administration::border::Borders,

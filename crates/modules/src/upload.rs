@@ -233,7 +233,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES && !name.contains(odd) && name != "." && name != ".."
 }
 
-/// What may stand in a header field: `type/subtype` with parameters (RFC 9110 §8.3.1).
+/// Returns whether a text may stand in the header field: `type/subtype` with parameters (RFC 9110
+/// §8.3.1).
 fn is_content_type(text: &str) -> bool {
     let printable = |byte: u8| (b' '..=b'~').contains(&byte);
     text.len() <= CONTENT_TYPE_BYTES && text.contains('/') && text.bytes().all(printable)
@@ -257,7 +258,7 @@ pub fn encoded(name: &str) -> String {
 const FEATURES: [&str; 3] = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::HTTP_UPLOAD];
 /// Slots that one account has whose upload hasn't begun: as many as a large album has pictures.
 const MOST_WAITING: u64 = 200;
-/// How long a slot waits for its upload to begin (§7 recommends 300 seconds).
+/// The time for which a slot waits for its upload to begin (§7 recommends 300 seconds).
 const BEGIN_MS: u64 = 300_000;
 const DAY_MS: u64 = 86_400_000;
 /// Bytes of a file's name.

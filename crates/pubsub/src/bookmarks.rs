@@ -1,8 +1,9 @@
 //! XEP-0402: PEP Native Bookmarks, and the older kinds, which are the same bookmarks in another form.
 //!
-//! What is kept are the items of the node `urn:xmpp:bookmarks:1`. Whoever asks for bookmarks in private storage (XEP-0049), or for the one item of the
-//! node `storage:bookmarks` (XEP-0048), gets them translated; what is written there is taken apart into items. So no two copies can differ (XEP-0411).
-//! Bookmarks of web pages are not kept, as XEP-0402 has none.
+//! The items of the node `urn:xmpp:bookmarks:1` are what is kept. A client that asks for bookmarks
+//! in private storage (XEP-0049), or for the one item of the node `storage:bookmarks` (XEP-0048),
+//! gets them translated; what is written there is taken apart into items. So no two copies can
+//! differ (XEP-0411). Bookmarks of web pages are not kept, as XEP-0402 has none.
 
 use rookery_base::{Map, Set};
 use rookery_hub::{Iq, World};
@@ -18,8 +19,9 @@ use super::legacy::{CURRENT, MAX_BOOKMARKS, legacy};
 use super::request::{Action, Call};
 use super::{create, publish};
 
-/// What an import makes of bookmarks of the older kind, wherever they were kept: the configuration of the node [`ns::BOOKMARKS`], and each item's id
-/// and payload. Those without an address are left out.
+/// Translates bookmarks of the older kind for an import, wherever they were kept: returns the
+/// configuration of the node [`ns::BOOKMARKS`], and each item's id and payload. Those without an
+/// address are left out.
 pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     let mut with_address = storage.clone();
     with_address.retain_children(|child| child.attr("jid").is_some_and(|jid| Jid::parse(jid).is_ok()));

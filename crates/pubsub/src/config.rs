@@ -38,11 +38,11 @@ pub(crate) struct Config {
     pub presence_based: bool,
     /// Groups of the owner's roster, for [`Access::Roster`].
     pub roster_groups: Vec<String>,
-    /// Whether notifications say who published.
+    /// True if notifications say who published.
     pub publisher: bool,
 }
 
-/// Who may subscribe and retrieve (§4.5).
+/// The access model: the right to subscribe and retrieve (§4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Open,
@@ -52,7 +52,7 @@ pub(crate) enum Access {
     Whitelist,
 }
 
-/// Who may publish.
+/// The publisher model: the right to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Publish {
     Publishers,
@@ -68,7 +68,7 @@ pub(crate) enum Notification {
     Chat,
 }
 
-/// When the last item is sent without a publication.
+/// The occasions on which the last item is sent without a publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendLast {
     Never,
@@ -80,7 +80,7 @@ pub(crate) enum SendLast {
 type Names<T> = &'static [(T, &'static str, &'static str)];
 
 impl Config {
-    /// What a node of a service is if nobody says otherwise.
+    /// Returns the default configuration of a node of a service.
     pub(crate) fn of_service() -> Self {
         Self {
             title: String::new(),
@@ -107,7 +107,8 @@ impl Config {
         }
     }
 
-    /// What a node of an account is if nobody says otherwise (XEP-0163 §5). Keys for encryption are for everybody (XEP-0384 §5.3).
+    /// Returns the default configuration of a node of an account (XEP-0163 §5). Keys for encryption
+    /// are for everybody (XEP-0384 §5.3).
     pub(crate) fn of_account(node: &str) -> Self {
         let access = if node.starts_with(OMEMO) { Access::Open } else { Access::Presence };
         Self {
@@ -253,7 +254,8 @@ impl Config {
         name_of(PUBLISH, self.publish)
     }
 
-    /// The type of its notifications. Those for whoever is available are headlines, which nobody keeps for later (RFC 6121 §5.2.2).
+    /// Returns the type of its notifications. Those that go to available resources only are
+    /// headlines, which nobody keeps for later (RFC 6121 §5.2.2).
     pub(crate) fn message_type(&self) -> Option<&'static str> {
         match self.notification {
             _ if self.presence_based => Some("headline"),

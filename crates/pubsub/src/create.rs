@@ -144,7 +144,7 @@ fn created(world: &mut World, key: &Key, made: Result<Created, StoreError>) -> R
     }
 }
 
-/// Whether a configuration stays within what the operator allows (§8.2.5).
+/// Checks that a configuration stays within what the operator allows (§8.2.5).
 pub(super) fn fits(node: &str, config: &Config, limits: &Limits) -> Result<(), StanzaError> {
     let too_much = |what: &str, most: usize| {
         Err(StanzaError::new(Condition::NotAcceptable).with_text(format!("at most {most} {what} are allowed")))

@@ -1,4 +1,4 @@
-//! What service discovery tells of a host and its nodes: XEP-0060 §5.1 to §5.5.
+//! Service discovery of a host and its nodes: XEP-0060 §5.1 to §5.5.
 
 use rookery_hub::{Iq, World};
 use rookery_modkit::disco::{Identity, Info};
@@ -14,7 +14,8 @@ use super::node::{Key, Node};
 use super::request::Call;
 use super::state::{self, defaults};
 
-/// The features of publish-subscribe that both fronts have, without the common beginning; sorted with all the others by whoever shows them.
+/// The features of publish-subscribe that both fronts have, without the common beginning; they are
+/// sorted with all the others where they are shown.
 pub(super) const FEATURES: [&str; 28] = [
     "http://jabber.org/protocol/pubsub#access-authorize",
     "http://jabber.org/protocol/pubsub#access-open",

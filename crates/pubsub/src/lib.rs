@@ -6,9 +6,10 @@
 //! that of the account, for the service's that of the node itself, so that no shard carries the whole service. A request that comes in elsewhere is handed
 //! over as it is. What concerns no node, as the list of one's subscriptions, is asked of the store wherever it comes in.
 //!
-//! At its home a node is at hand while it is used (`state`): configuration, affiliations, subscriptions. Items are in the store only. A publication is
-//! checked against the node at hand, written, and when the store has it the publisher is answered and one packet goes out to all who get it
-//! (`notify`).
+//! At its home a node is in memory while it is used (`state`): configuration, affiliations,
+//! subscriptions. Items are in the store only. A publication is checked against the node in memory,
+//! written, and when the store has it the publisher is answered and one packet goes out to all who
+//! get it (`notify`).
 //!
 //! # Layout
 //!
@@ -25,9 +26,11 @@
 //! # Left out
 //!
 //! * Collections (XEP-0248).
-//! * Several subscriptions of one address to one node, and with them subscription ids. They would tell apart what filters let through, of which there are
-//!   none, and a client that doesn't say its id again would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe answers what the first one has
-//!   made (§6.1.6), and an id that a client makes up counts for nothing (§6.2.3.5).
+//! * Several subscriptions of one address to one node, and with them subscription ids. They would
+//!   tell apart what filters let through, of which there are none, and a client that doesn't say
+//!   its id again would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe gets the
+//!   subscription that the first one has made (§6.1.6), and an id that a client makes up counts for
+//!   nothing (§6.2.3.5).
 //! * Of the options of a subscription, all but `pubsub#deliver`: the service doesn't see its subscribers' presence (`show-values`), knows no payload well
 //!   enough to write it down for people (`include_body`), and notifies at once (`digest`, `expire` with it).
 //! * Payment, and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.

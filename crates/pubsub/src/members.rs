@@ -78,8 +78,8 @@ pub(super) fn affiliated(world: &mut World, call: &Call, key: &Key, node: &Node)
     list(world, call, "affiliations", Some(&key.1), entries.collect());
 }
 
-/// Answers with a list of entries, each with its id for paging. One that is larger than a session takes comes in parts (XEP-0059), asked for or not:
-/// strangers can make it grow.
+/// Replies with a list of entries, each with its id for paging. One that is larger than a session
+/// takes comes in parts (XEP-0059), asked for or not: strangers can make it grow.
 fn list(world: &mut World, call: &Call, name: &str, node: Option<&str>, entries: Vec<(String, Element)>) {
     let request = match rsm::Request::read(&call.iq.payload) {
         Ok(request) => request,

@@ -28,22 +28,22 @@ pub(crate) struct Node {
     pub subscriptions: BTreeMap<Jid, Subscription>,
 }
 
-/// How an address is subscribed.
+/// The terms of an address's subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subscription {
     /// An owner has yet to approve it.
     pub pending: bool,
-    /// Whether the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
+    /// True if the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
     pub deliver: bool,
     /// Set if notifications wait for the subscriber who is away. Nobody else can want that: they
     /// take the place of other senders' messages.
     pub offline: bool,
 }
 
-/// How the owner of a node sees somebody.
+/// The relation of a user to the owner of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Relation {
-    /// Whether they see the owner's presence.
+    /// True if the user sees the owner's presence.
     pub sees_presence: bool,
     /// The groups of the owner's roster that they are in.
     pub groups: Vec<String>,
@@ -88,7 +88,7 @@ impl Node {
         self.affiliations.get(&entity.bare().to_jid()).copied()
     }
 
-    /// Whether somebody owns the node.
+    /// Returns whether an entity owns the node.
     pub(crate) fn is_owner(&self, entity: JidRef<'_>) -> bool {
         self.affiliation(entity) == Some(Affiliation::Owner)
     }
@@ -111,17 +111,17 @@ impl Node {
         from.take_while(move |(jid, _)| until(jid)).filter(move |(jid, _)| jid.bare() == same.as_ref())
     }
 
-    /// Whether somebody has a subscription that is approved.
+    /// Returns whether an entity has a subscription that is approved.
     pub(crate) fn is_subscribed(&self, entity: JidRef<'_>) -> bool {
         self.subscriptions_of(entity).any(|(_, subscription)| !subscription.pending)
     }
 
-    /// Whether the relation to an owner decides what this somebody may.
+    /// Returns whether the relation to an owner decides what this entity may do.
     pub(crate) fn asks_roster(&self, entity: JidRef<'_>) -> bool {
         matches!(self.config.access, Access::Presence | Access::Roster) && self.affiliation(entity).is_none()
     }
 
-    /// Whether somebody may subscribe (§6.1.3). Where an owner has to approve it, that is no matter of this.
+    /// Checks whether an entity may subscribe (§6.1.3), but not whether an owner must approve it.
     pub(crate) fn lets_subscribe(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
         match self.affiliation(entity) {
             Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return Ok(()),
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// Whether somebody may retrieve items (§6.5.9).
+    /// Checks whether an entity may retrieve items (§6.5.9).
     pub(crate) fn lets_retrieve(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
         let needs_approval = self.config.access == Access::Authorize && self.affiliation(entity).is_none();
         if needs_approval && !self.is_subscribed(entity) {
@@ -147,7 +147,7 @@ impl Node {
         self.lets_subscribe(entity, relation)
     }
 
-    /// Whether somebody may publish (§7.1.3.1).
+    /// Returns whether an entity may publish (§7.1.3.1).
     pub(crate) fn lets_publish(&self, entity: JidRef<'_>) -> bool {
         match (self.affiliation(entity), self.config.publish) {
             (Some(Affiliation::Outcast), _) => false,
@@ -158,7 +158,7 @@ impl Node {
         }
     }
 
-    /// Whether somebody may see in lists that the node exists.
+    /// Returns whether an entity may see in lists that the node exists.
     pub(crate) fn shows_to(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
         match affiliation {
             Some(Affiliation::Outcast) => false,

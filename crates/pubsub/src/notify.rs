@@ -1,7 +1,8 @@
 //! Notifications: one message for each form, built once, for all who get it (XEP-0060 §12).
 //!
-//! Who gets it are the subscribers, of whom those of a node that is for the roster of its owner must still be there as the node wants it; and, for the
-//! node of an account, whoever shows interest in it (XEP-0163 §4.3), which `news` knows.
+//! Recipients are the subscribers, of whom those of a node that is for the roster of its owner must
+//! still be there as the node wants it; and, for the node of an account, those who show interest in
+//! it (XEP-0163 §4.3), which `news` knows.
 
 use std::rc::Rc;
 

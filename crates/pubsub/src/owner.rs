@@ -1,4 +1,4 @@
-//! What owners do with a node as a whole: XEP-0060 §8.2 to §8.5.
+//! Requests of owners about a node as a whole: XEP-0060 §8.2 to §8.5.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -127,7 +127,7 @@ impl Module for PersonalEventing {
     }
 }
 
-/// Tells every shard that an account was removed, which the nodes at hand there may still know.
+/// Tells every shard that an account was removed, whose nodes it may still have in memory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Removed;
 

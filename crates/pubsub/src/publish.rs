@@ -197,7 +197,7 @@ fn await_replaced(
     });
 }
 
-/// How many items a node keeps, and for how long.
+/// Returns the number of items that a node keeps, and the time for which it does.
 pub(super) fn kept(config: &Config, limits: &Limits, now_ms: u64) -> Kept {
     Kept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }

@@ -1,4 +1,4 @@
-//! What a request asks for: the elements of XEP-0060 read into words.
+//! Requests of XEP-0060, read from their elements into types.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
@@ -11,31 +11,31 @@ use super::error::{invalid_options, nodeid_required, presence_required, specific
 use super::node::{Key, Relation};
 use super::state::Asks;
 
-/// Who asks whom.
+/// A request: the IQ, with the asker and the host that is asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub iq: Iq,
-    /// How the owner sees who asks, once somebody had to know.
+    /// The asker's relation to the owner, once it had to be known.
     pub relation: Option<Relation>,
 }
 
 impl Call {
-    /// What names a node of the host that is asked.
+    /// Returns the key of a node of the host that is asked.
     pub(crate) fn key(&self, node: &str) -> Key {
         (self.iq.to.to_bare(), node.to_owned())
     }
 
-    /// Who asks.
+    /// Returns the asker's address.
     pub(crate) fn from(&self) -> JidRef<'_> {
         self.iq.from.as_ref()
     }
 
-    /// How the owner sees who asks.
+    /// Returns the asker's relation to the owner; that of a stranger as long as it isn't known.
     pub(crate) fn relation(&self) -> Relation {
         self.relation.clone().unwrap_or_default()
     }
 
-    /// Answers with success and nothing else.
+    /// Replies with success and nothing else.
     pub(crate) fn done(&self, world: &mut World) {
         world.reply_done(&self.iq);
     }
@@ -78,7 +78,7 @@ impl Asks for Call {
     }
 }
 
-/// What is asked for. Nodes are never empty texts.
+/// The action that a request asks for. Nodes are never empty texts.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// §8.1. Without a node the service makes up its id.
@@ -244,7 +244,8 @@ impl Action {
     }
 }
 
-/// Whether an element only says more about the one before: options of a subscription, the configuration of a new node.
+/// Returns whether an element only says more about the one before: options of a subscription, the
+/// configuration of a new node.
 fn is_companion(payload: &Element, child: &Element) -> bool {
     let first = payload.children().next().map(Element::name);
     match child.name() {
@@ -302,7 +303,8 @@ fn same_account(iq: &Iq, jid: &str, error: impl Fn() -> StanzaError) -> Result<J
     if jid.bare() == iq.from.bare() { Ok(jid) } else { Err(error()) }
 }
 
-/// What an owner changes: addresses with what they are to be. An entry that says nothing changes nothing (§8.8.2.1, §8.9.2.1).
+/// Reads the changes of an owner: addresses with their new values. An entry that says nothing
+/// changes nothing (§8.8.2.1, §8.9.2.1).
 fn changes(action: &Element, what: &str) -> Result<Vec<(String, String)>, StanzaError> {
     let entries = action.children().filter(|child| child.is(what, ns::PUBSUB_OWNER));
     let mut changes = Vec::new();

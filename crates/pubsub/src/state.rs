@@ -1,4 +1,5 @@
-//! The nodes that a shard is home to: what is done to one is done in order, and those in use are at hand.
+//! The nodes that a shard is home to: what is done to one is done in order, and those in use are in
+//! memory.
 //!
 //! An operation runs when its node is there: at once if it is, else when the store has answered. An operation that changes a node
 //! holds it ([`hold`]) until the store has taken the change; later ones wait in line. What leaves the node as it is, a publication
@@ -7,9 +8,9 @@
 //!
 //! # Invariants
 //!
-//! * A node that is at hand is what the store has, or is held.
+//! * A node in memory is what the store has, or is held.
 //! * Nothing is borrowed while an operation runs: it may use any node, its own too.
-//! * The memory for nodes at hand is bounded by their number and by what they say of others.
+//! * The memory for nodes is bounded by their number and by what they say of others.
 //! * What waits is bounded in number and in bytes, of which one sender has a quarter at most.
 
 use rookery_base::{Map, Set};
@@ -70,8 +71,8 @@ pub(super) struct Nodes {
     busy: Map<Key, Busy>,
     /// The share that each sender has of what waits for nodes.
     waiting: Share,
-    /// The accounts whose requests for subscriptions owners have heard of late, by node, and since
-    /// when they are remembered, milliseconds.
+    /// The accounts whose requests for subscriptions owners have heard of recently, by node, and
+    /// the time since when they are remembered, milliseconds.
     asked: (Set<(Key, Jid)>, u64),
 }
 
@@ -212,7 +213,8 @@ pub(super) fn decided(world: &mut World, key: &Key, subscriber: &Jid) {
 }
 
 impl Nodes {
-    /// Forgets all nodes at hand: somebody has changed them behind the back of their homes, as the removal of an account does.
+    /// Forgets all nodes in memory, which something other than their homes has changed, as the
+    /// removal of an account does.
     pub(super) fn forget_all(&mut self) {
         self.at_hand = AtHand::default();
     }
@@ -278,7 +280,8 @@ impl AtHand {
         self.young.insert(key, node);
     }
 
-    /// Changes a node that is at hand; the store gives the new one where it isn't. Whoever still has the old one keeps it.
+    /// Changes a node that is in memory; the store gives the new one where it isn't. A task that
+    /// still has the old one keeps it.
     fn edit(&mut self, key: &Key, edit: impl FnOnce(&mut Node)) {
         if let Some(node) = self.young.get_mut(key).or_else(|| self.old.get_mut(key)) {
             let before = entries(node);
@@ -297,9 +300,10 @@ fn entries(node: &Node) -> usize {
     node.affiliations.len() + node.subscriptions.len()
 }
 
-/// Subscriptions and affiliations of all nodes that a shard has at hand, beside those of the last one.
+/// Subscriptions and affiliations of all nodes that a shard has in memory, besides those of the
+/// last one.
 const MAX_ENTRIES: usize = 400_000;
-/// Nodes that a shard has at hand.
+/// Nodes that a shard has in memory.
 const MAX_AT_HAND: usize = 20_000;
 /// The milliseconds for which owners hear of no other request of the same account.
 const ASKED_MS: u64 = 3_600_000;

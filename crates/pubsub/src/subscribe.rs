@@ -142,10 +142,10 @@ pub(super) fn default_options(world: &mut World, call: &Call) {
     world.reply(&call.iq, reply);
 }
 
-/// What is done when a subscription is set: with the node, the subscriber and the new subscription, or why not.
+/// The outcome of setting a subscription: the new one, or the reason for refusing it.
 type Then = Result<Option<Subscription>, StanzaError>;
 
-/// Sets or removes a subscription, in the store and at hand.
+/// Sets or removes a subscription, in the store and in memory.
 pub(super) fn set(
     world: &mut World,
     key: Key,

@@ -1,7 +1,8 @@
 //! XEP-0054: vcard-temp, and the hash of its photo in presence (XEP-0153, XEP-0398).
 //!
-//! A vCard is for everybody; who has none looks as one who has no account. Its photo and the avatar in the account's nodes (XEP-0084) are one:
-//! `avatar` carries each change over to the other. The photo's hash is at hand with the account, and stands in every available
+//! A vCard is for everybody; an account without one looks like one that doesn't exist. Its photo
+//! and the avatar in the account's nodes (XEP-0084) are one: `avatar` carries each change over to
+//! the other. The photo's hash is in memory with the account, and stands in every available
 //! presence of a client that leaves the place for it.
 
 use rookery_fanout::{Packet, StanzaType};

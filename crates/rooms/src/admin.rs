@@ -13,7 +13,7 @@ use super::occupant::{Occupant, nick_key};
 use super::role::{Actor, Role, affiliation_name, affiliation_named};
 use super::room::Room;
 
-/// What a request wants changed, after all of it was found to be allowed.
+/// The changes that a request asks for, after all of them were found to be allowed.
 #[derive(Debug, Default)]
 struct Plan {
     roles: Vec<(usize, Role, Option<String>)>,
@@ -37,8 +37,9 @@ impl Room {
         }
     }
 
-    /// Answers with as much of a list as is asked for and fits (XEP-0059). A client that asks for no part gets the whole list where that fits, and else
-    /// the first part, which says so: a list that one can't see can't be mended.
+    /// Replies with as much of a list as is asked for and fits (XEP-0059). A client that asks for
+    /// no part gets the whole list where that fits, and else the first part, which says so: a list
+    /// that one can't see can't be mended.
     fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
         let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
         let role = item.attr("role").map(|name| Role::named(name).ok_or(Condition::BadRequest));
@@ -201,7 +202,8 @@ impl Room {
         Ok(actor.may_change_affiliation(before, to)?)
     }
 
-    /// What is kept of an item. A nick that is not named stays; an empty one is given up (§9.5).
+    /// Returns what is kept of an item. A nick that is not named stays; an empty one is given up
+    /// (§9.5).
     fn affiliated(&self, item: &Element, user: Jid, affiliation: Affiliation) -> Result<Affiliated, StanzaError> {
         let is_here = affiliation > Affiliation::None;
         let nick = match item.attr("nick").filter(|_| item.attr("jid").is_some()) {
@@ -255,7 +257,8 @@ impl Room {
         }
     }
 
-    /// §9.5: whoever has become a member of a members-only room and is not there is invited.
+    /// Returns those who have become members of a members-only room and are not inside: they are
+    /// invited (§9.5).
     fn newcomers(&self, changes: &[Affiliated]) -> Vec<Jid> {
         let is_new = |change: &&Affiliated| {
             self.config.is_members_only

@@ -31,7 +31,8 @@ impl Waiting {
     }
 }
 
-/// The fields of a registration that has to be approved: whoever decides may know nobody by a nick.
+/// Adds the fields of a registration that has to be approved, since the admin who decides may know
+/// nobody by a nick.
 pub(super) fn more_fields(form: Form) -> Form {
     ABOUT.iter().fold(form, |form, (var, label)| form.field(Field::text_single(var).label(label)))
 }

@@ -1,4 +1,5 @@
-//! Requests to register that somebody has to approve (XEP-0045 §9.9): where membership is a privilege, whoever wants it waits for an admin.
+//! Requests to register that somebody has to approve (XEP-0045 §9.9): where membership is a
+//! privilege, a user who wants it waits for an admin.
 //!
 //! Admins and owners are asked by a form at their accounts, in the room or not. What waits is kept with the room, so that nobody is forgotten by a restart
 //! of the server. It ends when an admin decides, or when the user becomes anything to the room in another way.

@@ -1,4 +1,4 @@
-//! Requests to a room itself: which part answers what.
+//! Requests to a room itself, and the parts that handle them.
 
 use rookery_hub::{Iq, World};
 use rookery_modkit::request::is_get;

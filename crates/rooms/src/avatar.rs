@@ -40,7 +40,7 @@ impl Room {
 }
 
 impl Room {
-    /// Takes a vCard, with the hashes of its photos at hand: everybody asks for those.
+    /// Sets the room's vCard, and keeps the hashes of its photos, which every client asks for.
     pub(crate) fn set_vcard(&mut self, vcard: Option<Element>) {
         self.avatar_hashes = vcard.as_ref().map(hashes).unwrap_or_default();
         self.vcard = vcard;

@@ -107,7 +107,8 @@ impl Room {
         self.affiliate(world, changes, move |world, kept| told(world, &iq, kept));
     }
 
-    /// Which code a user is removed with who has this affiliation now; `None` for one who may stay.
+    /// Returns the status code with which a user who has this affiliation now is removed; `None`
+    /// for one who may stay.
     fn removal_code(&self, now: Affiliation) -> Option<u16> {
         match now {
             Affiliation::Outcast => Some(BANNED),
@@ -182,7 +183,7 @@ impl Room {
         }
     }
 
-    /// Who has become a moderator sees from now on who the others are (§5.1.1).
+    /// Shows a new moderator the real JIDs of the others (§5.1.1).
     fn show_real_jids(&mut self, world: &mut World, at: usize) {
         let mut packets = Vec::new();
         for other in self.visible().into_iter().filter(|other| *other != at) {
@@ -194,7 +195,8 @@ impl Room {
         }
     }
 
-    /// Notes what a user is to the room, with the nick that is reserved by that. Whoever waited for that, or has another voice, begins anew.
+    /// Notes the affiliation of a user, with the nick that it reserves. A user who waited for it,
+    /// or has another voice, begins again.
     pub(crate) fn note_affiliation(&mut self, change: &Affiliated) {
         let before = self.affiliations.remove(&change.user);
         self.affiliation_bytes -= before.as_ref().map_or(0, bytes_of);
@@ -240,7 +242,8 @@ impl Room {
         });
     }
 
-    /// The nick that whoever acts is known by in the room; §8.2 leaves the actor out where there is none.
+    /// Returns the nick by which the actor is known in the room; §8.2 leaves the actor out where
+    /// there is none.
     pub(crate) fn actor_nick(&self, session: &Jid) -> Option<String> {
         let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at))?;
         Some(occupant.nick().to_owned())

@@ -7,7 +7,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use super::limits::Limits;
 use super::role::Role;
 
-/// What an owner decides.
+/// The configuration of a room, by its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     pub name: String,
@@ -34,12 +34,12 @@ pub(crate) struct Config {
     pub private_messages: Role,
     /// Whose presence is broadcast.
     pub broadcast: Vec<Role>,
-    /// Who may get the member list of a non-anonymous room.
+    /// The roles that may get the member list of a non-anonymous room.
     pub member_list: Vec<Role>,
     /// Messages that it remembers for those who enter.
     pub history: usize,
     pub is_logged: bool,
-    /// What is said goes into the room's archive.
+    /// True if messages go into the room's archive.
     pub is_archived: bool,
     /// The days for which it stays there, unless the operator says less; 0: as long as the operator says.
     pub archive_days: u64,
@@ -153,7 +153,8 @@ impl Config {
         options.iter().map(usize::to_string).fold(field, |field, option| field.option(&option, &option))
     }
 
-    /// What it is with the fields of a submitted form; fields that are missing stay.
+    /// Returns the configuration with the fields of a submitted form; fields that are missing stay
+    /// as they are.
     ///
     /// # Errors
     /// `not-acceptable` (§10.2) with the field that is wrong.
@@ -265,7 +266,7 @@ fn boolean(form: &Form, var: &str) -> Result<Option<bool>, StanzaError> {
     form.boolean(var).transpose().map_err(|_| unacceptable(var))
 }
 
-/// Whether a text has the form of a language tag (RFC 5646 §2.1), as `xml:lang` has.
+/// Returns whether a text has the form of a language tag (RFC 5646 §2.1), as `xml:lang` has.
 fn is_language(text: &str) -> bool {
     let mut parts = text.split('-');
     let is_part = |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -287,9 +288,9 @@ pub(crate) const ROOMCONFIG: &str = "http://jabber.org/protocol/muc#roomconfig";
 pub(crate) const OWNERS: &str = "muc#roomconfig_roomowners";
 /// The full list of admins.
 pub(crate) const ADMINS: &str = "muc#roomconfig_roomadmins";
-/// How many messages a room remembers.
+/// The number of messages that a room remembers.
 pub(crate) const HISTORY: &str = "muc#maxhistoryfetch";
-/// Whether participants may change the subject.
+/// The permission of participants to change the subject.
 pub(crate) const SUBJECT: &str = "muc#roomconfig_changesubject";
 const NAME: &str = "muc#roomconfig_roomname";
 const DESC: &str = "muc#roomconfig_roomdesc";
@@ -315,7 +316,7 @@ const LOGGING: &str = "muc#roomconfig_enablelogging";
 /// Our own, which is what the prefix says (XEP-0068 §3.4).
 const ARCHIVE_DAYS: &str = "x-archive_days";
 
-/// Who may send private messages: the least role, the value, the label.
+/// The roles that may send private messages: the least role, the value, the label.
 const ALLOWED: [(Role, &str, &str); 4] = [
     (Role::Visitor, "anyone", "Anyone"),
     (Role::Participant, "participants", "Who has voice"),

@@ -1,5 +1,5 @@
-//! Which rooms there are, here and in the store: for lists, for the limit of their number, and so that naming a room that doesn't exist costs
-//! nothing.
+//! The rooms that exist, here and in the store: for lists, for the limit of their number, and so
+//! that naming a room that doesn't exist costs nothing.
 //!
 //! The one thing that the shards share, since a room's home is any of them and a list names them all. It changes when a room is created,
 //! renamed or removed, and is not touched by what goes on in rooms.
@@ -88,18 +88,18 @@ pub struct Listed {
     pub room: Jid,
     /// Its name for people.
     pub name: String,
-    /// Whether everybody may find it.
+    /// True if everybody may find it.
     pub is_public: bool,
-    /// Whether it stays when everybody has left.
+    /// True if it stays when everybody has left.
     pub is_persistent: bool,
 }
 
-/// What the directory knows of a room.
+/// The directory's knowledge of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub name: String,
     pub is_public: bool,
-    /// Whether the store has it.
+    /// True if the store has it.
     pub is_stored: bool,
     /// The account for which it counts.
     pub creator: Option<Jid>,
@@ -239,7 +239,7 @@ impl Directory {
         }
     }
 
-    /// Whether the store has a room.
+    /// Returns whether the store has a room.
     pub(crate) fn is_stored(&self, room: JidRef<'_>) -> bool {
         let hosts = self.hosts();
         let entry = hosts.get(room.domain()).and_then(|hosted| hosted.rooms.get(room.local().unwrap_or_default()));
@@ -316,7 +316,7 @@ impl Directory {
         self.removed.count.store(unheeded.before + unheeded.users.len(), Ordering::Release);
     }
 
-    /// How many accounts were removed so far: one look, for every stanza.
+    /// Returns the number of accounts that were removed so far: one look, for every stanza.
     pub(crate) fn removed_count(&self) -> usize {
         self.removed.count.load(Ordering::Acquire)
     }

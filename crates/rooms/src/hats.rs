@@ -1,7 +1,8 @@
 //! Hats (XEP-0317): titles that admins of a room invent and give to users, shown with their presence.
 //!
-//! The commands (§5) remember nothing between their steps: whoever sends the form is asked nothing more. So one step is enough for a client that
-//! knows what to send, and a session needs no room in memory.
+//! The commands (§5) remember nothing between their steps: a client that sends the form is asked
+//! nothing more. So one step is enough for a client that knows what to send, and a session needs no
+//! room in memory.
 
 use rookery_base::Set;
 use rookery_hub::{Iq, World};
@@ -42,7 +43,7 @@ impl Room {
         }
     }
 
-    /// The commands, for whoever may use them.
+    /// Lists the commands, for those who may use them.
     pub(crate) fn list_commands(&self, world: &mut World, iq: &Iq) {
         let may = self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin;
         let mut reply = iq.result();

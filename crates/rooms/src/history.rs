@@ -9,7 +9,7 @@ use rookery_xml::Element;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// What a room remembers: at most so many messages and [`MOST_BYTES`].
+/// The recent messages of a room, bounded in number and by [`MOST_BYTES`].
 #[derive(Debug, Default)]
 pub(crate) struct History {
     messages: VecDeque<Past>,
@@ -19,7 +19,7 @@ pub(crate) struct History {
 /// A message that was sent.
 #[derive(Debug)]
 struct Past {
-    /// With the stamp of when it came (XEP-0203), as it is sent to whoever enters.
+    /// The message with the stamp of its arrival (XEP-0203), as new occupants get it.
     packet: Packet,
     /// The room's id for it (XEP-0359).
     id: String,
@@ -28,7 +28,7 @@ struct Past {
     unix_ms: u64,
 }
 
-/// How much of it somebody wants (§7.2.14).
+/// The part of the history that a new occupant asks for (§7.2.14).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub chars: Option<usize>,

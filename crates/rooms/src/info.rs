@@ -1,4 +1,5 @@
-//! What a room tells of itself to whoever asks (XEP-0045 §6.4, §6.5), and of the nick that somebody has reserved (§7.12).
+//! Service discovery of a room (XEP-0045 §6.4, §6.5), and of the nick that a user has reserved
+//! there (§7.12).
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -40,7 +41,7 @@ impl Room {
         Ok(())
     }
 
-    /// What belongs to the room (§6.5).
+    /// Replies with the items that belong to the room (§6.5).
     pub(crate) fn items(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {
             return Err(Condition::ItemNotFound.into());
@@ -53,7 +54,8 @@ impl Room {
         Ok(())
     }
 
-    /// Who is in the room: for those who are there, and for everybody where anybody may find the room and enter it.
+    /// Lists the occupants: for those inside, and for everybody where anybody may find the room and
+    /// enter it.
     fn list_occupants(&self, world: &mut World, iq: &Iq) -> Result<(), Condition> {
         let config = &self.config;
         let is_open = config.is_public && !config.is_members_only && config.password.is_empty();
@@ -133,7 +135,7 @@ impl Room {
     }
 }
 
-/// What a service and each of its rooms can do.
+/// The features of a service and of each of its rooms.
 pub(crate) const FEATURES: [&str; 15] = [
     ns::COMMANDS,
     ns::DISCO_INFO,

@@ -1,8 +1,8 @@
 //! Messages to the room that are not for all: mediated invitations and their refusal (XEP-0045 §7.8.2), requests for voice (§7.13, §8.6) and decisions
 //! about them.
 //!
-//! An invitation names the inviter by bare JID, in every room: whoever invites somebody shows himself to that one. Direct invitations
-//! (XEP-0249) don't pass the room.
+//! An invitation names the inviter by bare JID, in every room: an inviter shows itself to the user
+//! whom it invites. Direct invitations (XEP-0249) don't pass the room.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -80,7 +80,7 @@ impl Room {
         world.state::<Directory>().holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
     }
 
-    /// §9.5: whoever is invited to a members-only room becomes a member.
+    /// Makes a user who is invited to a members-only room a member (§9.5).
     fn admit(&mut self, world: &mut World, user: &Jid) -> Result<(), StanzaError> {
         if !self.config.is_members_only || self.kept_affiliation(user.as_ref()) != Affiliation::None {
             return Ok(());

@@ -5,7 +5,7 @@ use rookery_modkit::rsm;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-/// Answers with as many of these items, address and name, as are asked for and fit (XEP-0059).
+/// Replies with as many of these items, address and name, as are asked for and fit (XEP-0059).
 pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) -> Result<(), Condition> {
     let request = rsm::Request::read(&iq.payload)?;
     let (page, answer) = request.clone().unwrap_or_default().page_within(
@@ -19,7 +19,7 @@ pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) ->
     Ok(())
 }
 
-/// Answers with these items. A client that didn't ask for a part hears of it where it is one
+/// Replies with these items. A client that didn't ask for a part hears of it where it is one
 /// (§2.1).
 pub(super) fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::Answer>) {
     let mut reply = iq.result();

@@ -63,7 +63,7 @@ impl Room {
         if is_broadcast { self.occupants.len() } else { 0 }
     }
 
-    /// Whether an address is that of an occupant, letter by letter.
+    /// Returns whether an address is that of an occupant, letter by letter.
     fn is_nick(&self, at: usize, to: JidRef<'_>) -> bool {
         self.occupants.get(at).is_some_and(|occupant| occupant.jid.as_ref() == to)
     }
@@ -109,7 +109,7 @@ impl Room {
         Ok(())
     }
 
-    /// Which roll a session will be on: a shared nick has its role already.
+    /// Returns the roll that a session will be on: a shared nick has its role already.
     fn roll_for(&mut self, account: JidRef<'_>, affiliation: Affiliation, key: &str) -> &mut rookery_hub::Roll {
         let shared = self.nicks.get(key).and_then(|&at| self.occupants.get(at)).map(|occupant| occupant.role);
         let role = shared.unwrap_or_else(|| self.role_on_entry(account, affiliation));
@@ -173,7 +173,7 @@ impl Room {
         }
     }
 
-    /// Whoever reserved a nick (§7.10).
+    /// Returns the account that reserved a nick (§7.10).
     pub(crate) fn reserved_by(&self, key: &str) -> Option<&Jid> {
         self.reserved.get(key)
     }
@@ -243,7 +243,7 @@ impl Room {
         world.bundle(packets, session);
     }
 
-    /// Whether an occupant sees real JIDs (§5.1.1, `muc#roomconfig_whois`).
+    /// Returns whether an occupant sees real JIDs (§5.1.1, `muc#roomconfig_whois`).
     pub(crate) fn sees_all(&self, at: usize) -> bool {
         self.config.is_nonanonymous || self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Moderator)
     }
@@ -320,7 +320,7 @@ impl Room {
     }
 }
 
-/// What of a presence others may see.
+/// Returns a presence with only what other occupants may see.
 pub(crate) fn reflected(packet: &Packet) -> Packet {
     packet.without_children(is_forged)
 }

@@ -74,8 +74,8 @@ impl Room {
         });
     }
 
-    /// Keeps what a form has changed, and answers once that is done. A room that is to stay is written whole, one that is not to stay any more is
-    /// removed.
+    /// Keeps the changes of a form, and replies once that is done. A persistent room is written
+    /// whole, one that isn't any more is removed from the store.
     pub(crate) fn keep_configuration(&mut self, world: &mut World, iq: &Iq, changes: Vec<Affiliated>) {
         let was_stored = self.is_stored();
         self.is_changed = false;
@@ -126,7 +126,8 @@ impl Room {
         self.affiliations.get(user.bare_str()).cloned().unwrap_or_else(none)
     }
 
-    /// Whether a user may be told what goes on in the room without being there (§6.5): not in rooms that not everybody may enter.
+    /// Returns whether a user may hear of what goes on in the room without being there (§6.5): not
+    /// in rooms that not everybody may enter.
     pub(crate) fn is_open_to(&self, world: &World, user: &Jid) -> bool {
         let is_open = !self.config.is_members_only && self.config.password.is_empty() && self.config.is_public;
         let affiliation = self.affiliation_of(world, user.as_ref());
@@ -135,7 +136,7 @@ impl Room {
     }
 }
 
-/// Answers who changed something, when the store has it or refuses it.
+/// Replies to a change, when the store has it or refuses it.
 pub(crate) fn told(world: &mut World, iq: &Iq, kept: Result<(), StoreError>) {
     match kept {
         Ok(()) => world.reply_done(iq),

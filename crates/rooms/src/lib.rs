@@ -22,8 +22,9 @@
 //!
 //! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are one.
 //! * A list that doesn't fit one stanza comes in parts (XEP-0059), also to clients that don't ask for parts: they get the first one.
-//! * A change is seen at once; its request is answered when it is in the store. If the store refuses it, whoever asked is told so with an error to
-//!   wait (`unsaved`), the change holds, and the room is written again until the store has it.
+//! * A change is seen at once; its request is answered when it is in the store. If the store
+//!   refuses it, the one who asked gets an error to wait (`unsaved`), the change holds, and the
+//!   room is written again until the store has it.
 //!
 //! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no configuration shows unavailable members), unique room
 //! names, the hash of the list of hats (XEP-0317 §4).

@@ -1,4 +1,4 @@
-//! What an operator decides about rooms.
+//! The operator's settings for rooms.
 
 use rookery_hub::{Domain, OptionSpec, Value};
 use rookery_modkit::option;
@@ -45,7 +45,7 @@ pub(crate) struct Share {
     pub seats: usize,
 }
 
-/// What a new room is.
+/// The configuration of a new room.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defaults {
     pub public: bool,

@@ -26,7 +26,7 @@ use tracing::warn;
 use super::room::Room;
 use super::shown::Shown;
 
-/// What waits to be written, by room.
+/// The lines that wait to be written, by room.
 #[derive(Debug, Default)]
 pub(crate) struct Logs(Map<Jid, Waiting>);
 
@@ -53,7 +53,7 @@ struct Line {
 enum What {
     /// A message.
     Said(String),
-    /// What somebody did: "enters".
+    /// An act in the third person: "enters".
     Did(String),
 }
 
@@ -263,7 +263,7 @@ fn time(unix_ms: u64) -> String {
 
 /// Bytes that may wait for the log of one room.
 const MOST_WAITING: usize = 1024 * 1024;
-/// What a line takes beside its text.
+/// The size of a line in memory beyond its text.
 const BYTES_PER_LINE: usize = 64;
 /// The longest name of a folder, in bytes.
 const LONGEST_NAME: usize = 200;

@@ -1,4 +1,4 @@
-//! What an occupant changes about itself: presence (XEP-0045 §7.7) and nick (§7.6).
+//! Changes of an occupant to itself: presence (XEP-0045 §7.7) and nick (§7.6).
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -67,7 +67,7 @@ impl Room {
     }
 }
 
-/// What a presence shows, without the head that differs each time.
+/// Returns a presence without its head, which differs each time.
 fn content(packet: &Packet) -> &[u8] {
     let bytes = packet.bytes();
     let head = bytes.iter().position(|&byte| byte == b'>').unwrap_or(bytes.len());

@@ -56,7 +56,7 @@ impl Room {
         }
     }
 
-    /// Whether a session of this account is here.
+    /// Returns whether a session of this account is here.
     pub(super) fn is_inside(&self, account: JidRef<'_>) -> bool {
         self.occupants.iter().any(|(_, occupant)| occupant.account.as_ref() == account)
     }

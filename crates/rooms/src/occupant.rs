@@ -1,4 +1,5 @@
-//! Who is in a room: a nick, the sessions behind it, and the presence that others see, built once per form.
+//! An occupant of a room: a nick, the sessions behind it, and the presence that others see, built
+//! once per form.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,9 +20,9 @@ pub(crate) struct Occupant {
     pub jid: Jid,
     /// The account behind it.
     pub account: Jid,
-    /// What the account is to the room.
+    /// The account's affiliation.
     pub affiliation: Affiliation,
-    /// What it may do during this visit.
+    /// Its role during this visit.
     pub role: Role,
     /// Its sessions, at least one.
     pub seats: Vec<Seat>,
@@ -31,7 +32,7 @@ pub(crate) struct Occupant {
     pub open: Option<Packet>,
     /// Its presence as all others see it.
     pub veiled: Option<Packet>,
-    /// How fast it speaks.
+    /// The bound on how fast it speaks.
     pub pace: Bucket,
     /// The rate of everything else that it does.
     pub stir: Bucket,
@@ -64,7 +65,7 @@ impl Occupant {
         self.seats.iter().map(|seat| seat.jid.clone()).collect()
     }
 
-    /// What it shows has changed: the presence is built anew when it is needed.
+    /// Drops the built presence after a change; it is built again when it is needed.
     pub(crate) fn changed(&mut self) {
         (self.open, self.veiled) = (None, None);
     }

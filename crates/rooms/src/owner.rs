@@ -1,4 +1,4 @@
-//! What owners do: the configuration (XEP-0045 §10.1, §10.2) and the end of a room (§10.9).
+//! Requests of owners: the configuration (XEP-0045 §10.1, §10.2) and the end of a room (§10.9).
 
 use rookery_base::Map;
 use std::collections::BTreeSet;
@@ -88,7 +88,7 @@ impl Room {
         Ok(())
     }
 
-    /// Who gains and loses affiliations by the full lists of a form.
+    /// Returns the gains and losses of affiliations by the full lists of a form.
     fn listed(&self, form: &Form) -> Result<Vec<Affiliated>, StanzaError> {
         let mut now = Map::default();
         for (var, affiliation) in [(ADMINS, Affiliation::Admin), (OWNERS, Affiliation::Owner)] {
@@ -158,7 +158,7 @@ impl Room {
         Ok(())
     }
 
-    /// The same, whoever wants it.
+    /// Destroys the room, for an owner or anyone else; `then` hears whether the store has forgotten it.
     pub(crate) fn destroy_with(
         &mut self,
         world: &mut World,

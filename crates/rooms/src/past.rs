@@ -1,4 +1,4 @@
-//! What stays of what was said: the room's archive (XEP-0313 §5.1.2), the history for those who enter, the log.
+//! The room's past: its archive (XEP-0313 §5.1.2), the history for those who enter, the log.
 //!
 //! An archive knows who spoke. Who may not see real addresses gets its messages without them.
 
@@ -14,13 +14,15 @@ use super::role::{Role, affiliation_name};
 use super::room::Room;
 
 impl Room {
-    /// Whether what is said goes into the room's archive: where the owner wants it, and the operator has archives at all.
+    /// Returns whether messages go into the room's archive: where the owner wants it, and the
+    /// operator has archives at all.
     pub(crate) fn is_archived(&self, world: &World) -> bool {
         let domain = world.domain_of(self.jid.domain());
         self.config.is_archived && domain.is_some_and(|domain| domain.module(ARCHIVE).is_some())
     }
 
-    /// Records a message of an occupant, or of the room itself, and answers the id that it has from now on: that of the archive if it is there.
+    /// Records a message of an occupant, or of the room itself, and returns the id that it has from
+    /// now on: that of the archive if it is there.
     pub(crate) fn record(&mut self, world: &mut World, at: Option<usize>, packet: &Packet) -> String {
         let recorded = self.is_archived(world).then(|| {
             let occupant = at.and_then(|at| self.occupants.get(at));
@@ -49,7 +51,8 @@ impl Room {
         recorded.flatten().unwrap_or_else(|| world.unique_text())
     }
 
-    /// What happened stays: in the history and in the log. Every lasting message of the room passes here, with the room's id for it.
+    /// Adds a message to the history and the log. Every lasting message of the room passes here,
+    /// with the room's id for it.
     pub(crate) fn remember(
         &mut self,
         world: &mut World,
@@ -116,7 +119,8 @@ impl Room {
     }
 }
 
-/// Whether a message still means something to who enters later: not a chat state, and not one that wants to be forgotten (XEP-0334 §4).
+/// Returns whether a message still means something to those who enter later: not a chat state, and
+/// not one that wants to be forgotten (XEP-0334 §4).
 pub(crate) fn is_lasting(stanza: Stanza<'_>) -> bool {
     if stanza.child("no-store", ns::HINTS).is_some() {
         return false;

@@ -18,7 +18,7 @@ pub(super) fn request(packet: &Packet) -> Option<Element> {
     stanza.child("x", ns::MUC).map(|x| x.element())
 }
 
-/// Answers a presence with an error that clients know by its `<x/>` to be about a room (§7.2).
+/// Refuses a presence with an error that clients know by its `<x/>` to be about a room (§7.2).
 pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
     let Some(from) = packet.sender() else { return };
     let mut reply = Writer::new("presence");
@@ -28,8 +28,8 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
     world.send(&reply.finish(), &from);
 }
 
-/// Answers what does not get to the room at all: presence that enters by the error of a refused
-/// entry (XEP-0045 §7.2), everything else by an error like any other.
+/// Refuses what doesn't reach the room at all: presence that enters by the error of a refused entry
+/// (XEP-0045 §7.2), everything else by an error like any other.
 pub fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
     match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available) => refuse(world, packet, to, condition.into()),

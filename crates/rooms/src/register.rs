@@ -1,4 +1,5 @@
-//! Registration with a room (XEP-0045 §7.10): whoever may become a member by himself reserves a nick by that.
+//! Registration with a room (XEP-0045 §7.10): a user who may become a member without asking
+//! reserves a nick by registering.
 //!
 //! In a moderated or members-only room membership is a privilege, which nobody can take: there an admin has to approve, see [`super::approve`]. Owners can
 //! keep it to those whom they make members themselves (`muc#roomconfig_registration`).
@@ -44,7 +45,7 @@ impl Room {
         }
     }
 
-    /// Whether somebody who is this to the room needs an admin's approval.
+    /// Returns whether a user with this affiliation needs an admin's approval.
     fn needs_approval(&self, affiliation: Affiliation) -> bool {
         affiliation < Affiliation::Member && (self.config.is_members_only || self.config.is_moderated)
     }

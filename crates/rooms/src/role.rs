@@ -3,7 +3,7 @@
 use rookery_store::Affiliation;
 use rookery_stream::error::Condition;
 
-/// What an occupant may do during a visit (§5.1), from the least to the most.
+/// An occupant's role during a visit (§5.1), from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Role {
     /// Is not in the room.
@@ -74,7 +74,7 @@ pub(crate) fn affiliation_named(name: &str) -> Option<Affiliation> {
     [Outcast, None, Member, Admin, Owner].into_iter().find(|affiliation| affiliation_name(*affiliation) == name)
 }
 
-/// Whoever wants to change something: affiliation, and role if present.
+/// The rights of somebody who wants to change something: affiliation, and role if present.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Actor {
     pub affiliation: Affiliation,
@@ -82,7 +82,8 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Whether somebody's role may be changed (§8.2 to §8.5, §9.6 to §9.8). `target` is the other's affiliation.
+    /// Checks whether somebody's role may be changed (§8.2 to §8.5, §9.6 to §9.8). `target` is the
+    /// other's affiliation.
     ///
     /// # Errors
     /// `forbidden` where the right is lacking, `not-allowed` where the other is above such changes.
@@ -111,7 +112,7 @@ impl Actor {
         }
     }
 
-    /// Whether somebody's affiliation may be changed (§9.1 to §9.5, §10.3 to §10.8).
+    /// Checks whether somebody's affiliation may be changed (§9.1 to §9.5, §10.3 to §10.8).
     ///
     /// # Errors
     /// `forbidden` where the right is lacking, `not-allowed` where the other stands higher.

@@ -47,13 +47,13 @@ pub(crate) struct Room {
     pub affiliations: BTreeMap<Jid, Affiliated>,
     /// The bytes of all affiliations, see [`bytes_of`].
     pub affiliation_bytes: usize,
-    /// Who has reserved a nick, by its key.
+    /// The accounts that have reserved a nick, by the nick's key.
     pub reserved: Map<String, Jid>,
-    /// Who waits for an admin to approve a registration; the newest last.
+    /// The requests for registration that wait for an admin; the newest last.
     pub waiting: Vec<Waiting>,
     /// Voice that was given or taken in a moderated room (§5.1).
     pub voices: Voices,
-    /// Who was invited, by whom; the newest last.
+    /// The invitations, as invited and inviter; the newest last.
     pub invitations: VecDeque<(Jid, Jid)>,
     pub occupants: Slab<Occupant>,
     /// By the key of the nick.
@@ -69,7 +69,7 @@ pub(crate) struct Room {
     pub history: History,
     /// The hats that there are (XEP-0317).
     pub hat_list: Vec<Element>,
-    /// Who wears which.
+    /// The hats that each account wears.
     pub hats: Map<Jid, Vec<Element>>,
     pub joins: Bucket,
     /// Requests to register.
@@ -82,12 +82,12 @@ pub(crate) struct Room {
     pub former: Former,
     pub limits: Limits,
     settings: Arc<Settings>,
-    /// How many removed accounts it has forgotten.
+    /// The number of removed accounts that it has forgotten.
     removed_seen: usize,
     last_number: u64,
     /// It was destroyed.
     pub is_over: bool,
-    /// Whether the store has it.
+    /// True if the store has it.
     is_stored: bool,
     /// Something is to be kept that has not been written.
     pub is_changed: bool,
@@ -164,12 +164,13 @@ impl Room {
         }
     }
 
-    /// Whether nothing is lost when it is forgotten: it is gone, empty and not to be kept, or empty and in the store.
+    /// Returns whether nothing is lost when it is forgotten: it is gone, empty and not to be kept,
+    /// or empty and in the store.
     pub(crate) fn is_idle(&self, world: &World) -> bool {
         self.is_over || self.occupants.is_empty() && !world.state::<Unsaved>().has(&self.jid)
     }
 
-    /// Whether the store has it, so that it can be loaded again.
+    /// Returns whether the store has it, so that it can be loaded again.
     pub(crate) fn is_stored(&self) -> bool {
         self.is_stored && !self.is_over
     }
@@ -222,7 +223,8 @@ impl Room {
         }
     }
 
-    /// An account that is removed leaves nothing here: whoever gets its name must not inherit its rights. The store has forgotten it already.
+    /// An account that is removed leaves nothing here: the next account of its name must not
+    /// inherit its rights. The store has forgotten it already.
     pub(crate) fn forget_removed(&mut self, world: &mut World) {
         let directory = world.state::<Directory>();
         let count = directory.removed_count();
@@ -292,7 +294,7 @@ impl Room {
         self.nicks.get(&nick_key(nick)?).copied()
     }
 
-    /// What a user is to the room.
+    /// Returns the affiliation of a user.
     pub(crate) fn affiliation_of(&self, world: &World, user: JidRef<'_>) -> Affiliation {
         if Self::is_operator(world, self.jid.domain(), user) {
             return Affiliation::Owner;
@@ -341,7 +343,7 @@ impl Room {
         occupant.map_or(Role::None, |occupant| occupant.role)
     }
 
-    /// Who somebody is when changing something.
+    /// Returns the rights with which a session changes something.
     pub(crate) fn actor(&self, world: &World, session: &Jid) -> Actor {
         Actor { affiliation: self.affiliation_of(world, session.as_ref()), role: self.role_of(session) }
     }
@@ -352,7 +354,7 @@ impl Room {
         self.last_number
     }
 
-    /// Whether a role's presence is broadcast.
+    /// Returns whether the presence of a role is broadcast.
     pub(crate) fn is_broadcast(&self, role: Role) -> bool {
         self.config.broadcast.contains(&role)
     }
@@ -380,7 +382,7 @@ impl Room {
         world.fan_out_roll(packet, &self.others, &[]);
     }
 
-    /// Who may create rooms.
+    /// Returns whether a user may create rooms.
     pub(crate) fn may_create(world: &World, host: &str, user: &Jid) -> bool {
         let options = world.domain_of(host).and_then(|domain| domain.module(NAME));
         options.is_some_and(|options| option::may_use(world, options.list("create"), user))

@@ -8,7 +8,7 @@ use rookery_xml::{Child, Element, Writer, ns};
 use super::occupant::Occupant;
 use super::role::{Role, affiliation_name};
 
-/// What a presence says beside what the occupant shows (XEP-0045 §7.2.2).
+/// The parts of a presence beyond what the occupant shows (XEP-0045 §7.2.2).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown<'a> {
     /// The presence says that the occupant is gone.
@@ -19,20 +19,20 @@ pub(crate) struct Shown<'a> {
     pub nick: Option<&'a str>,
     /// The nick of who did this.
     pub actor: Option<&'a str>,
-    /// Why.
+    /// The reason for a change, as the actor gave it.
     pub reason: Option<&'a str>,
     /// Status codes (§15.6).
     pub codes: Vec<u16>,
-    /// Where the room has gone (§10.9).
+    /// The `<destroy/>` that tells of the room's end and of another one in its place (§10.9).
     pub destroy: Option<&'a Element>,
-    /// What the occupant says on leaving, in place of what it showed.
+    /// The occupant's last presence, in place of what it showed.
     pub farewell: Option<&'a Packet>,
     /// The id of the stanza that this answers.
     pub id: Option<&'a str>,
 }
 
 impl Shown<'_> {
-    /// Whether there is nothing to say but what the occupant shows.
+    /// Returns whether there is nothing to say but what the occupant shows.
     pub(crate) fn is_plain(&self) -> bool {
         !self.is_gone && self.now.is_none() && self.actor.is_none() && self.reason.is_none() && self.codes.is_empty()
     }
@@ -97,7 +97,8 @@ fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &S
     presence.end();
 }
 
-/// What only a room may say (§17.3), and an occupant must not say in its name.
+/// Returns whether only a room may say this (§17.3), so that an occupant must not say it in the
+/// room's name.
 pub(crate) fn is_forged(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::MUC | ns::MUC_USER | ns::MUC_ADMIN | ns::MUC_OWNER | ns::OCCUPANT_ID | ns::HATS => true,

@@ -118,7 +118,7 @@ impl Room {
         packet.with_child(&pseudonym.finish())
     }
 
-    /// What a message must not say in the room's name.
+    /// Returns whether a message must not say this in the room's name.
     fn is_forged_in_message(&self, child: &Child<'_>) -> bool {
         let names_room = |attr: &str| child.attr(attr).is_some_and(|jid| names(&jid, &self.jid));
         match &*child.ns() {
@@ -193,7 +193,7 @@ fn is_subject(stanza: Stanza<'_>) -> bool {
     !stanza.has_body() && in_stream("subject") && !in_stream("thread")
 }
 
-/// Whether a text is the room's address, or the beginning of an occupant's.
+/// Returns whether a text is the room's address, or the beginning of an occupant's.
 fn names(text: &str, room: &Jid) -> bool {
     match Jid::parse(text) {
         Ok(jid) => jid.bare_str() == room.as_str() || jid.as_str() == room.domain(),

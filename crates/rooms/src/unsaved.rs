@@ -1,5 +1,6 @@
-//! Rooms whose changes the store did not take. A change counts once it is made, since occupants have seen it; whoever made it is told that it is
-//! not kept yet, and the room is written again, as it is by then, until the store has it. Such a room is not forgotten when it is empty.
+//! Rooms whose changes the store did not take. A change counts once it is made, since occupants
+//! have seen it; the one who made it is told that it is not kept yet, and the room is written
+//! again, as it is by then, until the store has it. Such a room is not forgotten when it is empty.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;

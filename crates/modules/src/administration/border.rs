@@ -64,7 +64,7 @@ impl Which {
         }
     }
 
-    /// Where the store keeps the list of a domain.
+    /// Returns the key under which the store keeps the list of a domain.
     fn key(self, domain: &str) -> String {
         format!("{}/{domain}", self.name())
     }
@@ -175,5 +175,6 @@ fn var(which: Which) -> String {
 
 /// Entries of one list.
 const MAX_ENTRIES: usize = 5000;
-/// How often the lists are read again, milliseconds: something else than this server may have changed them.
+/// The time between two reads of the lists, in milliseconds: something other than this server may
+/// have changed them.
 const PERIOD_MS: u64 = 60_000;

@@ -1,4 +1,4 @@
-//! What is known of one account: XEP-0133 §4.8 to §4.10.
+//! Inquiries about one account: XEP-0133 §4.8 to §4.10.
 
 use rookery_base::date;
 use rookery_hub::World;

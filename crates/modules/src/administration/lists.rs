@@ -1,4 +1,4 @@
-//! How many accounts there are, and which: XEP-0133 §4.13 to §4.22.
+//! Numbers and lists of accounts: XEP-0133 §4.13 to §4.22.
 //!
 //! Registered and disabled accounts are in the store; who is online is asked of all shards. *Active* is an account with an available resource that
 //! doesn't say `away` or `xa`; *idle* one whose resources all say so.
@@ -98,7 +98,7 @@ fn ask(world: &mut World, order: Order) {
     order.ask(world, form.field(most).field(after));
 }
 
-/// Which part of a list is asked for.
+/// The part of a list that is asked for.
 struct Page {
     limit: usize,
     after: Option<Jid>,
@@ -274,7 +274,7 @@ enum Attention {
     Away,
 }
 
-/// What the presence of a session says of its user; `None` if it isn't available.
+/// Returns what a session's presence says of its user's attention; `None` if it isn't available.
 fn shows(world: &World, link: Link) -> Option<Attention> {
     let presence = world.session_at(link)?.presence.as_ref()?;
     let stanza = presence.stanza();

@@ -87,7 +87,7 @@ fn form(title: &str, instructions: &str) -> Form {
     Form::new("form").title(title).instructions(instructions).hidden("FORM_TYPE", FORM_TYPE)
 }
 
-/// What a command tells.
+/// Returns the form of a command's result, with no fields yet.
 fn result() -> Form {
     Form::new("result").hidden("FORM_TYPE", FORM_TYPE)
 }
@@ -123,7 +123,7 @@ fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
     if accounts.is_empty() { Err("an account must be given".into()) } else { Ok(accounts) }
 }
 
-/// Whether an administrator is about to lock itself out (`not-allowed`).
+/// Refuses a command by which an administrator would lock itself out (`not-allowed`).
 fn is_own(order: &Order, accounts: &[Jid]) -> Result<(), StanzaError> {
     match accounts.iter().any(|account| account.bare() == order.from().bare()) {
         true => Err(StanzaError::new(Condition::NotAllowed).with_text("administrators can't do that to themselves")),
@@ -205,7 +205,7 @@ pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
     }
 }
 
-/// What the fields of all forms mean.
+/// The type of all forms, which gives their fields a meaning.
 const FORM_TYPE: &str = "http://jabber.org/protocol/admin";
 /// Accounts that one command may be about.
 const MAX_ACCOUNTS: usize = 1000;

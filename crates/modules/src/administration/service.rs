@@ -1,4 +1,4 @@
-//! What the domain says, who administers it, and its end: XEP-0133 §4.23 to §4.32.
+//! A domain's greetings, its administrators and its end: XEP-0133 §4.23 to §4.32.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

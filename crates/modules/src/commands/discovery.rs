@@ -1,4 +1,4 @@
-//! Which commands there are (XEP-0050 §3.2).
+//! The list of commands (XEP-0050 §3.2).
 
 use rookery_hub::{Iq, World};
 use rookery_modkit::disco::{Identity, Info};

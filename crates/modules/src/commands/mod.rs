@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! * Whoever may not run a command gets `forbidden` for it, and doesn't see it in lists.
+//! * A user who may not run a command gets `forbidden` for it, and doesn't see it in lists.
 //! * A session belongs to one full JID and one command; its id is never given again. Sessions are bounded in number, per account and in all, and in
 //!   age; a session that ended is told from one that never was (`session-expired`, `bad-sessionid`) as long as it is remembered.
 //!

@@ -19,7 +19,7 @@ pub(crate) struct Command {
     pub name: &'static str,
     /// The module that it belongs to; where that is off there is no such command.
     pub module: &'static str,
-    /// The least right of whoever runs it.
+    /// The least right that allows a user to run it.
     pub may: Rights,
     /// The stages: each makes a form and hands it to [`Order::ask`].
     pub stages: &'static [Step],
@@ -41,7 +41,7 @@ pub(crate) struct Order {
     pub(super) answers: Vec<Form>,
 }
 
-/// What a command leads to.
+/// The result of a command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome {
     result: Option<Element>,
@@ -74,7 +74,7 @@ impl Outcome {
 }
 
 impl Order {
-    /// Who runs it: a full JID.
+    /// Returns the full JID of the user who runs it.
     pub fn from(&self) -> &Jid {
         &self.iq.from
     }

@@ -10,7 +10,7 @@ use super::find;
 use super::order::{Command, Order, specific};
 use super::session::{Gone, Session, Sessions};
 
-/// What is to be done with a session (§3.4).
+/// The action that a request takes on a session (§3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Execute,

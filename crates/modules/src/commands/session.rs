@@ -1,4 +1,4 @@
-//! What is remembered of commands between their stages.
+//! The memory of commands between their stages.
 
 use rookery_base::Map;
 use std::collections::VecDeque;
@@ -28,11 +28,11 @@ pub(super) struct Session {
     pub answers: Vec<Form>,
     /// The fields that the form must have.
     pub required: Vec<String>,
-    /// When it began to wait, milliseconds since 1970.
+    /// The time when it began to wait, milliseconds since 1970.
     pub at_ms: u64,
 }
 
-/// Why there is no such session.
+/// The reason why there is no such session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gone {
     /// There never was, as far as anybody remembers, or it is somebody else's.
@@ -99,7 +99,7 @@ impl Sessions {
 const MAX_SESSIONS: usize = 10_000;
 /// Sessions that one account may have; a further one ends its oldest.
 const MAX_PER_ACCOUNT: usize = 10;
-/// How long a form may be filled in, milliseconds.
+/// The time for which a form may be filled in, milliseconds.
 pub(super) const MAX_AGE_MS: u64 = 15 * 60_000;
 /// Sessions that are remembered after their end.
 const REMEMBERED: usize = 1000;

@@ -1,4 +1,4 @@
-//! Which other servers have a multicast service, and what it takes at once (XEP-0033 §2).
+//! Discovery of other servers' multicast services, and of what they take at once (XEP-0033 §2).
 //!
 //! A domain is asked when something for it is to be sent for the first time; nothing waits for the answer: until it is in, recipients get
 //! individual copies. First the domain itself is asked, then its list of services, then each of these; the first that says so is it. Answers
@@ -17,11 +17,11 @@ use rookery_hub::{RemoteService, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Writer, ns};
 
-/// What a shard knows of other servers.
+/// A shard's knowledge of other servers.
 #[derive(Debug, Default)]
 pub struct Discovery {
     domains: Map<String, Known>,
-    /// What was asked, by its `id`: the domain that it is about.
+    /// The domain that each request under way is about, by the request's `id`.
     asked: Map<String, Asked>,
 }
 
@@ -29,9 +29,9 @@ pub struct Discovery {
 #[derive(Debug)]
 struct Known {
     answer: Option<RemoteService>,
-    /// When the answer came; `None` as long as there is none.
+    /// The time when the answer came; `None` as long as there is none.
     answered_ms: Option<u64>,
-    /// When the present negotiation began.
+    /// The time when the present negotiation began.
     asking_since: Option<u64>,
     /// Questions of it that are open.
     open: usize,
@@ -200,9 +200,9 @@ fn services_below<'a>(items: &'a Element, domain: &'a str) -> impl Iterator<Item
     items.filter_map(|item| Jid::parse(item.attr("jid")?).ok()).filter(is_below).take(ITEMS)
 }
 
-/// What the tests of the whole server reckon with: how long an answer is kept, in milliseconds.
+/// The time for which an answer is kept, in milliseconds; tests of the whole server use it, too.
 pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
-/// How long a negotiation may take, in milliseconds.
+/// The longest time that a negotiation may take, in milliseconds.
 pub const PATIENCE_MS: u64 = 10 * 60 * 1000;
 /// The limit of a service that doesn't tell.
 const UNSAID: usize = 20;

@@ -56,7 +56,8 @@ pub(super) fn of(options: &Options, is_local: bool, kind: Kind) -> Option<usize>
     Some(options.number(key)).filter(|&limit| limit > 0).map(|limit| limit as usize)
 }
 
-/// The form with the limits that hold for whoever asks. Where there is none it says so by leaving the field out.
+/// Returns the form with the limits that hold for the asker. A limit that doesn't exist has no
+/// field.
 pub(super) fn form(options: &Options, is_local: bool) -> Element {
     let field = |var: &str, value: &str| {
         let value = Element::new("value", ns::DATA_FORMS).with_text(value);

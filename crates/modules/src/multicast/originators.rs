@@ -1,4 +1,4 @@
-//! Who has sent presence through the service from elsewhere, and to whom.
+//! Senders from elsewhere whose presence went through the service, and its recipients.
 //!
 //! A user of this server hears of it through the hub, which ends directed presence by itself. For everybody else the service has to remember:
 //! it must repeat unavailable presence to all who saw the originator available.
@@ -12,7 +12,7 @@ use rookery_jid::{Jid, JidRef};
 #[derive(Debug, Default)]
 pub(super) struct Originators {
     seen_by: Map<Jid, BTreeSet<Jid>>,
-    /// How many there are of each domain: none may take the place of the others.
+    /// The number of senders of each domain: no domain may take the place of the others.
     domains: Map<String, usize>,
 }
 
@@ -59,11 +59,11 @@ impl Originators {
     }
 }
 
-/// How many a shard remembers.
+/// The most senders that a shard remembers.
 const ORIGINATORS: usize = 10_000;
-/// How many of them may be of one domain.
+/// The most of them that may be of one domain.
 const OF_ONE_DOMAIN: usize = 1000;
-/// How many saw one of them.
+/// The most recipients that are remembered of one sender.
 const RECIPIENTS: usize = 1000;
 
 #[cfg(test)]

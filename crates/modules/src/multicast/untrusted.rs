@@ -113,7 +113,8 @@ impl Route<'_, '_> {
         }
     }
 
-    /// Whether an address is one of the service's own domain, or of one of that domain's services.
+    /// Returns whether an address is one of the service's own domain, or of one of that domain's
+    /// services.
     fn is_of_domain(&self, jid: JidRef<'_>) -> bool {
         self.world.domain_of(jid.domain()).is_some_and(|domain| domain.name == self.domain)
     }
@@ -199,7 +200,7 @@ fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>
     blocked.map(|to| to.as_str().to_owned()).collect()
 }
 
-/// Whether stanzas with a header for this host come here again.
+/// Returns whether stanzas with a header for this host would come here again.
 fn passes_on(world: &World, host: &str) -> bool {
     world.domain(host).is_some() || world.is_service_of(host, NAME)
 }

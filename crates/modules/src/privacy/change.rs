@@ -1,8 +1,9 @@
 //! From one set of rules to the next: what contacts and resources have to hear of it.
 //!
-//! Whoever is shut out now sees the account become unavailable, before the new rules count; whoever is let in sees it again, once they are kept
-//! (XEP-0191 §3.3, §3.4; XEP-0016 §2.11, §2.12). The same in the other direction: a contact whose presence doesn't come any more seems unavailable, and
-//! one whose presence comes again is asked for it.
+//! A contact that is shut out now sees the account become unavailable, before the new rules count;
+//! one that is let in sees it again, once they are kept (XEP-0191 §3.3, §3.4; XEP-0016 §2.11,
+//! §2.12). The same in the other direction: a contact whose presence doesn't come any more seems
+//! unavailable, and one whose presence comes again is asked for it.
 
 use rookery_base::{Map, Set};
 use std::cell::RefCell;
@@ -19,12 +20,12 @@ use super::passage::{acquaintance, denies_known};
 use super::rules::{Acquaintance, List, Passing, Rules};
 use super::sessions::{Sessions, sessions_of};
 
-/// What changes for whom, by session and address.
+/// The changes for each session and address.
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
-    /// Who sees the session no longer.
+    /// The contacts that no longer see the session.
     hidden: Vec<(SessionRef, Jid)>,
-    /// Who sees it again.
+    /// The contacts that see it again.
     shown: Vec<(SessionRef, Jid)>,
     /// Whose presence comes no longer.
     gone: Vec<(SessionRef, Jid)>,
@@ -62,7 +63,7 @@ impl Shift {
         Self::between(world, account, |address| (sessions.list_for(before, address), sessions.list_for(after, address)))
     }
 
-    /// What changes between two lists, which `lists` tells for the full JID of each session.
+    /// Compares two lists, which `lists` returns for the full JID of each session.
     pub(crate) fn between<'l>(
         world: &World,
         account: &Jid,

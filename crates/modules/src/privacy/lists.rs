@@ -171,7 +171,7 @@ fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Eleme
     Ok(())
 }
 
-/// Whether there is somebody in each group that a list names (§2.1).
+/// Returns whether each group that a list names has a member (§2.1).
 fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
     let groups = world.roster_groups(account.as_ref());
     list.items().iter().all(|item| match &item.test {
@@ -180,7 +180,7 @@ fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
     })
 }
 
-/// Whether a session other than the asker's uses the list of that name, or the default one.
+/// Returns whether a session other than the asker's uses the list of that name, or the default one.
 fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
     let others = sessions_of(world, iq.to.as_ref()).into_iter().filter(|session| *session != asker);
     let mut addresses = others.filter_map(|session| world.address(session.link));

@@ -7,8 +7,9 @@
 //!
 //! # Invariants
 //!
-//! * The rules are a document at hand ([`Hooks::document`]), so that they hold for an account without session too: nothing of a blocked contact is
-//!   delivered, stored or archived. They come before every other module (`Phase::Guard`).
+//! * The rules are a document in memory ([`Hooks::document`]), so that they hold for an account
+//!   without session too: nothing of a blocked contact is delivered, stored or archived. They come
+//!   before every other module (`Phase::Guard`).
 //! * Nothing stops what the resources of an account and its own server tell each other.
 //! * Rules count from the moment when they are asked for; if the store refuses them, the former ones count again and the client gets an error.
 //! * An account without rules costs a look at one field per stanza.

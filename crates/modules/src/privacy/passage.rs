@@ -1,4 +1,4 @@
-//! What the rules of an account do to stanzas that come and go (XEP-0191 §3.3, XEP-0016 §2.13).
+//! The effect of an account's rules on stanzas that come and go (XEP-0191 §3.3, XEP-0016 §2.13).
 
 use std::rc::Rc;
 
@@ -93,7 +93,8 @@ fn conceals(world: &World, rules: &Rules, link: Option<Link>, owner: JidRef<'_>,
     list.is_some_and(|list| denies(world, list, owner, contact, Passing::PresenceOut))
 }
 
-/// Whether a list of an account stops a stanza from or to a contact. What an account and its server say to each other passes always.
+/// Returns whether a list of an account stops a stanza from or to a contact. What an account and
+/// its server say to each other always passes.
 pub(crate) fn denies(world: &World, list: &List, owner: JidRef<'_>, contact: JidRef<'_>, passing: Passing) -> bool {
     denies_known(list, owner, contact, passing, || acquaintance(world, owner, contact))
 }
@@ -134,7 +135,8 @@ fn coming_as(packet: &Packet) -> Passing {
     }
 }
 
-/// What the roster says, groups of the operator included; as where the contact is not in it, if the roster is not at hand.
+/// Returns what the roster says of a contact, groups of the operator included; if the roster isn't
+/// in memory, the same as for a contact that isn't in it.
 pub(crate) fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
     let own = world.roster_item(owner, contact).cloned();
     let item = world.joined(owner, &contact.bare().to_jid(), own);

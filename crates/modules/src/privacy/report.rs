@@ -54,7 +54,7 @@ fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Ele
 
 /// The addresses that get reports.
 pub(crate) const REPORT_TO: &str = "report_to";
-/// How many reports an account may make.
+/// The number of reports that an account may make in an hour.
 pub(crate) const REPORTS_PER_HOUR: &str = "reports_per_hour";
 /// Characters of a report that are shown.
 const MAX_TEXT: usize = 2000;

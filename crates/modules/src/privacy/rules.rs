@@ -1,4 +1,5 @@
-//! What an account lets in and out: its privacy lists (XEP-0016 §2.1), of which the default one is its block list too (XEP-0191 §5).
+//! The rules by which an account lets stanzas in and out: its privacy lists (XEP-0016 §2.1), of
+//! which the default one is its block list too (XEP-0191 §5).
 //!
 //! Invariants:
 //! * The items of a list are in the order of their `order`, which is unique; a list has at least one.
@@ -55,9 +56,9 @@ pub struct Item {
     pub order: u32,
     /// Whom it is about.
     pub test: Test,
-    /// Whether what matches is stopped.
+    /// True if a stanza that matches is stopped.
     pub deny: bool,
-    /// What it is about; [`Stanzas::ALL`] if it names nothing.
+    /// The kinds of stanzas that it applies to; [`Stanzas::ALL`] if it names none.
     pub stanzas: Stanzas,
 }
 
@@ -93,7 +94,7 @@ pub enum Passing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stanzas(u8);
 
-/// What the roster says of a contact.
+/// A contact's entry in the roster, as far as rules look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acquaintance {
     /// The subscription.
@@ -121,7 +122,7 @@ impl Stanzas {
         Self(self.0 | passing as u8)
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -138,7 +139,8 @@ impl Rules {
         (rules.default.is_none() || rules.default_list().is_some()).then_some(rules)
     }
 
-    /// What the store keeps, which is also what XEP-0227 §4.8 exports; nothing if there are no rules.
+    /// Returns the form in which the store keeps the rules, which is also what XEP-0227 §4.8
+    /// exports; `None` if there are no rules.
     pub fn write(&self) -> Option<Vec<u8>> {
         if self.lists.is_empty() {
             return None;
@@ -163,7 +165,7 @@ impl Rules {
         self.list(self.default.as_deref()?)
     }
 
-    /// How many items there are in all lists.
+    /// Returns the number of items in all lists together.
     pub fn items(&self) -> usize {
         self.lists.iter().map(|list| list.items.len()).sum()
     }
@@ -174,7 +176,7 @@ impl Rules {
         items.filter(|item| !matches!(item.test, Test::Jid(_))).count()
     }
 
-    /// Whether any rule asks what the roster says.
+    /// Returns whether the test of any rule depends on the roster.
     pub fn need_roster(&self) -> bool {
         self.lists.iter().any(List::needs_roster)
     }
@@ -256,7 +258,8 @@ impl List {
         &self.items
     }
 
-    /// Whether the list stops a stanza from or to a contact. The first rule that matches decides; if none does, it passes (XEP-0016 §2.2).
+    /// Returns whether the list stops a stanza from or to a contact. The first rule that matches
+    /// decides; if none does, it passes (XEP-0016 §2.2).
     pub fn denies(&self, contact: JidRef<'_>, passing: Passing, known: impl FnOnce() -> Acquaintance) -> bool {
         let first = self.index.find(contact, passing, known);
         self.items.get(first).is_some_and(|item| item.deny)
@@ -292,7 +295,7 @@ impl List {
     }
 }
 
-/// Why an item is refused.
+/// The reason for refusing an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It is not what its schema says.
@@ -341,7 +344,7 @@ impl Item {
         out.end();
     }
 
-    /// Whether it is what blocks one of these.
+    /// Returns whether it is an item that blocks one of these.
     fn blocks(&self, jids: &Set<&Jid>) -> bool {
         let is_block = self.deny && self.stanzas == Stanzas::ALL;
         is_block && matches!(&self.test, Test::Jid(jid) if jids.contains(jid))
@@ -428,7 +431,7 @@ const KINDS: usize = 5;
 /// The place of an item that isn't there, behind all others.
 const NONE: usize = usize::MAX;
 
-/// What an item may name, in the order in which it is written.
+/// The stanzas that an item may name, in the order in which they are written.
 const GRANULES: [(&str, Passing); 4] = [
     ("message", Passing::Message),
     ("presence-in", Passing::PresenceIn),
@@ -436,7 +439,7 @@ const GRANULES: [(&str, Passing); 4] = [
     ("iq", Passing::Iq),
 ];
 
-/// What the default list is called that is made for the first who is blocked.
+/// The name of the default list that is made when the first contact is blocked.
 const BLOCKED: &str = "blocked";
 
 #[cfg(test)]

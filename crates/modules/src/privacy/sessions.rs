@@ -1,4 +1,4 @@
-//! What the module knows of sessions: what they have asked for, and which list they have made active.
+//! The module's knowledge of sessions: the lists that they have asked for and made active.
 
 use rookery_base::{Map, Set};
 use rookery_fanout::Link;

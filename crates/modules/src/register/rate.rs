@@ -1,4 +1,4 @@
-//! How often one party may create accounts.
+//! A limit on how often one party may create accounts.
 //!
 //! One table for all shards of the process: a lock is taken once per request to create an account, which is rare and costs
 //! milliseconds anyway. Nothing else waits for it.
@@ -12,20 +12,20 @@ use rookery_hub::{Network, OptionSpec, Options, Value};
 use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
 
-/// Who has created accounts of late. Clones are handles on the same table.
+/// The parties that have created accounts recently. Clones are handles on the same table.
 #[derive(Debug, Clone, Default)]
 pub struct Creations {
     parties: Arc<Mutex<Map<IpAddr, Recent>>>,
 }
 
-/// What one party has done of late.
+/// The recent attempts of one party.
 #[derive(Debug, Clone, Copy)]
 struct Recent {
     /// Milliseconds since 1970.
     until: u64,
     /// It has created an account, or is about to.
     created: bool,
-    /// How often a name that it wanted was taken.
+    /// The number of times that a name which it wanted was taken.
     conflicts: u32,
 }
 
@@ -51,7 +51,7 @@ pub(super) const TRUSTED_NETWORKS: OptionSpec = OptionSpec {
     check: |value| option::each(value, |text| text.parse::<Network>().map(|_| ())),
 };
 
-/// Whether an address is in one of the operator's trusted networks.
+/// Returns whether an address is in one of the operator's trusted networks.
 pub(super) fn is_trusted(options: &Options, address: IpAddr) -> bool {
     let networks = options.list(TRUSTED_NETWORKS.key).iter();
     networks.filter_map(|text| text.parse::<Network>().ok()).any(|network| network.contains(address))
@@ -119,8 +119,8 @@ impl Slot {
     }
 }
 
-/// What counts as one party: a single IPv4 address, but a /64 network of IPv6, of which a household has as many addresses as it
-/// likes.
+/// Returns the address that stands for a party: a single IPv4 address, but a /64 network of IPv6,
+/// of which a household has as many addresses as it likes.
 fn party(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.into(),

@@ -1,4 +1,4 @@
-//! Who may register with a token: pre-authenticated in-band registration (XEP-0445).
+//! Registration with a token: pre-authenticated in-band registration (XEP-0445).
 //!
 //! A token that was shown once counts for its connection until that ends, whether it expires meanwhile or not (§3); it is used up by the registration
 //! that succeeds, and by nothing else.
@@ -37,7 +37,7 @@ impl Shown {
     }
 }
 
-/// Answers `<preauth/>`.
+/// Replies to `<preauth/>`.
 pub(super) fn preauth(world: &mut World, guest: Guest, iq: Iq) {
     let is_on = world.options(iq.to.domain(), NAME).is_some();
     let token = iq.payload.attr("token").filter(|_| iq.set && iq.payload.is("preauth", ns::PREAUTH));

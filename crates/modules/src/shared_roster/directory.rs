@@ -17,7 +17,7 @@ pub struct Directories(Arc<Mutex<Map<String, Directory>>>);
 pub(crate) struct Directory {
     all: Arc<BTreeSet<Jid>>,
     online: Arc<BTreeSet<Jid>>,
-    /// When the accounts were asked for last, milliseconds of the clock of day.
+    /// The time when the accounts were last asked for, milliseconds of the clock of day.
     pub(crate) asked_ms: Option<u64>,
     log: VecDeque<Change>,
     /// The number of the oldest change in the log.
@@ -27,7 +27,7 @@ pub(crate) struct Directory {
 /// Somebody came or went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Who.
+    /// The account that came or went.
     pub(crate) account: Jid,
     /// To or from those who are here, rather than the accounts that there are.
     pub(crate) online: bool,

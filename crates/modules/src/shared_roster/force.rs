@@ -75,7 +75,7 @@ pub(super) fn in_force(world: &World) -> Compiled {
     now
 }
 
-/// The same, after which they are at hand without a lock.
+/// Returns the groups in force, and keeps them where this shard finds them without a lock.
 pub(super) fn take_up(world: &mut World) -> Compiled {
     let now = in_force(world);
     let state = world.state_mut::<State>();

@@ -37,7 +37,7 @@ struct Group {
 pub struct Members<'g> {
     /// Those who are named.
     pub named: BTreeSet<&'g Jid>,
-    /// Whether every account of the domain belongs to them.
+    /// True if every account of the domain belongs to them.
     pub everybody: bool,
 }
 
@@ -79,17 +79,17 @@ impl Groups {
         Ok(all)
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Whether any group has all accounts of the domain.
+    /// Returns whether any group has all accounts of the domain.
     pub fn need_all(&self) -> bool {
         self.groups.iter().any(|group| group.all)
     }
 
-    /// Whether any group has all accounts that are there.
+    /// Returns whether any group has all accounts that are online.
     pub fn need_online(&self) -> bool {
         self.groups.iter().any(|group| group.online)
     }
@@ -99,7 +99,7 @@ impl Groups {
         self.groups_of(account)
     }
 
-    /// What two accounts show each other, seen from the first.
+    /// Returns the subscription between two accounts that groups make, seen from the first.
     pub fn relation(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
         self.relation_of(&self.groups_of(owner), contact)
     }
@@ -110,7 +110,7 @@ impl Groups {
         Subscription::new(self.shows(&theirs, mine), self.shows(mine, &theirs))
     }
 
-    /// Who sees the presence of the accounts with a key, which may be among them.
+    /// Returns the accounts that see the presence of those with a key; they may be among them.
     pub fn watchers(&self, mine: &[usize]) -> Members<'_> {
         let seen_by: BTreeSet<usize> = self.of(mine).flat_map(|group| &group.shown_to).copied().collect();
         self.members(seen_by)
@@ -157,7 +157,7 @@ impl Groups {
     }
 }
 
-/// What is wrong with a line by itself.
+/// Checks a line by itself; the error says what is wrong with it.
 pub(crate) fn check(line: &str) -> Result<(), String> {
     let line = Line::read(line)?;
     let mut members = line.members.iter().filter(|member| ![ALL, ONLINE].contains(*member));

@@ -1,5 +1,5 @@
-//! Shared roster groups: contacts that the operator gives to accounts. Whoever is in a group finds its members in the roster and sees their presence,
-//! without asking anybody.
+//! Shared roster groups: contacts that the operator gives to accounts. A member of a group finds
+//! the others in the roster and sees their presence, without asking anybody.
 //!
 //! # Layout
 //!
@@ -15,8 +15,8 @@
 //!
 //! # What is left out
 //!
-//! Members of other servers. A group of all that are there goes by sessions that take messages. Whoever is in the own roster too has the name that
-//! is kept there.
+//! Members of other servers. A group of all that are there goes by sessions that take messages. A
+//! name in the user's own roster wins.
 
 pub mod directory;
 mod force;
@@ -236,9 +236,9 @@ const OPTIONS: [OptionSpec; 1] = [OptionSpec {
     check: |value| option::each(value, groups::check),
 }];
 
-/// How often clients are told of changes.
+/// The time between two rounds in which clients are told of changes.
 const ROUND_MS: u64 = 2000;
-/// How often the accounts of a domain are listed.
+/// The time between two listings of a domain's accounts.
 const LISTING_MS: u64 = 600_000;
 /// Accounts that are listed at a time.
 const PAGE: usize = 1000;

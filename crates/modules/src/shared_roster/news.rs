@@ -1,4 +1,5 @@
-//! What clients hear when groups, or the accounts that there are, change: roster pushes, and the presence of who is seen now or no longer.
+//! News for clients when groups, or the accounts that exist, change: roster pushes, and the
+//! presence of accounts that have come into sight or gone out of it.
 //!
 //! A change of many accounts concerns many accounts: with `@all@` each of N clients has to hear of each of N others. That is so much that a shard does it in
 //! small steps, account by account, and looks for the next change only when all have heard of the last one.
@@ -22,7 +23,7 @@ use super::directory::Directories;
 use super::force::{Compiled, directories, in_force, item, items};
 use super::groups::Groups;
 
-/// How far the clients of a shard have been told.
+/// The progress of telling a shard's clients.
 #[derive(Debug, Default)]
 pub(super) struct News {
     told: Option<Compiled>,
@@ -32,7 +33,7 @@ pub(super) struct News {
     due: VecDeque<(Jid, Rc<Difference>)>,
 }
 
-/// What has changed for accounts that are in the same groups, before and after.
+/// The change for accounts that are in the same groups: before and after.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Difference {
     /// Contacts whose entry in the roster is another one.

@@ -1,4 +1,5 @@
-//! Who was subscribed before the server was stopped: every shard takes up the nodes that are at home there.
+//! The subscribers from before the server was stopped: every shard takes up the nodes that are at
+//! home there.
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -11,12 +11,15 @@
 //! * Who may not use the service learns nothing of which nodes there are.
 //! * Nobody gets items of a node more often than the subscription says (`pace`); what comes in between is replaced by what comes later.
 //! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a restart, one of a full JID ends with its session.
-//! * What waits for the store is done in the order in which it was asked for, and what is at hand is right at once.
+//! * What waits for the store is done in the order in which it was asked for, and what is in memory
+//!   is right at once.
 //!
 //! # Layout
 //!
-//! [`source`] is the seam, `joined` the source behind it; `options` are the operator's; `state` is what is at hand, `subscriptions` who is subscribed to what on all shards; `subscribe`, `pace` and `discovery` do the
-//! work; `load` finds after a start who was subscribed; `speak` says in rooms what the source wants said there.
+//! [`source`] is the seam, `joined` the source behind it; `options` are the operator's; `state` is
+//! a shard's memory, `subscriptions` the table of all shards' subscriptions; `subscribe`, `pace`
+//! and `discovery` do the work; `load` finds after a start who was subscribed; `speak` says in
+//! rooms what the source wants said there.
 
 mod discovery;
 mod joined;

@@ -60,6 +60,6 @@ pub struct Listed {
 pub struct Reading {
     /// The payload that is published.
     pub payload: Element,
-    /// When it was read, in milliseconds since 1970.
+    /// The time of the reading, in milliseconds since 1970.
     pub unix_ms: u64,
 }

@@ -1,7 +1,9 @@
-//! What the source wants said in rooms: the service enters them as an occupant (XEP-0045 §7.2) when there is something to say, and stays.
+//! Texts of the source in rooms: the service enters them as an occupant (XEP-0045 §7.2) when there
+//! is something to say, and stays.
 //!
-//! A text has been said when the room reflects it; until then it is kept, and said again after the service had to enter anew. What a room does to the
-//! service counts as with everybody: it may be banned or made a visitor, and then the texts wait until they are too many.
+//! A text has been said when the room reflects it; until then it is kept, and said again after the
+//! service had to enter again. What a room does to the service counts as with everybody: it may be
+//! banned or made a visitor, and then the texts wait until they are too many.
 
 use std::collections::VecDeque;
 
@@ -50,7 +52,7 @@ pub(super) struct Speaker {
     room: Jid,
     nick: String,
     seat: Seat,
-    /// What is to be said, oldest first.
+    /// The texts that wait to be said, oldest first.
     texts: VecDeque<String>,
     /// The id of the first text, while it has been sent and was not reflected.
     sent: Option<String>,
@@ -58,7 +60,8 @@ pub(super) struct Speaker {
     attempt: u64,
 }
 
-/// What is to be done when the speaker is let go of: a room may answer before the call that sends is back.
+/// The work for the time after the speaker's state is released: a room may reply before the call
+/// that sends has returned.
 struct Doing {
     /// The id of the stanza to be sent that needs one, of which there is one at most.
     id: String,
@@ -67,7 +70,7 @@ struct Doing {
     later: Option<(u64, Seat, u64)>,
 }
 
-/// Where the service is.
+/// The service's place in regard to a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
     Outside,
@@ -253,7 +256,7 @@ const NICK: &str = "Alarms";
 const LONGEST_NICK: usize = 32;
 /// Texts that wait for a room; then the oldest go.
 const MOST_TEXTS: usize = 100;
-/// How long a room may take to let somebody in.
+/// The longest time that a room may take to let the service in.
 const ANSWER_MS: u64 = 60_000;
-/// When a room is tried again that did not.
+/// The time after which a room that did not let it in is tried again.
 const AGAIN_MS: u64 = 60_000;

@@ -1,4 +1,4 @@
-//! What is at hand on a shard: the nodes that are at home there and have subscribers.
+//! A shard's memory of data nodes: those that are at home there and have subscribers.
 
 use rookery_base::Map;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ pub(super) struct DataState {
 pub(super) struct Node {
     pub topic: Arc<Topic>,
     pub subscribers: BTreeMap<Jid, Terms>,
-    /// What was read last.
+    /// The last reading.
     pub last: Option<Reading>,
-    /// Who gets how often what is read.
+    /// The subscribers, by the pace at which they get readings.
     pub paces: Vec<Pace>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Node {
 pub(super) struct Pace {
     /// Milliseconds between two notifications, at least.
     pub interval: u64,
-    /// When the last one went, in milliseconds of the shard's clock.
+    /// The time when the last one went, in milliseconds of the shard's clock.
     pub sent_at: Option<u64>,
     /// Set if a timer will send the next one.
     pub waits: bool,
@@ -50,7 +50,7 @@ pub(super) struct Pace {
 /// The options of a subscription (XEP-0060 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// Whether notifications are wanted at all.
+    /// True if notifications are wanted at all.
     pub deliver: bool,
     /// Milliseconds between two of them at least; `None` for what the operator says.
     pub interval: Option<u64>,
@@ -116,7 +116,7 @@ impl DataState {
         self.nodes.get(topic)?.subscribers.get(subscriber).copied()
     }
 
-    /// What was read last of a node.
+    /// Returns the last reading of a node.
     pub fn last(&self, topic: &Topic) -> Option<Reading> {
         self.nodes.get(topic)?.last.clone()
     }

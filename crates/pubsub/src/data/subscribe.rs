@@ -156,7 +156,7 @@ fn topic(call: &Call, node: &str) -> Topic {
     Topic { host: call.iq.to.domain().to_owned(), node: node.to_owned() }
 }
 
-/// Whether there is room for one more subscription, and its node.
+/// Checks that there is room for one more subscription, and for its node.
 fn fits(state: &DataState, topic: &Topic, jid: &Jid, options: &Options) -> Result<(), StanzaError> {
     let number = |key| usize::try_from(options.number(key)).unwrap_or(usize::MAX);
     if state.data.subscriptions.count(&jid.to_bare()) >= number(SUBSCRIPTIONS) {
@@ -176,7 +176,8 @@ fn with_form(mut terms: Terms, form: Option<&Form>, options: &Options) -> Result
     Ok(terms)
 }
 
-/// Sets a subscription, at hand and then, for a bare JID, in the store. If the store fails, all is as before.
+/// Sets a subscription, in memory and then, for a bare JID, in the store. If the store fails, all
+/// is as before.
 fn set(
     world: &mut World,
     topic: Topic,

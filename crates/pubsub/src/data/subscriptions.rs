@@ -1,4 +1,4 @@
-//! Who is subscribed to what, on all shards: for the limit per account, and for lists.
+//! The subscriptions of all shards: for the limit per account, and for lists.
 //!
 //! A look costs a lock, and nobody looks but who subscribes, or has a session with a subscription of its own.
 
@@ -19,7 +19,7 @@ type Table = Map<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     by_account: Mutex<Table>,
-    /// How many are of full JIDs.
+    /// The number of subscriptions of full JIDs.
     sessions: AtomicUsize,
 }
 
@@ -43,22 +43,22 @@ impl Subscriptions {
         }
     }
 
-    /// How many an account has.
+    /// Returns the number of an account's subscriptions.
     pub fn count(&self, account: &Jid) -> usize {
         self.table().get(account).map_or(0, BTreeSet::len)
     }
 
-    /// Whether an account has any.
+    /// Returns whether an account has any.
     pub fn has(&self, account: JidRef<'_>) -> bool {
         self.table().contains_key(&account.to_jid().to_bare())
     }
 
-    /// Whether any is of a full JID.
+    /// Returns whether any is of a full JID.
     pub fn has_sessions(&self) -> bool {
         self.sessions.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether any is of this full JID.
+    /// Returns whether any is of this full JID.
     pub fn has_session(&self, session: &Jid) -> bool {
         self.table().get(&session.to_bare()).is_some_and(|own| own.iter().any(|(_, jid)| jid == session))
     }
