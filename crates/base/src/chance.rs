@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 
 thread_local! {
-    /// Where the thread is in the sequence of its seed.
+    /// The thread's place in the sequence of its seed.
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 

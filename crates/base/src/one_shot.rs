@@ -1,4 +1,5 @@
-//! One answer from whoever works it out to whoever waits for it: a cell without a runtime.
+//! One answer from the code that works it out to the code that waits for it: a cell without a
+//! runtime.
 //!
 //! Libraries have such a thing, but none that is in the server anyway: this is less code than the
 //! least of them, and only what a shard needs, whose tasks are polled by hand.
@@ -51,7 +52,7 @@ pub struct Completer<T> {
 }
 
 impl<T> Completer<T> {
-    /// Gives the answer and wakes whoever waits.
+    /// Gives the answer and wakes the one who waits.
     pub fn complete(mut self, answer: T) {
         self.set(Ok(answer));
     }

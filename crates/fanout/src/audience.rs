@@ -1,4 +1,4 @@
-//! Who shall get a packet, grouped by next hop.
+//! Audiences: the addresses that get a packet, grouped by next hop.
 //!
 //! A next hop is a shard of this server, today; cluster nodes and remote domains join as further groups. Addresses are
 //! kept packed in one buffer per group, with their hash beside them, so that an audience of ten thousand bare JIDs
@@ -22,12 +22,12 @@ impl Addresses {
         self.count += 1;
     }
 
-    /// How many JIDs there are.
+    /// Returns the number of JIDs.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -82,7 +82,7 @@ impl Audience {
         }
     }
 
-    /// Whether nobody was added.
+    /// Returns whether nobody was added.
     pub fn is_empty(&self) -> bool {
         self.groups.iter().all(Addresses::is_empty)
     }

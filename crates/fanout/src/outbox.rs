@@ -69,7 +69,7 @@ impl Default for Limits {
     }
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Pushed {
@@ -117,10 +117,10 @@ struct Slot {
     transport: Transport,
 }
 
-/// Whether somebody reads what a session is sent.
+/// The attention that a session's client pays to what it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Attention {
-    /// What comes is sent at once.
+    /// The client reads, so everything is sent at once.
     #[default]
     Active,
     /// The client says that its user doesn't look (XEP-0352): what is of no urgency waits.
@@ -248,7 +248,7 @@ impl Outboxes {
         }
     }
 
-    /// Whether somebody reads what the session is sent.
+    /// Returns the attention that the session's client pays to what it is sent.
     pub fn attention(&self, link: Link) -> Attention {
         self.slots.get(link).map(|slot| slot.attention).unwrap_or_default()
     }
@@ -283,7 +283,7 @@ impl Outboxes {
         }
     }
 
-    /// Whether something waits for this session.
+    /// Returns whether something waits for this session.
     pub fn has_waiting(&self, link: Link) -> bool {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
     }
@@ -294,8 +294,8 @@ impl Outboxes {
         queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
     }
 
-    /// Whether a session takes that many more bytes and its bounds stay half empty for what else there is. With nothing waiting it takes
-    /// anything.
+    /// Returns whether a session takes that many more bytes and its bounds stay half empty for
+    /// everything else. With nothing waiting it takes anything.
     pub fn has_room(&self, link: Link, bytes: usize) -> bool {
         let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return true };
         let waiting = self.waiting_bytes(link);
@@ -446,7 +446,7 @@ impl Outboxes {
         }
     }
 
-    /// Whether the transport has taken part of a stanza and not the rest.
+    /// Returns whether the transport has taken part of a stanza and not the rest.
     pub fn is_begun(&self, link: Link) -> bool {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| queue.taken > 0)
     }

@@ -89,11 +89,11 @@ struct Head {
     namespaces: Namespaces,
 }
 
-/// Where each recipient's own blind address is spliced in (XEP-0033 §4.1.3).
+/// The place where each recipient's own blind address is spliced in (XEP-0033 §4.1.3).
 #[derive(Debug, Clone, Copy)]
 struct OwnAddress {
     at: u32,
-    /// What surrounds it has another default namespace.
+    /// True if the element around it has another default namespace.
     declared: bool,
 }
 
@@ -168,7 +168,7 @@ impl Packet {
         head.outline.stanza(self.bytes(), head.kind, head.body, head.namespaces)
     }
 
-    /// What kind of stanza it is.
+    /// Returns its kind: message, presence or iq.
     pub fn kind(&self) -> Kind {
         self.0.header.header.kind
     }
@@ -178,12 +178,13 @@ impl Packet {
         self.0.header.header.type_
     }
 
-    /// Whether it is a message with a `<body/>`.
+    /// Returns whether it is a message with a `<body/>`.
     pub fn has_body(&self) -> bool {
         self.0.header.header.body
     }
 
-    /// Whether its sender is known to be of this server, which stamped or wrote it. What comes out of the store doesn't tell.
+    /// Returns whether its sender is known to be of this server, which stamped or wrote it. A
+    /// packet that comes out of the store doesn't tell.
     pub fn is_local(&self) -> bool {
         self.0.header.header.local
     }
@@ -289,7 +290,7 @@ impl Packet {
         self.replaced(head.len()..self.bytes().len(), &by)
     }
 
-    /// Where the end tag begins.
+    /// Returns the place where the end tag begins.
     pub(crate) fn content_end(&self) -> usize {
         self.bytes().iter().rposition(|&byte| byte == b'<').unwrap_or_default()
     }
@@ -331,9 +332,9 @@ impl OwnAddress {
     }
 }
 
-/// What stands before the address in a rendered stanza.
+/// The bytes before the address in a rendered stanza.
 pub(crate) const TO: &[u8] = b" to='";
-/// What stands behind a recipient's own blind address.
+/// The bytes behind a recipient's own blind address.
 pub(crate) const OWN_END: &[u8] = b"'/>";
 const OWN: &[u8] = b"<address type='bcc' jid='";
 const OWN_DECLARED: &[u8] = b"<address xmlns='http://jabber.org/protocol/address' type='bcc' jid='";

@@ -1,4 +1,4 @@
-//! Who is there, by Kerberos: the accepting side of GSS-API (RFC 2743, RFC 4121).
+//! Authentication by Kerberos: the accepting side of GSS-API (RFC 2743, RFC 4121).
 //!
 //! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] is opened, so that a program with this crate is built where there
 //! are no headers of Kerberos, and runs where there is no library: opening an acceptor fails there with a sentence that says what to install.
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use library::{Credential, Handle, Library};
 
-/// What went wrong, in words for a log: they may tell more than a peer should learn.
+/// An error in words for a log, which may tell more than a peer should learn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(String);
 
@@ -80,7 +80,7 @@ impl Context {
         self.peer.is_some() && !self.is_over
     }
 
-    /// Who the client is, once it is proved.
+    /// Returns the client's identity, once it is proved.
     pub fn peer(&self) -> Option<&Peer> {
         self.peer.as_ref().filter(|_| !self.is_over)
     }

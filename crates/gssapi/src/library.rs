@@ -34,7 +34,7 @@ pub(crate) struct Handle {
     context: *mut c_void,
 }
 
-/// What a step of the acceptor gave.
+/// The result of a step of the acceptor.
 pub(crate) struct Step {
     pub(crate) answer: Option<Vec<u8>>,
     /// The client, if this step was the last.
@@ -169,7 +169,8 @@ impl Library {
         if major & ERRORS == 0 { Ok(()) } else { Err(self.error(major, minor)) }
     }
 
-    /// What a pair of codes means: the mechanism's words if it has some, else the general ones.
+    /// Returns the error that a pair of codes means: in the mechanism's words if it has some, else
+    /// in the general ones.
     fn error(&'static self, major: u32, minor: u32) -> Error {
         let specific = if minor == 0 { String::new() } else { self.words(minor, BY_MECHANISM) };
         let general = self.words(major, BY_GSS);

@@ -1,9 +1,9 @@
-//! What can be wrong with an address. All of it is the fault of whoever wrote the address.
+//! Faults of an address. All of them are those of the party that wrote it.
 
 use std::fmt;
 
-/// Why a text isn't an XMPP address. In a stanza this calls for `<jid-malformed/>` (RFC 6120 §8.3.3.8), in a stream
-/// header for `<improper-addressing/>` (RFC 6120 §4.9.3.7).
+/// The reason why a text isn't an XMPP address. In a stanza this calls for `<jid-malformed/>` (RFC
+/// 6120 §8.3.3.8), in a stream header for `<improper-addressing/>` (RFC 6120 §4.9.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JidError {
     /// Nothing stands before the `@`.

@@ -25,7 +25,7 @@ pub struct JidRef<'a> {
 
 const _: () = assert!(3 * MAX_PART + 2 <= u16::MAX as usize, "every place in the longest address fits");
 
-/// Where the parts lie within the text.
+/// The places of the parts within the text.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts {
     /// Length of the localpart; 0 if there is none, because an empty one is refused.
@@ -93,17 +93,17 @@ impl Jid {
         self.as_ref().bare_str()
     }
 
-    /// Whether there is no resource.
+    /// Returns whether there is no resource.
     pub fn is_bare(&self) -> bool {
         self.as_ref().is_bare()
     }
 
-    /// Whether there is a resource.
+    /// Returns whether there is a resource.
     pub fn is_full(&self) -> bool {
         !self.is_bare()
     }
 
-    /// Whether there is nothing but a domain.
+    /// Returns whether there is nothing but a domain.
     pub fn is_domain(&self) -> bool {
         self.as_ref().is_domain()
     }
@@ -184,17 +184,17 @@ impl<'a> JidRef<'a> {
         &self.text[..usize::from(self.parts.bare)]
     }
 
-    /// Whether there is no resource.
+    /// Returns whether there is no resource.
     pub fn is_bare(self) -> bool {
         usize::from(self.parts.bare) == self.text.len()
     }
 
-    /// Whether there is a resource.
+    /// Returns whether there is a resource.
     pub fn is_full(self) -> bool {
         !self.is_bare()
     }
 
-    /// Whether there is nothing but a domain.
+    /// Returns whether there is nothing but a domain.
     pub fn is_domain(self) -> bool {
         self.parts.local == 0 && self.is_bare()
     }

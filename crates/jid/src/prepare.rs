@@ -24,7 +24,7 @@ pub enum Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    /// The address, whoever owns it.
+    /// Returns the address, borrowed or owned.
     pub fn as_ref(&self) -> JidRef<'_> {
         match self {
             Self::Borrowed(jid) => *jid,
@@ -163,7 +163,8 @@ pub(crate) fn ascii_parts(raw: &[u8]) -> Option<Parts> {
     Some(Parts { local: local as u16, bare: bare as u16 })
 }
 
-/// Whether these bytes are a domain name that IDNA would leave alone: lower case, no empty label, no A-label.
+/// Returns whether these bytes are a domain name that IDNA would leave alone: lower case, no empty
+/// label, no A-label.
 #[inline]
 fn is_ascii_domain(domain: &[u8]) -> bool {
     let mut start = 0;

@@ -84,12 +84,12 @@ impl Form {
         parent.child("x", ns::DATA_FORMS).and_then(Self::read)
     }
 
-    /// What is done with it: `form`, `submit`, `result` or `cancel`.
+    /// Returns its type: `form`, `submit`, `result` or `cancel`.
     pub fn type_(&self) -> &str {
         &self.type_
     }
 
-    /// What its fields mean (XEP-0068 §3).
+    /// Returns the type that gives its fields their meaning (XEP-0068 §3).
     pub fn form_type(&self) -> Option<&str> {
         self.value("FORM_TYPE")
     }
@@ -99,7 +99,7 @@ impl Form {
         self.fields.iter()
     }
 
-    /// Whether it has a field of this name.
+    /// Returns whether it has a field of this name.
     pub fn has(&self, var: &str) -> bool {
         self.get(var).is_some()
     }

@@ -42,7 +42,7 @@ pub fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result
     }
 }
 
-/// Who may use something: `all`, `local`, domains or bare addresses.
+/// Checks a list of those who may use something: `all`, `local`, domains or bare addresses.
 pub fn access_list(value: &Value) -> Result<(), String> {
     each(value, |rule| match prepare(rule) {
         _ if matches!(rule, "all" | "local") => Ok(()),
@@ -54,7 +54,7 @@ pub fn access_list(value: &Value) -> Result<(), String> {
     })
 }
 
-/// Whether a list that passed [`access_list`] lets somebody in.
+/// Returns whether a list that passed [`access_list`] lets somebody in.
 pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
     list.iter().any(|rule| match rule.as_str() {
         "all" => true,

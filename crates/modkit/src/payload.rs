@@ -1,4 +1,4 @@
-//! What a message carries: which of it means something later, and to a person's other devices.
+//! Payloads of messages: which of them mean something later, and to a person's other devices.
 //!
 //! Receipts, markers, reactions, retractions, invitations, encrypted messages and calls have no body and are part of a conversation all the same
 //! (XEP-0280 §6.1, XEP-0313 §5.1.1). Everything else without a body is for the moment, or for programs.
@@ -6,12 +6,12 @@
 use rookery_fanout::Packet;
 use rookery_xml::{Child, ns};
 
-/// Whether a message has a child that `is_it` names.
+/// Returns whether a message has a child that `is_it` names.
 pub fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
     packet.stanza().children().any(is_it)
 }
 
-/// Whether a child makes a message part of a conversation, even without a body.
+/// Returns whether a child makes a message part of a conversation, even without a body.
 pub fn is_lasting(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::RECEIPTS => child.name() == "received",
@@ -21,12 +21,13 @@ pub fn is_lasting(child: &Child<'_>) -> bool {
     }
 }
 
-/// Whether a child is what instant messaging clients tell each other (XEP-0280 §6.1).
+/// Returns whether a child is one that instant messaging clients send each other (XEP-0280 §6.1).
 pub fn is_of_instant_messaging(child: &Child<'_>) -> bool {
     child.ns() == ns::CHAT_STATES || child.ns() == ns::RECEIPTS || child.ns() == ns::MARKERS || is_lasting(child)
 }
 
-/// Whether a child is an invitation to a room, direct (XEP-0249) or mediated (XEP-0045 §7.8.2), or says that one was declined.
+/// Returns whether a child is an invitation to a room, direct (XEP-0249) or mediated (XEP-0045
+/// §7.8.2), or says that one was declined.
 pub fn is_invitation(child: &Child<'_>) -> bool {
     let is_mediated = |inner: Child<'_>| matches!(inner.name(), "invite" | "decline") && inner.ns() == ns::MUC_USER;
     child.is("x", ns::CONFERENCE) || (child.is("x", ns::MUC_USER) && child.children().any(is_mediated))

@@ -36,7 +36,8 @@ pub fn to_service<'d>(
     Some((iq, options))
 }
 
-/// Whether a request is of type get with this payload element. If not, its sender is told (`bad-request`, RFC 6120 §8.3.3.1).
+/// Returns whether a request is of type get with this payload element. If not, its sender is told
+/// (`bad-request`, RFC 6120 §8.3.3.1).
 pub fn is_get(world: &mut World, iq: &Iq, name: &str) -> bool {
     let well_formed = !iq.set && iq.payload.name() == name;
     if !well_formed {

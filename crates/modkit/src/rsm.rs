@@ -7,12 +7,12 @@
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-/// What a request asks for.
+/// The part of a set that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
     /// Items wanted at most; `None`: as many as the responder likes.
     pub max: Option<usize>,
-    /// Which part of the set.
+    /// The place of that part within the set.
     pub part: Part,
 }
 
@@ -32,14 +32,14 @@ pub enum Part {
     Index(usize),
 }
 
-/// What an answer says of the part that it brings.
+/// The description of the part that a result brings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// The ids of the first and the last item; `None` if there is no item.
     pub ends: Option<(String, String)>,
-    /// Where the first item is in the whole set, if that is known.
+    /// The index of the first item in the whole set, if that is known.
     pub index: Option<usize>,
-    /// How large the whole set is, if that is known.
+    /// The size of the whole set, if that is known.
     pub count: Option<usize>,
 }
 

@@ -54,7 +54,7 @@ pub enum Per {
     Other(&'static str),
 }
 
-/// Where the number of a bound comes from.
+/// The source of a bound's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Most {
     /// An option of the module that declares the bound.

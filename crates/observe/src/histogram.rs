@@ -6,7 +6,8 @@
 use std::ops::AddAssign;
 use std::time::Duration;
 
-/// How often values were at most 2^[`FIRST`](Histogram::FIRST), twice that, four times, and so on.
+/// Counts of the values that were at most 2^[`FIRST`](Histogram::FIRST), twice that, four times,
+/// and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BOUNDS + 1],
@@ -38,7 +39,7 @@ impl Histogram {
         self.sum = self.sum.saturating_add(value.saturating_mul(times));
     }
 
-    /// How many values there were.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -64,7 +65,7 @@ impl Histogram {
         Some(found.0.unwrap_or(1 << (BOUNDS as u32 + Self::FIRST)))
     }
 
-    /// What was counted since `before`, an earlier state of the same histogram.
+    /// Returns what was counted since `before`, an earlier state of the same histogram.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut counts = self.counts;

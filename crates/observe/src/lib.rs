@@ -47,18 +47,20 @@ pub struct Counters {
     pub remote_out: u64,
     /// Sessions bound.
     pub bound: u64,
-    /// Where the time of multicasts goes, if that is measured.
+    /// The times that the stages of multicasts take, if they are measured.
     pub stages: Stages,
     /// From the beginning of the tick that read a stanza until its copies were written, on whatever shard, in nanoseconds: each copy once. What
     /// waits for the store, or for a slow reader, counts from when it goes on.
     pub delivery: Histogram,
-    /// How long letters waited for another shard, in nanoseconds.
+    /// The times that letters waited for another shard, in nanoseconds.
     pub mailbox: Histogram,
-    /// How long answers of the store were waited for, in nanoseconds, by the module that waited.
+    /// The times that answers of the store were waited for, in nanoseconds, by the module that
+    /// waited.
     pub store_waits: Named,
-    /// What was written to a connection at once, in bytes, by how it is connected: one write of [`SAMPLED`] is counted.
+    /// The sizes of writes to connections, in bytes, by the kind of connection: one write of
+    /// [`SAMPLED`] is counted.
     pub writes: Named,
-    /// How long handshakes of TLS took, in nanoseconds, by what they were for.
+    /// The times that handshakes of TLS took, in nanoseconds, by what they were for.
     pub handshakes: Named,
 }
 

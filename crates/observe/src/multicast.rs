@@ -2,7 +2,7 @@
 
 use crate::stages;
 
-/// What the stages of one shard have taken, or those of all.
+/// The times that the stages of one shard have taken, or those of all.
 pub type Stages = stages::Stages<Stage>;
 
 /// A stage on the path of a stanza with many recipients.
@@ -24,7 +24,7 @@ pub enum Stage {
     Prebuild,
     /// Copies find their way: to sessions here, to streams elsewhere.
     Route,
-    /// What waits for sessions is rendered and written.
+    /// Rendering and writing what waits for sessions.
     Write,
 }
 

@@ -1,4 +1,4 @@
-//! Where time goes, stage by stage: the table that eprof made, always compiled in.
+//! Times by stage: the table that eprof made, always compiled in.
 //!
 //! Switched off, a stage costs a branch; on, two readings of the clock. Times are those of the wall: on a busy machine they hold what others took.
 
@@ -18,16 +18,16 @@ pub trait Stage: Copy + PartialEq + 'static {
     fn name(self) -> &'static str;
 }
 
-/// What one stage has taken.
+/// The time that one stage has taken.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// How often.
+    /// The number of calls.
     pub calls: u64,
-    /// How long in all.
+    /// The sum of their times.
     pub time: Duration,
 }
 
-/// What all stages have taken, in one thread or in several.
+/// The times that all stages have taken, in one thread or in several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stages<S> {
     on: bool,
@@ -36,7 +36,7 @@ pub struct Stages<S> {
     stage: PhantomData<S>,
 }
 
-/// What one stage has taken in all, and how long each call took, in nanoseconds.
+/// The time that one stage has taken in all, and that of each call, in nanoseconds.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Measured {
     taken: Taken,
@@ -83,17 +83,18 @@ impl<S: Stage> Stages<S> {
         Begun(Some(now))
     }
 
-    /// What a stage has taken.
+    /// Returns the time that a stage has taken.
     pub fn of(&self, stage: S) -> Taken {
         self.measured(stage).map(|measured| measured.taken).unwrap_or_default()
     }
 
-    /// How long the calls of a stage took, in nanoseconds; `None` before anything is measured.
+    /// Returns the times that the calls of a stage took, in nanoseconds; `None` before anything is
+    /// measured.
     pub fn calls(&self, stage: S) -> Option<&Histogram> {
         self.measured(stage).map(|measured| &measured.calls)
     }
 
-    /// Whether nothing was measured.
+    /// Returns whether nothing was measured.
     pub fn is_empty(&self) -> bool {
         self.measured.iter().all(|measured| measured.taken.calls == 0)
     }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rights::{Rights, with_rights};
 
-/// Sends announcements, and the message of the day to whoever comes.
+/// Sends announcements, and the message of the day to each session that becomes available.
 #[derive(Debug)]
 pub struct Announce {
     motds: Motds,

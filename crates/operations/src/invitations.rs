@@ -6,7 +6,7 @@ use rookery_store::{Invitation, Pending, Purpose, Stores};
 
 use super::{Outcome, Refusal};
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`, an account that is its first contact.

@@ -1,4 +1,5 @@
-//! What administrators did: their logins to the admin page and their acts, by whatever way, the newest last.
+//! The acts of administrators: their logins to the admin page and their changes, in any way, the
+//! newest last.
 //!
 //! One for all shards and the web front. The last thousand entries are kept in the store, some seconds later, so that they outlive a restart; the log of the
 //! process has all of them at once. Acts of the command line are not here: it works beside the server.
@@ -32,13 +33,13 @@ struct Inner {
 /// Something that was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// When, milliseconds since 1970.
+    /// The time, milliseconds since 1970.
     pub unix_ms: u64,
-    /// Who: an account, or a token.
+    /// The actor: an account, or a token.
     pub who: String,
     /// By which way: `page`, `api` or `command`; for those from outside with the address.
     pub by: String,
-    /// What, in words.
+    /// The act, in words.
     pub act: String,
     /// The domain that it concerns; empty if it is none in particular.
     pub domain: String,
@@ -183,13 +184,13 @@ fn keep(world: &mut World) {
     });
 }
 
-/// Where the store keeps it.
+/// The key under which the store keeps it.
 const KEY: &str = "journal";
 /// Entries that are kept.
 const MOST: usize = 1000;
 /// Characters of a text of an entry.
 const MAX_CHARS: usize = 300;
-/// How often what is new is kept, milliseconds.
+/// The time between two writes of what is new, milliseconds.
 const PERIOD_MS: u64 = 3_000;
 
 #[cfg(test)]

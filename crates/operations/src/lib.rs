@@ -15,7 +15,8 @@
 //!
 //! # Invariants
 //!
-//! * An operation that needs a world runs on whatever shard it is asked on and finds the others itself; it answers once, through its continuation.
+//! * An operation that needs a world runs on whatever shard it is asked on and finds the others
+//!   itself; it completes once, through its continuation.
 //! * What it asks of other shards is asked by questions, each beside the operation that puts it. Where no answer comes in time, it refuses or
 //!   says that its list is partial.
 //! * Nothing here knows a form or a command: those who offer an operation depend on it, never the other way.
@@ -45,7 +46,7 @@ use std::fmt;
 use rookery_hub::Hooks;
 use rookery_store::{StoreError, WorkError};
 
-/// Answers the questions that operations put to shards.
+/// Installs the answers to the questions that operations put to shards.
 pub fn install(hooks: &mut Hooks<'_>) {
     removed::install(hooks);
     sessions::install(hooks);
@@ -72,7 +73,7 @@ impl<T> From<Vec<Option<Vec<T>>>> for Gathered<T> {
 /// The outcome of an operation.
 pub type Outcome<T> = Result<T, Refusal>;
 
-/// Why an operation was not carried out.
+/// The reason why an operation was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// The request is impossible whatever there is: an address, a password or a text that nobody can have.

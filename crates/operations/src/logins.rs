@@ -1,4 +1,5 @@
-//! Who logged in of late, and who failed to: for administrators who look for the reason of a complaint, or for an attack.
+//! Recent logins, and failed attempts: for administrators who look for the reason of a complaint,
+//! or for an attack.
 //!
 //! One for all shards. It is in memory alone, and bounded; those that failed don't drive out those that succeeded. The log of the process has
 //! the failures too.
@@ -25,13 +26,13 @@ struct Inner {
 /// A login that has come to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// When, milliseconds since 1970.
+    /// The time, milliseconds since 1970.
     pub unix_ms: u64,
     /// The full JID of the session; the account if it failed, as far as that is known.
     pub who: Option<Jid>,
     /// The domain that it was for.
     pub domain: Box<str>,
-    /// Where the client is.
+    /// The address that the client connects from.
     pub address: IpAddr,
     /// The transport of the stream.
     pub transport: Transport,

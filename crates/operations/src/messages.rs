@@ -1,4 +1,4 @@
-//! What a domain says: to one address, to everybody, and the message of the day.
+//! Messages of a domain: to one address, to everybody, and the message of the day.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -7,10 +7,10 @@ use rookery_xml::Writer;
 use super::{Outcome, Refusal};
 use crate::announce::{self, Text};
 
-/// Who gets an announcement.
+/// The recipients of an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Who is available.
+    /// All sessions that are available.
     Online,
     /// All accounts of the domain: who is away gets it later.
     All,

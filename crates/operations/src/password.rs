@@ -22,7 +22,7 @@ pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> Outcome<Der
 /// Returns the keys.
 ///
 /// # Errors
-/// The error for whoever chose the password.
+/// Returns the error for the person who chose the password.
 pub fn derived(
     world: &mut World,
     whose: &Jid,

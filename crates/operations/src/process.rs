@@ -1,4 +1,4 @@
-//! What administrators wish of the process that they administer.
+//! Wishes of administrators for the process that they administer.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,8 @@ pub enum Wish {
     Restart,
 }
 
-/// Whoever runs the shards, as far as modules may tell it something. Clones are handles on the same one.
+/// The program part that runs the shards, as far as modules may tell it something. Clones are
+/// handles on the same one.
 #[derive(Clone, Default)]
 pub struct Process(Arc<OnceLock<Hear>>);
 
@@ -29,7 +30,7 @@ impl Process {
         self.0.get().is_some()
     }
 
-    /// Tells whoever hears of wishes.
+    /// Tells a wish to the part that listens, if there is one.
     pub fn wish(&self, wish: Wish) {
         if let Some(hear) = self.0.get() {
             hear(wish);

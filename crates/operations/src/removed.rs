@@ -40,7 +40,8 @@ impl Removal {
         stores.meta.put_entry(KEY, self.account.as_str(), line.into_bytes())
     }
 
-    /// Whether that account is no more. If there still is one of its name, it is another one, or has another password since.
+    /// Returns whether that account is no more. An account of its name that still exists is another
+    /// one, or has got another password since.
     pub fn is_done(&self, stores: &Stores) -> Pending<bool> {
         let (keys, wanted) = (stores.accounts.credentials(self.account.as_ref()), self.mark.clone());
         Box::pin(async move { Ok(keys.await?.is_none_or(|keys| mark(&keys) != wanted)) })
@@ -172,9 +173,9 @@ fn mark(credentials: &Credentials) -> String {
     hex::encode(hash)
 }
 
-/// Where the store keeps the notes.
+/// The key under which the store keeps the notes.
 const KEY: &str = "removed";
 /// For how long one counts, milliseconds.
 const KEPT_MS: u64 = 60_000;
-/// How often somebody looks, milliseconds.
+/// The time between two looks at the notes, milliseconds.
 const PERIOD_MS: u64 = 1_000;

@@ -21,12 +21,12 @@ use rookery_stream::error::StanzaError;
 
 use crate::lookalike;
 
-/// What somebody may do in a domain.
+/// The rights of a user in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rights {
-    /// What everybody may.
+    /// The rights of everybody.
     None,
-    /// What an account of the domain may.
+    /// The rights of an account of the domain.
     Account,
     /// Everything that concerns the domain.
     Admin,
@@ -183,7 +183,7 @@ fn of_account(domain: &str, who: &Jid) -> Rights {
     }
 }
 
-/// Where the store keeps the list.
+/// Returns the key under which the store keeps the list.
 fn key(domain: &str) -> String {
     format!("admins/{domain}")
 }

@@ -15,7 +15,7 @@ use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
 pub struct SessionInfo {
     /// Its full JID.
     pub jid: Jid,
-    /// Where its client connects from; `None` while that is away.
+    /// The address that its client connects from; `None` while that is away.
     pub address: Option<SocketAddr>,
     /// Set if it has sent available presence.
     pub is_available: bool,

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Outcome, Refusal};
 
-/// What a token is good for. Each scope of a kind of thing has a reading and a writing half.
+/// A right of a token. Each scope of a kind of thing has a reading and a writing half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// To see accounts.
@@ -91,24 +91,24 @@ impl Scope {
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What its owner calls it.
+    /// The name that its owner gave it.
     pub name: String,
-    /// What it is good for.
+    /// The rights that it gives.
     pub scopes: Vec<Scope>,
     /// The only domain that it is good for; `None` for all.
     pub domain: Option<String>,
-    /// When it was made, milliseconds since 1970.
+    /// The time when it was made, milliseconds since 1970.
     pub made_ms: u64,
     hash: String,
 }
 
 impl Token {
-    /// Whether it is good for a scope.
+    /// Returns whether it gives a right.
     pub fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 
-    /// Whether it is good for a domain.
+    /// Returns whether it is valid for a domain.
     pub fn is_for(&self, domain: &str) -> bool {
         self.domain.as_deref().is_none_or(|own| own == domain)
     }
@@ -133,7 +133,8 @@ impl Token {
     }
 }
 
-/// Makes a token and answers with its secret, which nobody can ask for again. `now_ms`: milliseconds since 1970.
+/// Makes a token and returns its secret, which nobody can ask for again. `now_ms`: milliseconds
+/// since 1970.
 pub fn add(
     stores: &Stores,
     name: &str,
@@ -190,9 +191,9 @@ fn hash(secret: &str) -> String {
     hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
-/// Where the store keeps them.
+/// The key under which the store keeps them.
 const KEY: &str = "api-tokens";
-/// What a secret begins with, so that one that got into the wrong place is found.
+/// The beginning of every secret, by which one that got into the wrong place is found.
 const PREFIX: &str = "rookery_";
 /// Letters of a name.
 const MAX_NAME: usize = 64;

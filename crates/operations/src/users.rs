@@ -15,18 +15,18 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Remove>();
 }
 
-/// What an operator sees of an account.
+/// An account as an operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Its bare JID.
     pub jid: Jid,
-    /// Whether it is kept from logging in.
+    /// True if it is kept from logging in.
     pub is_disabled: bool,
-    /// Whether it administers its domain.
+    /// True if it administers its domain.
     pub is_admin: bool,
     /// Its sessions, newest last.
     pub sessions: Vec<SessionInfo>,
-    /// When its last session ended, milliseconds since 1970; `None` if none ever did.
+    /// The time when its last session ended, milliseconds since 1970; `None` if none ever did.
     pub last_seen_ms: Option<u64>,
     /// Contacts in its roster.
     pub contacts: usize,
@@ -37,7 +37,7 @@ pub struct User {
 pub struct Listed {
     /// Its bare JID.
     pub jid: Jid,
-    /// Whether it is kept from logging in.
+    /// True if it is kept from logging in.
     pub is_disabled: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Listed {
 pub struct Page {
     /// The accounts, by the bytes of their localparts.
     pub users: Vec<Listed>,
-    /// Where the next part begins: behind this account. `None` if there is none.
+    /// The account behind which the next part begins; `None` if there is none.
     pub next: Option<Jid>,
 }
 
@@ -210,13 +210,14 @@ pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRe
     })
 }
 
-/// What is left of a contact in a roster when the contact shares and gets nothing any more (RFC 6121 §2.5.2).
+/// Returns what is left of a contact in a roster when the contact shares and gets nothing any more
+/// (RFC 6121 §2.5.2).
 fn ended(item: &RosterItem) -> Edit {
     let item = RosterItem { subscription: Subscription::None, ask: false, pending_in: None, ..item.clone() };
     if item.visible() { Edit::Put(item) } else { Edit::Remove }
 }
 
-/// What there is to know of an account.
+/// Collects the facts about an account.
 pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<User>) + 'static) {
     let facts = facts(&world.stores, account.clone());
     world.wait(facts, move |world, facts| {

@@ -33,7 +33,7 @@ pub struct Account {
     is_open: bool,
     /// The id of the last message of its archive.
     last_archived: u64,
-    /// What the store is still writing, oldest first, with its bytes.
+    /// The writes that the store is still busy with, oldest first, with their bytes.
     writing: VecDeque<(usize, Pending<()>)>,
     /// All of their bytes.
     bytes: usize,
@@ -57,7 +57,7 @@ impl Account {
         }
     }
 
-    /// Whether there is one of that name.
+    /// Returns whether there is an account of that name.
     pub fn exists(&self, import: &Import<'_>) -> Result<bool, ImportError> {
         Ok(wait(import.stores.accounts.exists(self.jid.as_ref()))?)
     }
@@ -460,7 +460,8 @@ fn roster_item(element: &Element) -> Option<RosterItem> {
     })
 }
 
-/// When a message came, by the stamp of the server that kept it, which is taken out: this server writes its own when it delivers.
+/// Returns the time when a message came, by the stamp of the server that kept it, and takes the
+/// stamp out: this server writes its own when it delivers.
 fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     let is_stamp = |child: &Element| {
         let is_delay = child.is("delay", ns::DELAY) || child.is("x", LEGACY_DELAY);
@@ -475,7 +476,7 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
 const AHEAD: usize = 256;
 /// The same in bytes: a part of what its queue holds.
 const BYTES_AHEAD: usize = 16 << 20;
-/// What an item of a roster is taken to have.
+/// The estimated size of a roster item.
 const BYTES_PER_ITEM: usize = 1024;
 /// Messages of an archive that are written together.
 const BATCH: usize = 200;

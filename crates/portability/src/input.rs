@@ -18,7 +18,7 @@ pub struct Input {
     path: PathBuf,
     /// Whose account a database gives, in place of lines.
     whose: Option<Rc<Whose>>,
-    /// How many files include it, one in the other.
+    /// The number of files that include it, one in the other.
     depth: usize,
 }
 
@@ -37,11 +37,11 @@ impl Whose {
 #[derive(Debug)]
 pub struct Tag {
     element: Element,
-    /// Where it stands.
+    /// The line in which it stands.
     pub line: u64,
 }
 
-/// What comes next within an element.
+/// The next piece within an element.
 #[derive(Debug)]
 pub enum Next {
     /// A child begins.
@@ -51,7 +51,7 @@ pub enum Next {
 }
 
 impl Tag {
-    /// Whether it is this element.
+    /// Returns whether it is this element.
     pub fn is(&self, name: &str, ns: &str) -> bool {
         self.element.is(name, ns)
     }
@@ -61,7 +61,7 @@ impl Tag {
         self.element.attr(name)
     }
 
-    /// How a report calls it.
+    /// Returns the name that a report uses for it.
     pub fn name(&self) -> String {
         format!("<{} xmlns='{}'/>", self.element.name(), self.element.ns())
     }
@@ -133,7 +133,7 @@ impl Input {
         }
     }
 
-    /// What comes next, without text.
+    /// Returns the next piece, without text.
     ///
     /// # Errors
     /// What is wrong with the file, with its name and line.

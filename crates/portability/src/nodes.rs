@@ -4,7 +4,8 @@ use rookery_jid::Jid;
 use rookery_store::pubsub::{Affiliation, Item, Node, NodeSubscription};
 use rookery_xml::{Element, Writer, ns};
 
-/// What belongs to a node: configuration, then affiliations and subscriptions where there are any besides the owner's.
+/// Returns the elements of a node: configuration, then affiliations and subscriptions where there
+/// are any besides the owner's.
 pub fn write_node(id: &str, node: &Node, owner: &Jid) -> Vec<Element> {
     let of_owner = |name: &str| Element::new(name, ns::PUBSUB_OWNER);
     let mut configure = of_owner("configure").with_attr("node", id);

@@ -1,4 +1,4 @@
-//! What export and import must agree on.
+//! Names and forms that export and import must agree on.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -89,8 +89,9 @@ pub fn keys_in_password(password: &str) -> Option<Keys> {
     is_whole.then_some(Keys { hash, salt, iterations, stored_key, server_key })
 }
 
-/// Credentials from the keys that a file has. Of hashes that are missing there are none: whoever logs in by SCRAM with one of them fails, and needs a new
-/// password. The second value tells whether there are such.
+/// Credentials from the keys that a file has. A hash that is missing gets none: a login by SCRAM
+/// with it fails, and the account needs a new password. The second value is true if there is such a
+/// hash.
 ///
 /// # Errors
 /// No randomness.
@@ -139,7 +140,7 @@ pub fn time(stamp: &str) -> Option<u64> {
     u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
-/// What clients accept at least (RFC 5802 §5.1).
+/// The fewest iterations that clients accept (RFC 5802 §5.1).
 const LEAST_ITERATIONS: u32 = 4096;
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ async fn sweep(waiting: Arc<Waiting>) {
     }
 }
 
-/// How long somebody may take to say which stream a connection is for.
+/// The longest time that a client may take to say which stream a connection is for.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(15);
-/// How often connections are looked for that have waited too long.
+/// The time between two searches for connections that have waited too long.
 const SWEEP: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! * Nothing is relayed that was not activated by the one requester of whose address the token is made.
-//! * A token is had by two connections at most. Whoever comes third is refused.
+//! * A token is had by two connections at most. A third one is refused.
 //! * What strangers may take is bounded: connections that wait, in all and by address, and the time they do; streams, by the domain of the requester, their
 //!   pace and the time they may be idle. A stream takes two buffers of 16 KiB and nothing that grows.
 //!

@@ -1,4 +1,4 @@
-//! How fast the bytes of one direction may go.
+//! A limit on the speed of one direction.
 
 use rookery_base::Bucket;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Pace {
     }
 }
 
-/// What may go at once.
+/// The amount that may go at once, as the time that it takes at the limit.
 const BURST: Duration = Duration::from_millis(100);
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 

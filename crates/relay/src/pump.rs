@@ -69,7 +69,7 @@ async fn direction(
     }
 }
 
-/// When bytes of either direction moved last.
+/// The time when bytes of either direction last moved.
 struct Moved {
     start: Instant,
     last_ms: AtomicU64,

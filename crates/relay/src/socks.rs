@@ -1,5 +1,6 @@
-//! What is spoken on a connection until it waits: the part of SOCKS version 5 (RFC 1928) that XEP-0065 §5.3 uses. There is no authentication: the token in place
-//! of a host's name says which stream a connection is for.
+//! The dialogue on a connection until it waits: the part of SOCKS version 5 (RFC 1928) that
+//! XEP-0065 §5.3 uses. There is no authentication: the token in place of a host's name says which
+//! stream a connection is for.
 
 use std::io;
 
@@ -17,14 +18,14 @@ pub struct Request {
     port: [u8; 2],
 }
 
-/// What a request is answered (RFC 1928 §6).
+/// The reply to a request (RFC 1928 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The connection waits to be joined.
     Succeeded = 0,
     /// It would be one too many.
     NotAllowed = 2,
-    /// What is given as the host's name is no token.
+    /// The text in place of the host's name is no token.
     HostUnreachable = 4,
     /// Only connections are made.
     CommandNotSupported = 7,
@@ -122,7 +123,7 @@ mod tests {
 
     const TOKEN: &[u8; 40] = b"972b7bf47291ca609517f67f86b5081086052dad";
 
-    /// What a request is read as, and what was answered meanwhile.
+    /// Returns the request that was read, and the bytes that were replied meanwhile.
     fn heard(said: &[u8]) -> (io::Result<Request>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

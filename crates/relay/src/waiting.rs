@@ -54,7 +54,7 @@ pub const BOUNDS: &[Bound] = &[
         .or("the connection is closed"),
 ];
 
-/// What there is for a token.
+/// The connections that wait with a token.
 #[derive(Debug)]
 pub enum Pair {
     /// Both connections, which wait no more, and the place of their stream.
@@ -118,7 +118,7 @@ impl Waiting {
         true
     }
 
-    /// Whether another connection may wait with this token.
+    /// Returns whether another connection may wait with this token.
     pub fn has_room(&self, token: &Token) -> bool {
         lock(&self.connections).get(token).is_none_or(|connections| connections.len() < 2)
     }
@@ -201,7 +201,7 @@ fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
 const MOST: usize = 2000;
 /// The same for one network.
 const MOST_OF_NETWORK: usize = 50;
-/// How long one may wait: somebody has to click before the other one comes.
+/// The longest time that one may wait: somebody has to click before the other one comes.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn read<const N: usize>(stream: &mut TcpStream) -> [u8; N] {
     bytes
 }
 
-/// Whether the other side is gone.
+/// Returns whether the other side is gone.
 fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
 }

@@ -51,7 +51,7 @@ impl ChannelBindings {
         BindingType::ALL.into_iter().filter(|binding| self.value(*binding).is_some())
     }
 
-    /// Whether there is nothing to bind to.
+    /// Returns whether there is nothing to bind to.
     pub fn is_empty(&self) -> bool {
         self.types().next().is_none()
     }

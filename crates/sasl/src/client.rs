@@ -19,7 +19,7 @@ mod salted;
 use salted::ClientKeys;
 pub use salted::SaltedPasswords;
 
-/// Who logs in.
+/// The credentials of a client.
 #[derive(Clone, Copy)]
 pub struct Login<'a> {
     /// The local part of the account's address.
@@ -30,7 +30,7 @@ pub struct Login<'a> {
     pub authzid: Option<&'a str>,
 }
 
-/// What the server announced before the client chose.
+/// The server's announcements before the client chose.
 #[derive(Debug, Clone, Copy)]
 pub struct Announced<'a> {
     /// Names of the mechanisms, those we don't speak included.
@@ -57,7 +57,7 @@ impl Announced<'_> {
     }
 }
 
-/// Why the client gave up.
+/// The reason why the client gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientError {
     /// SASLprep refuses the user name or the password. The caller's fault.
@@ -119,7 +119,7 @@ struct First {
     client_first_bare: String,
     /// `c=` of the client-final message.
     binding: String,
-    /// What XEP-0474's attribute has to be, if the server sends it.
+    /// The value that XEP-0474's attribute has to have, if the server sends it.
     downgrade: String,
 }
 
@@ -170,7 +170,8 @@ impl Exchange {
         Ok((Exchange { state: State::First(first) }, message))
     }
 
-    /// Answers a `<challenge/>`. The first use of a password costs a PBKDF2; `cache` saves the later ones.
+    /// Returns the response to a `<challenge/>`. The first use of a password costs a PBKDF2;
+    /// `cache` saves the later ones.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What is stored of a password: RFC 5802 §3's StoredKey and ServerKey, once per hash.
+//! Stored credentials of a password: RFC 5802 §3's StoredKey and ServerKey, once per hash.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ pub const DEFAULT_ITERATIONS: u32 = 10_000;
 /// Length of a salt, in bytes.
 pub const SALT_BYTES: usize = 16;
 
-/// The keys of one password under one hash (RFC 5802 §3). Whoever has them can pretend to be the server, not to be the user.
+/// The keys of one password under one hash (RFC 5802 §3). A thief of them can pretend to be the
+/// server, not to be the user.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     /// The hash they belong to.
@@ -51,12 +52,13 @@ impl Keys {
         Ok(Keys { hash, salt, iterations, stored_key: zeros(), server_key: zeros() })
     }
 
-    /// Whether these are none.
+    /// Returns whether these are the keys of no password.
     pub fn is_none(&self) -> bool {
         self.stored_key.iter().all(|byte| *byte == 0)
     }
 
-    /// Whether these are the keys of `password`, in constant time. Costs a whole PBKDF2: milliseconds.
+    /// Returns whether these are the keys of `password`, in constant time. Costs a whole PBKDF2:
+    /// milliseconds.
     pub fn verify(&self, password: &str) -> bool {
         // A password that can't be prepared does the same work, so that its answer takes as long.
         let prepared = prep::saslprep(password);
@@ -73,7 +75,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// What a server stores of one account's password: keys for every hash it offers.
+/// The stored form of one account's password: keys for every hash that the server offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// For SCRAM-SHA-1.
@@ -130,7 +132,8 @@ impl Credentials {
         }
     }
 
-    /// Whether these are the credentials of `password`, in constant time. Costs one PBKDF2: milliseconds, so never on a shard.
+    /// Returns whether these are the credentials of `password`, in constant time. Costs one PBKDF2:
+    /// milliseconds, so never on a shard.
     ///
     /// A login goes through [`server::Decoy::verify`](crate::server::Decoy::verify) instead, so that unknown accounts don't answer
     /// faster.
@@ -145,7 +148,7 @@ impl Credentials {
     }
 }
 
-/// Why a password can't be made into credentials.
+/// The reason why a password can't be made into credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialsError {
     /// The password is empty or holds characters that SASLprep prohibits (RFC 4013 §2.3). The user's fault.

@@ -1,4 +1,4 @@
-//! Why an authentication failed, in the words of RFC 6120 §6.5.
+//! Failures of an authentication, in the words of RFC 6120 §6.5.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum Failure {
     CredentialsExpired,
     /// The mechanism may not be used on a stream without TLS (§6.5.4).
     EncryptionRequired,
-    /// What came is not Base64 as RFC 4648 §4 wants it (§6.5.5).
+    /// The data is not Base64 as RFC 4648 §4 wants it (§6.5.5).
     IncorrectEncoding,
     /// The peer may not act as the address that it asked for (§6.5.6).
     InvalidAuthzid,

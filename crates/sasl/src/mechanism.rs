@@ -63,13 +63,13 @@ impl Mechanism {
         }
     }
 
-    /// Whether the mechanism binds to the channel (`-PLUS`).
+    /// Returns whether the mechanism binds to the channel (`-PLUS`).
     pub fn binds(self) -> bool {
         self >= Mechanism::ScramSha1Plus
     }
 }
 
-/// What to offer on a stream, strongest first.
+/// Returns the mechanisms to offer on a stream, strongest first.
 ///
 /// `bindings` are those of the connection: without any, no `-PLUS` mechanism. `plain` says whether PLAIN may be offered, which
 /// RFC 6120 §13.8.4 wants only under TLS.

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// What the client says about channel binding: the `gs2-cbind-flag`.
+/// The client's statement about channel binding: the `gs2-cbind-flag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BindingFlag<'a> {
     /// `n`: the client has no channel binding.

@@ -9,7 +9,8 @@ pub(crate) fn saslprep(text: &str) -> Option<Cow<'_, str>> {
     stringprep::saslprep(text).ok().filter(|prepared| !prepared.is_empty())
 }
 
-/// Whether two user names mean the same local part of an address (nodeprep, RFC 6122 appendix A).
+/// Returns whether two user names mean the same local part of an address (nodeprep, RFC 6122
+/// appendix A).
 pub(crate) fn same_local(a: &str, b: &str) -> bool {
     match (stringprep::nodeprep(a), stringprep::nodeprep(b)) {
         (Ok(a), Ok(b)) => a == b,
@@ -17,7 +18,7 @@ pub(crate) fn same_local(a: &str, b: &str) -> bool {
     }
 }
 
-/// Whether two domain names are the same (nameprep, RFC 3491), a trailing dot aside.
+/// Returns whether two domain names are the same (nameprep, RFC 3491), a trailing dot aside.
 pub(crate) fn same_domain(a: &str, b: &str) -> bool {
     let strip = |name| str::strip_suffix(name, ".").unwrap_or(name);
     match (stringprep::nameprep(strip(a)), stringprep::nameprep(strip(b))) {

@@ -1,7 +1,8 @@
 //! The server's side of an authentication.
 //!
-//! An [`Exchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call answers with a [`Step`] that says what to do
-//! next. After [`Step::Failure`] or [`Step::Success`] it has nothing more to say and is dropped.
+//! An [`Exchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call returns a
+//! [`Step`] that says what to do next. After [`Step::Failure`] or [`Step::Success`] it has nothing
+//! more to say and is dropped.
 //!
 //! ```text
 //! SCRAM   start ─► NeedCredentials ─► credentials() ─► Challenge ─► respond() ─► Success | Failure
@@ -20,7 +21,7 @@ mod scram;
 
 pub use decoy::Decoy;
 
-/// What the stream announced before the client chose. All of it enters the exchange.
+/// The stream's announcements before the client chose. All of it enters the exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct Offer<'a> {
     /// The domain the client connected to: an authzid has to be `username@domain`.
@@ -29,11 +30,11 @@ pub struct Offer<'a> {
     pub mechanisms: &'a [Mechanism],
     /// The channel bindings of the connection.
     pub bindings: &'a ChannelBindings,
-    /// Whether the types of `bindings` were announced by XEP-0440. It changes the hash of XEP-0474.
+    /// True if the types of `bindings` were announced by XEP-0440. It changes the hash of XEP-0474.
     pub binding_types_announced: bool,
 }
 
-/// What to do next.
+/// The next step of an exchange.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Step {
     /// Look up the account of `username` and call [`Exchange::credentials`].

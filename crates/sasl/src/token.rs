@@ -5,8 +5,9 @@
 //! server   HMAC(token, "Responder" || binding)
 //! ```
 //!
-//! A token is longer than a block of the hash, so that HMAC begins by hashing it: the server keeps that hash and never the token. Whoever
-//! steals the hash can log in with these mechanisms until it expires, but learns nothing that a client would show or send.
+//! A token is longer than a block of the hash, so that HMAC begins by hashing it: the server keeps
+//! that hash and never the token. A thief of the hash can log in with these mechanisms until it
+//! expires, but learns nothing that a client would show or send.
 
 use std::fmt;
 
@@ -65,7 +66,7 @@ impl TokenMechanism {
     }
 }
 
-/// What is stored of a token.
+/// The stored form of a token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenKey([u8; 32]);
 
@@ -87,17 +88,17 @@ impl TokenKey {
         TokenKey(bytes)
     }
 
-    /// What the client sends to prove that it has the token.
+    /// Returns the proof by which the client shows that it has the token.
     pub fn initiator(&self, binding: &[u8]) -> Vec<u8> {
         Hash::Sha256.hmac(&self.0, &[b"Initiator", binding])
     }
 
-    /// What the server answers to prove the same.
+    /// Returns the proof by which the server shows the same.
     pub fn responder(&self, binding: &[u8]) -> Vec<u8> {
         Hash::Sha256.hmac(&self.0, &[b"Responder", binding])
     }
 
-    /// Whether a proof is right, in constant time.
+    /// Returns whether a proof is right, in constant time.
     pub fn proves(&self, binding: &[u8], proof: &[u8]) -> bool {
         self.initiator(binding).ct_eq(proof).into()
     }

@@ -1,4 +1,4 @@
-//! What TLS costs: run with `cargo bench -p rookery-stream --bench tls`.
+//! Measures what TLS costs: run with `cargo bench -p rookery-stream --bench tls`.
 //!
 //! What an idle session holds is measured twice. The growth of resident memory over many of them is printed first: it is the truth, rounded
 //! by the allocator. `idle` drops a connection behind its handshake: what divan counts as deallocated is Rust's part of it, and the

@@ -60,9 +60,10 @@ pub struct C2s {
     prefix: String,
     /// The other prefixes that its header declares.
     prefixes: Vec<(String, String)>,
-    /// Who the client says it is, if it does: a bare JID.
+    /// The bare JID that the client claims, if it does.
     client: Option<Jid>,
-    /// Who has logged in. The phases up to [`Phase::Challenged`] come with `None`, those from [`Phase::Bind`] on with `Some`.
+    /// The account that has logged in. The phases up to [`Phase::Challenged`] come with `None`,
+    /// those from [`Phase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
     /// Elements of stream management that came before their time.
@@ -77,7 +78,7 @@ pub struct C2s {
     pending: Option<Event>,
 }
 
-/// What the stream waits for.
+/// The input that the stream waits for.
 enum Phase {
     /// The client's stream header, for the first time or after STARTTLS or SASL.
     Header(Opening),
@@ -173,17 +174,18 @@ impl C2s {
         self.policy.hosts.get(self.host)
     }
 
-    /// What is known of the connection.
+    /// Returns the facts about the connection.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Who has logged in: a bare JID.
+    /// Returns the bare JID of the account that has logged in.
     pub fn account(&self) -> Option<&Jid> {
         self.account.as_ref()
     }
 
-    /// Whether somebody has logged in to this account, or is about to prove to be its owner.
+    /// Returns whether a client has logged in to this account, or is about to prove to be its
+    /// owner.
     pub fn is_of(&self, account: &Jid) -> bool {
         let named = match &self.phase {
             Phase::Challenged(attempt) | Phase::Credentials(attempt) | Phase::Verify(attempt) => attempt.account(),
@@ -206,7 +208,8 @@ impl C2s {
         self.mechanism
     }
 
-    /// What lives on in the session once [`C2s::bound`] has accepted a resource; `None` before.
+    /// Returns what lives on in the session once [`C2s::bound`] has accepted a resource; `None`
+    /// before.
     pub fn into_bound(self) -> Option<Bound> {
         match self.phase {
             Phase::Bound { jid } => Some(Bound { jid, lang: self.lang, prefixes: self.prefixes }),

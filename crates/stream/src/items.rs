@@ -1,4 +1,4 @@
-//! What the server says on a stream, cut into its items, for transports that carry each on its own.
+//! The server's output on a stream, cut into its items, for transports that carry each on its own.
 
 use rookery_xml::header::{self, Header};
 use rookery_xml::{Limits, Scan, Scanner, Stanza};
@@ -57,7 +57,7 @@ pub(crate) fn declare(element: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(behind);
 }
 
-/// Whether the root names its namespace.
+/// Returns whether the root names its namespace.
 fn has_namespace(element: &[u8]) -> bool {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     Stanza::parse(element, &limits).is_ok_and(|stanza| stanza.head().xmlns.is_some())

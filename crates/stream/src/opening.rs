@@ -1,4 +1,5 @@
-//! When a stream header is worth parsing: the one thing of both sides' streams that comes before their machines differ.
+//! The moment when a stream header is worth parsing: the one thing of both sides' streams that
+//! comes before their machines differ.
 
 /// Says how far the search for the end of a header has come.
 ///

@@ -53,7 +53,7 @@ struct Inner {
     facts: Option<Box<Facts>>,
 }
 
-/// What the handshake showed and only the negotiation behind it needs.
+/// Facts of the handshake that only the negotiation behind it needs.
 #[derive(Default)]
 struct Facts {
     exporter: Option<[u8; 32]>,
@@ -133,7 +133,7 @@ impl ServerTls {
         self.0.records.close_notify(out);
     }
 
-    /// Whether the handshake is still going on.
+    /// Returns whether the handshake is still going on.
     pub fn handshaking(&self) -> bool {
         self.0.records.handshaking()
     }
@@ -176,7 +176,7 @@ impl ServerTls {
         self.0.records.connection().negotiated_cipher_suite()?.suite().as_str()
     }
 
-    /// Whether the client resumed an earlier session by its ticket.
+    /// Returns whether the client resumed an earlier session by its ticket.
     pub fn resumed(&self) -> bool {
         self.0.records.connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }

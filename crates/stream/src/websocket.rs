@@ -1,4 +1,5 @@
-//! XMPP over WebSocket (RFC 7395), the server's end, from the first frame on; whoever accepts connections has done the opening handshake.
+//! XMPP over WebSocket (RFC 7395), the server's end, from the first frame on; the opening handshake
+//! is done where connections are accepted.
 //!
 //! [`Frames`] takes frames apart (RFC 6455 §5), [`framing`] translates between what a message holds and the stream that [`crate::c2s`]
 //! speaks: to the machine of a login, WebSocket is a stream whose header happens to be called `<open/>` and whose end `<close/>`.
@@ -14,7 +15,8 @@ pub mod framing;
 
 use std::borrow::Cow;
 
-/// What came in on one WebSocket and could not be used yet. As a rule that is nothing, and then this is a null pointer.
+/// The input of one WebSocket that could not be used yet. As a rule there is none, and then this is
+/// a null pointer.
 #[derive(Debug, Default)]
 pub struct Frames(Option<Box<Pending>>);
 
@@ -25,9 +27,9 @@ struct Pending {
     at: usize,
     /// The fragments of a message that is not complete.
     message: Option<Vec<u8>>,
-    /// What the last ping that was not answered said.
+    /// The payload of the last ping that was not answered.
     pong: Option<Vec<u8>>,
-    /// What the closing handshake is to say instead of [`NORMAL`].
+    /// The status of the closing handshake instead of [`NORMAL`].
     status: Option<u16>,
 }
 
@@ -46,7 +48,7 @@ pub enum Frame<'a> {
     Close(Option<u16>),
 }
 
-/// Why a connection can't go on (RFC 6455 §7.1.7).
+/// The reason why a connection can't go on (RFC 6455 §7.1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameFault {
     /// The bytes are no frames that a client may send.
@@ -161,7 +163,7 @@ impl Frames {
         rest
     }
 
-    /// How many bytes of the wire are kept.
+    /// Returns the number of bytes of the wire that are kept.
     pub fn kept(&self) -> usize {
         self.0.as_ref().map_or(0, |pending| pending.rest.len() - pending.at)
     }
@@ -230,7 +232,7 @@ impl Kept {
     }
 }
 
-/// What a frame begins with (RFC 6455 §5.2).
+/// The head of a frame (RFC 6455 §5.2).
 struct Head {
     is_final: bool,
     opcode: u8,

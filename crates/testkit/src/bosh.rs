@@ -84,7 +84,7 @@ impl Bosh {
         ))
     }
 
-    /// Logs in by PLAIN, and begins the stream anew.
+    /// Logs in by PLAIN, and restarts the stream.
     pub fn authenticate(&mut self, name: &str) {
         let proof = STANDARD.encode(format!("\0{name}\0{PASSWORD}"));
         let auth = format!("<auth xmlns='{}' mechanism='PLAIN'>{proof}</auth>", ns::SASL);

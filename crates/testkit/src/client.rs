@@ -19,13 +19,14 @@ pub struct Client {
     server: Server,
     /// Its connection.
     pub wire: Wire,
-    /// What dialogues call it: the local part of its address, unless the test says otherwise.
+    /// The name that dialogues use for it: the local part of its address, unless the test says
+    /// otherwise.
     pub name: String,
     /// Its full JID, once it is bound.
     pub jid: Option<Jid>,
     /// The stream features that it was offered last.
     pub features: Option<Element>,
-    /// What went over the stream, for the message of a test that fails.
+    /// The traffic of the stream, for the message of a test that fails.
     story: Vec<String>,
 }
 
@@ -223,7 +224,7 @@ impl Client {
         }
     }
 
-    /// Whether the connection is still open, as far as the client can see.
+    /// Returns whether the connection is still open, as far as the client can see.
     pub fn is_open(&mut self) -> bool {
         self.pump();
         !self.wire.peer.is_at_end()
@@ -243,7 +244,8 @@ impl Client {
         self.expect_nothing();
     }
 
-    /// Whether it reads what arrives. While it doesn't, the server fills the connection's window and then has to wait.
+    /// Sets whether it reads what arrives. While it doesn't, the server fills the connection's
+    /// window and then has to wait.
     pub fn set_reading(&mut self, reads: bool) {
         self.wire.appetite = if reads { usize::MAX } else { 0 };
     }

@@ -1,4 +1,4 @@
-//! What a test may decide about its server: everything that an operator can, and the store.
+//! Settings of a test for its server: everything that an operator can set, and the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::internet::Internet;
 /// A server to be.
 #[derive(Clone)]
 pub struct Config {
-    /// How many shards.
+    /// The number of shards.
     pub shards: usize,
     /// The domains; the first is the default.
     pub domains: Vec<String>,
@@ -34,13 +34,13 @@ pub struct Config {
     pub modules_off: Vec<&'static str>,
     /// Options that differ from the default: module, key, value.
     pub options: Vec<(&'static str, &'static str, Value)>,
-    /// Whether there is a certificate.
+    /// True if there is a certificate.
     pub tls: bool,
-    /// Whether clients may log in without TLS.
+    /// True if clients may log in without TLS.
     pub plaintext: bool,
     /// The SASL mechanisms.
     pub mechanisms: Vec<Mechanism>,
-    /// Whether PLAIN goes without TLS where login without TLS is allowed.
+    /// True if PLAIN goes without TLS where login without TLS is allowed.
     pub plain_without_tls: bool,
     /// Limits until a resource is bound.
     pub limits_before: Limits,
@@ -56,13 +56,14 @@ pub struct Config {
     pub bosh: Terms,
     /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
-    /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
+    /// True if stanzas leave for other servers, which the test then plays: [`crate::Server::left`],
+    /// [`crate::Server::incoming`].
     pub federates: bool,
     /// The network on which the server meets others for real, and how: streams, TLS, DNS.
     pub internet: Option<Meeting>,
     /// The components, which connect with the secret of [`COMPONENT_SECRET`].
     pub components: Vec<String>,
-    /// What gives items to the module `data`.
+    /// The source that gives items to the module `data`.
     pub source: Option<Arc<dyn Source>>,
     /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is one.
     pub relay: Option<Vec<String>>,
@@ -72,16 +73,16 @@ pub struct Config {
     pub shuffle: Option<u64>,
 }
 
-/// How a server meets others.
+/// The terms on which a server meets others.
 #[derive(Clone)]
 pub struct Meeting {
     /// The network between them.
     pub internet: Internet,
-    /// What the server goes by.
+    /// The server's settings for federation.
     pub federation: Federation,
     /// The names that DNS has for it.
     pub names: Vec<String>,
-    /// Whether others reach it by direct TLS.
+    /// True if others reach it by direct TLS.
     pub direct_tls: bool,
 }
 
@@ -141,7 +142,7 @@ impl Config {
         });
     }
 
-    /// What shards work by.
+    /// Returns the settings that shards work by.
     pub(crate) fn generation(&self) -> Arc<Generation> {
         let table = (self.table)(&Shared::default());
         let domains = self.domains.iter().map(|name| self.domain(name, &table)).collect();
@@ -228,5 +229,5 @@ pub const ITERATIONS: u32 = 4;
 pub const COMPONENT_SECRET: &str = "a secret of components";
 /// The port of the proxy for bytestreams.
 const RELAY_PORT: u16 = 7777;
-/// When the certificates begin, in seconds since 1970.
+/// The time when the certificates begin, in seconds since 1970.
 const CERTIFIED_AT: u64 = 1_700_000_000;

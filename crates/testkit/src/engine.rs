@@ -1,4 +1,4 @@
-//! Which stores a server has that a test says nothing about: those in memory, or a database's.
+//! The stores of a server that a test says nothing about: those in memory, or a database's.
 
 use std::env;
 use std::sync::{Arc, LazyLock};

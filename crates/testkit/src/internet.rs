@@ -33,7 +33,8 @@ struct Listener {
     next: usize,
 }
 
-/// What DNS says: nothing about a domain is an error, and no entry means that there is no such domain.
+/// The answers of DNS: nothing about a domain is an error, and no entry means that there is no such
+/// domain.
 #[derive(Default)]
 struct Names(Mutex<BTreeMap<String, Found>>);
 
@@ -96,7 +97,7 @@ impl Internet {
         self.names.0.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), found);
     }
 
-    /// What DNS says of a domain.
+    /// Returns what DNS says of a domain.
     pub fn says(&self, domain: &str) -> Found {
         let names = self.names.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer))
@@ -107,19 +108,21 @@ impl Internet {
         self.listeners.borrow().values().map(|listener| listener.next).sum()
     }
 
-    /// How a server of these names meets the others, by STARTTLS and with a certificate of the authority that all trust.
+    /// Returns the terms on which a server of these names meets the others: by STARTTLS and with a
+    /// certificate of the authority that all trust.
     pub fn meeting(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
         let federation = self.federation(names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
-    /// The same with a certificate that the test has made.
+    /// Returns the same with a certificate that the test has made.
     pub fn meeting_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
         let federation = self.federation_with(issued, names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
-    /// What a server goes by whose certificate is for these names, by the authority that all trust.
+    /// Returns settings for federation with a certificate for these names, by the authority that
+    /// all trust.
     pub fn federation(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
         let issued = self.authority.issue(names, CERTIFIED_AT).expect("a certificate");
         self.federation_with(&issued, names, change)
@@ -164,5 +167,5 @@ impl Internet {
 
 /// Rounds after which servers that never rest are taken for broken.
 const MOST_ROUNDS: usize = 10_000;
-/// When the certificates begin, in seconds since 1970.
+/// The time when the certificates begin, in seconds since 1970.
 const CERTIFIED_AT: u64 = 1_700_000_000;

@@ -14,7 +14,7 @@ use crate::server::PASSWORD;
 use crate::websocket;
 use crate::wire::Item;
 
-/// How a connection is protected.
+/// The protection of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
     /// Not at all.
@@ -63,7 +63,7 @@ impl Client {
         self.features.insert(features)
     }
 
-    /// Asks for TLS, does the handshake and opens the stream anew.
+    /// Asks for TLS, does the handshake and restarts the stream.
     pub fn start_tls(&mut self, domain: &str) {
         self.send("<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
         self.expect("<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
@@ -144,14 +144,15 @@ impl Client {
         self.take_bound(&result)
     }
 
-    /// Enables stream management with resumption (XEP-0198 §3); answers with the id.
+    /// Enables stream management with resumption (XEP-0198 §3); returns the id.
     pub fn enable(&mut self) -> String {
         self.send("<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
         let enabled = self.expect("<enabled xmlns='urn:xmpp:sm:3' resume='true' id='*' max='*'/>");
         enabled.attr("id").expect("an id").to_owned()
     }
 
-    /// Carries on with the session of `jid` in the place of binding (XEP-0198 §5); answers with how much the server has handled.
+    /// Carries on with the session of `jid` in the place of binding (XEP-0198 §5); returns the
+    /// number of stanzas that the server has handled.
     pub fn resume(&mut self, jid: &Jid, id: &str, handled: u32) -> u32 {
         self.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{handled}'/>"));
         // The server waits until what the session has sent is archived.
@@ -228,5 +229,5 @@ pub fn bind_request(resource: Option<&str>) -> String {
     String::from_utf8(iq.finish().into_bytes()).expect("the writer writes UTF-8")
 }
 
-/// How long it takes at most until what a client with stream management has written is in the archives.
+/// The longest time until what a client with stream management has written is in the archives.
 const ARCHIVED_MS: u64 = 200;

@@ -32,7 +32,7 @@ type Shared = Arc<Mutex<Pipe>>;
 #[derive(Debug)]
 pub struct Socket(Shared, End);
 
-/// Which end.
+/// The end of a connection: the one that was called, or the one that calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Called,
@@ -84,7 +84,7 @@ impl Peer {
         pipe.to_client.drain(..len).collect()
     }
 
-    /// How many bytes have arrived.
+    /// Returns the number of bytes that have arrived.
     pub fn arrived(&self) -> usize {
         lock(&self.0).to_client.len()
     }
@@ -94,13 +94,13 @@ impl Peer {
         lock(&self.0).to_server.len()
     }
 
-    /// Whether the server has ended its direction and all it sent is read.
+    /// Returns whether the server has ended its direction and all it sent is read.
     pub fn is_at_end(&self) -> bool {
         let pipe = lock(&self.0);
         pipe.to_client.is_empty() && (pipe.server_ended || pipe.server_closed || pipe.reset)
     }
 
-    /// Whether the server has let go of the connection.
+    /// Returns whether the server has dropped the connection.
     pub fn is_closed(&self) -> bool {
         lock(&self.0).server_closed
     }
@@ -262,5 +262,6 @@ impl Driver for Network {
     }
 }
 
-/// What lies in a pipe unless a test says otherwise: more than any test sends to a client that reads.
+/// The size of a pipe unless a test says otherwise: more than any test sends to a client that
+/// reads.
 const WINDOW: usize = 16 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What an expected stanza looks like: XML in which `*` stands for anything.
+//! Patterns of expected stanzas: XML in which `*` stands for anything.
 //!
 //! An element matches a pattern of the same name, namespace, attributes and content. These wildcards exist:
 //!
@@ -55,7 +55,7 @@ pub(crate) fn element_of_stream(bytes: &[u8]) -> Element {
     Element::read(&Stanza::parse(&canonical, &limits).expect("the writer's own XML"))
 }
 
-/// Whether an element is what a pattern says; if not, where it differs.
+/// Compares an element with a pattern; the error says where they differ.
 pub fn matches(pattern: &Element, found: &Element) -> Result<(), String> {
     let mut found = found.clone();
     if pattern.attr("to").is_none() {

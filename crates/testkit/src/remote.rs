@@ -17,7 +17,7 @@ pub struct Left {
     pub text: String,
 }
 
-/// What all shards of a server have sent to others, oldest first.
+/// The stanzas that all shards of a server have sent to others, oldest first.
 pub(crate) type Sent = Rc<RefCell<Vec<Left>>>;
 
 /// The streams of one shard.

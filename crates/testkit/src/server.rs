@@ -285,7 +285,7 @@ impl Server {
         self.settle();
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.0.borrow().shards.len()
     }
@@ -325,29 +325,29 @@ impl Server {
         self.0.borrow().shards[0].world.home_of(domain.as_ref())
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.0.borrow().shards.iter().map(|shard| shard.world.session_count()).sum()
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.0.borrow().shards.iter().map(Shard::connection_count).sum()
     }
 
-    /// How many continuations wait for the store.
+    /// Returns the number of continuations that wait for the store.
     pub fn tasks(&self) -> usize {
         self.0.borrow().shards.iter().map(|shard| shard.world.tasks_waiting()).sum()
     }
 
-    /// What all shards have counted.
+    /// Returns the sum of all shards' counters.
     pub fn counters(&self) -> rookery_observe::Counters {
         let mut sum = rookery_observe::Counters::default();
         self.0.borrow().shards.iter().for_each(|shard| sum += &shard.world.counters);
         sum
     }
 
-    /// What has left for other servers since the last call, oldest first.
+    /// Returns what has left for other servers since the last call, oldest first.
     pub fn left(&self) -> Vec<Left> {
         self.settle();
         self.0.borrow().sent.take()
@@ -389,13 +389,13 @@ impl Server {
         running.settle();
     }
 
-    /// What administrators have wished of the process since the last call.
+    /// Returns the wishes of administrators for the process since the last call.
     pub fn wishes(&self) -> Vec<Wish> {
         self.settle();
         std::mem::take(&mut *self.0.borrow().wishes.lock().expect("no test panics here"))
     }
 
-    /// Whether a stopped server has nothing left to finish.
+    /// Returns whether a stopped server has nothing left to finish.
     pub fn is_finished(&self) -> bool {
         self.0.borrow().shards.iter().all(Shard::is_finished)
     }
@@ -547,5 +547,5 @@ const SEED: u64 = 13;
 /// Rounds after which a server that never rests is taken for broken.
 const MOST_ROUNDS: usize = 200_000;
 
-/// Where this variable is set, all mail between shards passes through its wire form.
+/// The variable that makes all mail between shards pass through its wire form, if it is set.
 pub const ENCODED_MAIL: &str = "ROOKERY_ENCODED_MAIL";

@@ -42,7 +42,7 @@ pub fn read_frame(input: &[u8]) -> Option<(usize, u8, Vec<u8>)> {
     Some((head + len, first & 0x0f, payload))
 }
 
-/// What a message says.
+/// Returns the item that a message contains.
 ///
 /// # Panics
 /// If it is no XML document that could stand alone (RFC 7395 §3.3.3).
@@ -71,12 +71,12 @@ pub fn item(message: &[u8]) -> Item {
     }
 }
 
-/// What opens a stream.
+/// Returns the message that opens a stream.
 pub fn open(domain: &str) -> String {
     format!("<open xmlns='{}' to='{}' version='1.0'/>", ns::FRAMING, escape_attr(domain))
 }
 
-/// What ends one.
+/// The message that ends one.
 pub const CLOSE_STREAM: &str = "<close xmlns='urn:ietf:params:xml:ns:xmpp-framing'/>";
 /// A frame that goes on with a message.
 pub const CONTINUATION: u8 = 0x0;

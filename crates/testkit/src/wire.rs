@@ -31,16 +31,16 @@ pub struct Wire {
     tls: Option<ClientTls>,
     input: Vec<u8>,
     scanner: Scanner,
-    /// What is behind the header of the current stream.
+    /// True if the header of the current stream has been read.
     in_stream: bool,
     /// Bytes that one call of [`Wire::receive`] takes from the network.
     pub appetite: usize,
     items: VecDeque<Item>,
-    /// What came in all, decrypted, for those who look at bytes.
+    /// All input so far, decrypted, for tests that look at bytes.
     pub plain: Vec<u8>,
     /// The transport of the stream: TCP or a WebSocket.
     pub transport: Transport,
-    /// What came in control frames, opcode first (RFC 6455 §5.5).
+    /// The control frames that came in, opcode first (RFC 6455 §5.5).
     pub controls: Vec<(u8, Vec<u8>)>,
 }
 
@@ -70,7 +70,7 @@ impl Wire {
         self.restart();
     }
 
-    /// Whether the handshake goes on.
+    /// Returns whether the handshake goes on.
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(ClientTls::handshaking)
     }
@@ -188,5 +188,5 @@ impl Wire {
     }
 }
 
-/// What a server may send: more than a client may.
+/// The limits for what a server may send: more than a client may.
 const LIMITS: Limits = Limits { bytes: 16 * 1024 * 1024, ..Limits::AFTER_LOGIN };

@@ -1,4 +1,5 @@
-//! What a stanza costs on the hot path, in time and allocations: `cargo bench -p rookery-xml`.
+//! Measures what a stanza costs on the hot path, in time and allocations: `cargo bench -p
+//! rookery-xml`.
 
 use divan::counter::BytesCount;
 use divan::{AllocProfiler, Bencher, black_box};

@@ -44,7 +44,8 @@ impl Stanza<'_> {
     /// The form in which a stanza is kept and passed on: its root without `xmlns` and `to`, with `from` as given, and
     /// with `xml:lang` as given unless it has its own (RFC 6120 §8.1.5).
     ///
-    /// The children's bytes are untouched, unless the root is written with a prefix: then the stanza is written anew.
+    /// The children's bytes are untouched, unless the root is written with a prefix: then the
+    /// stanza is written again.
     pub fn canonical(&self, from: Option<&str>, lang: Option<&str>) -> Built {
         if self.has_prefix() {
             return self.rewritten(from, lang);

@@ -153,7 +153,7 @@ impl Element {
         &self.ns
     }
 
-    /// Whether it has this name and namespace.
+    /// Returns whether it has this name and namespace.
     pub fn is(&self, name: &str, ns: &str) -> bool {
         self.name == name && *self.ns == *ns
     }

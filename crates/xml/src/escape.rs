@@ -78,7 +78,8 @@ fn push(out: &mut Vec<u8>, text: &str, replacement: Replacement) {
     out.extend_from_slice(rest.as_bytes());
 }
 
-/// Whether a byte is a character that stands as it is everywhere. Not all that do are: the others are looked at closely.
+/// Returns whether a byte is a character that stands as it is everywhere. It misses some that do,
+/// which are looked at closely.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'\'' | b'"' | b'<' | b'>')
 }

@@ -1,4 +1,4 @@
-//! Why bytes from a peer can't be read as XMPP.
+//! Faults: the reasons why bytes from a peer can't be read as XMPP.
 
 use std::fmt;
 

@@ -6,8 +6,8 @@ use crate::limits::{Limits, MAX_NAMESPACE};
 use crate::ns;
 use crate::unescape;
 
-/// What the root element of a stream says. Namespaces are as declared; whether `default_ns` is the one that the port
-/// expects is for the caller to check.
+/// The root element of a stream. Namespaces are as declared; the caller checks whether `default_ns`
+/// is the one that the port expects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The prefix of the root's name, nearly always `stream`. `None` if the streams namespace is the default one, in
@@ -200,7 +200,7 @@ fn text(raw: &[u8]) -> String {
 }
 
 const DECLARATION: &[u8] = b"<?xml";
-/// What it says, in the order it has to.
+/// The parts of an XML declaration, in the order that it must have.
 const PARTS: [&[u8]; 3] = [b"version", b"encoding", b"standalone"];
 
 #[cfg(test)]

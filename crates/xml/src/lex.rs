@@ -7,7 +7,7 @@
 use crate::Fault;
 use crate::stride;
 
-/// Why lexing didn't get on.
+/// The reason why lexing stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The bytes end within the piece.
@@ -336,7 +336,7 @@ const CDATA: &[u8] = b"<![CDATA[";
 const NAME_START: u8 = 1;
 const NAME: u8 = 2;
 
-/// What each ASCII byte may be in a name.
+/// The places in a name that each ASCII byte may have.
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let mut b = 0;

@@ -1,4 +1,4 @@
-//! How much one stanza may ask for.
+//! Limits for one stanza.
 
 /// The limits of one stanza or stream header. The scanner's own arrays are of fixed size, so that values above
 /// [`AFTER_LOGIN`](Self::AFTER_LOGIN)'s count as those, except for `bytes`.

@@ -1,4 +1,5 @@
-//! Which namespaces a stanza may name, in eight bytes: noted while it is scanned, so that nobody who is after a rare one has to read it again.
+//! Namespaces that a stanza may name, in eight bytes: noted while it is scanned, so that code that
+//! is after a rare one needn't read it again.
 
 use std::ops::BitOr;
 
@@ -33,7 +34,7 @@ impl Namespaces {
         set
     }
 
-    /// Whether any of the others may be among these.
+    /// Returns whether any of the others may be among these.
     pub const fn may_have(self, any: Self) -> bool {
         self.0 & any.0 != 0
     }

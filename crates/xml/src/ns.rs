@@ -207,8 +207,9 @@ pub const CALL_INVITES: &str = "urn:xmpp:call-invites:0";
 /// XEP-0484 Fast Authentication Streamlining Tokens
 pub const FAST: &str = "urn:xmpp:fast:0";
 
-/// Whether this is the content namespace of a stream. A stanza is the same in each of them, so one that doesn't name
-/// its namespace may travel from one kind of stream to the other (RFC 6120 §4.8.3).
+/// Returns whether this is the content namespace of a stream. A stanza is the same in each of them,
+/// so one that doesn't name its namespace may travel from one kind of stream to the other (RFC 6120
+/// §4.8.3).
 pub fn is_content(ns: &str) -> bool {
     matches!(ns, CLIENT | SERVER | COMPONENT_ACCEPT)
 }

@@ -13,8 +13,8 @@ use crate::scope::Namespace;
 use crate::stanza::Stanza;
 use crate::view::{Kind, Span, View};
 
-/// Where the parts of a stanza's start tag are. The stanza is in canonical form: its root has neither
-/// prefix nor `to`.
+/// The places of the parts of a stanza's start tag. The stanza is in canonical form: its root has
+/// neither prefix nor `to`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outline {
     name_end: u16,

@@ -22,7 +22,7 @@ use crate::scope::{Namespace, Scope, default_may_be};
 use crate::stanza::Stanza;
 use crate::view::{Span, View};
 
-/// What the bytes at the start of the buffer are.
+/// The item that the bytes at the start of the buffer make up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// The beginning of an item. Call again once there are more bytes.
@@ -42,7 +42,7 @@ pub enum Scan {
 #[derive(Clone, Debug)]
 pub struct Scanner {
     phase: Phase,
-    /// Where to go on.
+    /// The place to go on from.
     at: u32,
     /// Within an attribute value: everything before it has been checked. 0 otherwise.
     seen: u32,
@@ -113,7 +113,7 @@ impl Scanner {
         }
     }
 
-    /// Forgets the item at hand, finished or not.
+    /// Forgets the current item, finished or not.
     pub fn reset(&mut self) {
         self.phase = Phase::Start;
     }

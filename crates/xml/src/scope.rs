@@ -1,4 +1,5 @@
-//! Which prefixes are bound where the scanner is, and whether an element's attributes are distinct.
+//! Prefixes that are bound where the scanner is, and the check that an element's attributes are
+//! distinct.
 //!
 //! Both need a memory, which is an array of fixed size here. Attributes are compared by their written name as they come,
 //! and by namespace at the end of the tag, in the rare case that any of them has a prefix.
@@ -39,7 +40,7 @@ pub(crate) struct Scope {
 struct Name {
     start: u32,
     len: u16,
-    /// Where its local part starts within it.
+    /// The start of the local part within it.
     local: u16,
 }
 
@@ -86,7 +87,7 @@ impl Scope {
         self.bound_outside = self.bound;
     }
 
-    /// How many prefixes were bound before the tag being read.
+    /// Returns the number of prefixes that were bound before the tag being read.
     #[inline(always)]
     pub(crate) fn bound_outside(&self) -> u8 {
         self.bound_outside
@@ -248,7 +249,7 @@ pub(crate) fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Whether these bytes are `http://` and then neither `w` nor a reference.
+/// Returns whether these bytes are `http://` and then neither `w` nor a reference.
 #[inline(always)]
 fn is_other_http(uri: &[u8]) -> bool {
     uri.starts_with(b"http://") && !matches!(uri.get(7), Some(b'w' | b'&'))

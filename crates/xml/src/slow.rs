@@ -1,4 +1,4 @@
-//! Stanzas of rare shape, read by a library and written anew.
+//! Stanzas of rare shape, read by a library and written again.
 //!
 //! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5). Such a stanza means nothing
 //! to those it is forwarded to, so it is rewritten with its own declarations. Hardly any client does this; there is no

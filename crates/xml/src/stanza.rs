@@ -1,4 +1,4 @@
-//! What the scanner hands out: a view of a valid stanza's bytes.
+//! The scanner's result: a view of a valid stanza's bytes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,18 +30,18 @@ pub struct Raw<'a> {
     pub bytes: &'a [u8],
     /// `'` or `"`, whichever encloses it. Written between quotes of this kind the bytes are valid as they are.
     pub quote: u8,
-    /// Where the bytes are within the stanza.
+    /// The place of the bytes within the stanza.
     pub range: Range<usize>,
 }
 
-/// Where the root's start tag can be cut and added to.
+/// The places where the root's start tag can be cut and added to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Just behind the root's name: attributes may be inserted here.
     pub name_end: usize,
     /// Place of the `>` or `/>` that ends the start tag.
     pub head_end: usize,
-    /// Whether that is `/>`.
+    /// True if that is `/>`.
     pub is_empty: bool,
     /// The attribute `to` with the white space before it.
     pub to: Option<Range<usize>>,
@@ -51,12 +51,12 @@ pub struct Head {
     pub xmlns: Option<Range<usize>>,
 }
 
-/// Where a further child goes.
+/// The place for a further child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InsertPoint {
     /// Place of the end tag, or of `/>`.
     pub offset: usize,
-    /// Whether it is `/>`, which then has to become `>` child `</name>`.
+    /// True if it is `/>`, which then has to become `>` child `</name>`.
     pub self_closed: bool,
 }
 
@@ -80,7 +80,8 @@ impl<'a> Stanza<'a> {
         self.bytes
     }
 
-    /// Which kind of stanza it is. A root in a foreign namespace is [`Kind::Other`] whatever its name.
+    /// Returns the kind of stanza. A root in a foreign namespace is [`Kind::Other`] whatever its
+    /// name.
     pub fn kind(&self) -> Kind {
         self.view.kind
     }
@@ -150,7 +151,7 @@ impl<'a> Stanza<'a> {
         self.children().next()
     }
 
-    /// Whether a direct child is a `<body/>` in the namespace of the root. Costs no walk.
+    /// Returns whether a direct child is a `<body/>` in the namespace of the root. Costs no walk.
     pub fn has_body(&self) -> bool {
         self.view.has_body
     }
@@ -177,7 +178,7 @@ impl<'a> Stanza<'a> {
         self.children().find(|child| child.is(name, ns))
     }
 
-    /// Where the start tag can be cut and added to.
+    /// Returns the places where the start tag can be cut and added to.
     pub fn head(&self) -> Head {
         Head {
             name_end: self.view.name_end as usize,
@@ -189,12 +190,13 @@ impl<'a> Stanza<'a> {
         }
     }
 
-    /// Where a further child goes.
+    /// Returns the place for a further child.
     pub fn insert_point(&self) -> InsertPoint {
         InsertPoint { offset: self.view.content_end as usize, self_closed: self.view.self_closed }
     }
 
-    /// Whether the root's name is written with a prefix. Such a root can't do without its declaration.
+    /// Returns whether the root's name is written with a prefix. Such a root can't do without its
+    /// declaration.
     pub fn has_prefix(&self) -> bool {
         self.bytes.get(1..self.view.local as usize).is_some_and(|prefix| !prefix.is_empty())
     }
@@ -209,7 +211,7 @@ impl<'a> Stanza<'a> {
         self.view
     }
 
-    /// What its children are in unless they say otherwise.
+    /// Returns the namespace that its children are in unless they say otherwise.
     pub(crate) fn default_ns(&self) -> Namespace {
         self.view.default_ns()
     }
@@ -243,10 +245,11 @@ impl fmt::Debug for Stanza<'_> {
 pub struct Children<'a> {
     /// The stanza.
     whole: &'a [u8],
-    /// What its children are in unless they say otherwise.
+    /// The namespace that its children are in unless they say otherwise.
     default: Namespace,
     parent: Option<Open<'a>>,
-    /// What those of them are in that have neither prefix nor declaration, once one of them wants to know.
+    /// The namespace of those of them that have neither prefix nor declaration, once one of them
+    /// was asked for it.
     plain: Option<Namespace>,
     walk: Walk<'a>,
 }
@@ -269,7 +272,7 @@ pub struct ChildAttribute<'a> {
     pub name: &'a str,
     /// Its value.
     pub value: Cow<'a, str>,
-    /// Where it is within the child's bytes, with the white space before it.
+    /// Its place within the child's bytes, with the white space before it.
     pub range: Range<usize>,
 }
 
@@ -341,12 +344,12 @@ impl<'a> Child<'a> {
         namespace_text(self.whole, self.ns)
     }
 
-    /// Whether it has this name and namespace.
+    /// Returns whether it has this name and namespace.
     pub fn is(&self, name: &str, ns: &str) -> bool {
         self.name() == name && self.is_in(ns)
     }
 
-    /// Whether its namespace is this one. Most are written as they are meant.
+    /// Returns whether its namespace is this one. Most are written as they are meant.
     fn is_in(&self, ns: &str) -> bool {
         matches!(self.ns, Namespace::Declared(uri) if uri.of(self.whole) == ns.as_bytes()) || self.ns() == ns
     }
@@ -356,7 +359,7 @@ impl<'a> Child<'a> {
         self.whole.get(self.range()).unwrap_or_default()
     }
 
-    /// Where it is within the stanza.
+    /// Returns its place within the stanza.
     pub fn range(&self) -> Range<usize> {
         self.start..self.end
     }
@@ -400,7 +403,7 @@ impl<'a> Child<'a> {
         utf8(self.whole, Span { start: self.open.name.start as u32, end: self.open.name.end as u32 })
     }
 
-    /// Where its content is within the stanza, between the tags; `None` for `<child/>`.
+    /// Returns the place of its content within the stanza, between the tags; `None` for `<child/>`.
     pub fn content(&self) -> Option<Range<usize>> {
         if self.open.self_closed {
             return None;
@@ -419,7 +422,7 @@ impl<'a> Child<'a> {
         self.whole
     }
 
-    /// What the children of that stanza are in unless they say otherwise.
+    /// Returns the namespace that the children of that stanza are in unless they say otherwise.
     pub(crate) fn default_ns(&self) -> Namespace {
         self.default
     }

@@ -1,9 +1,9 @@
 //! Many bytes at a time, in safe code: runs of harmless ASCII are skipped 8 or 32 at a time, and names are mostly found
 //! within one word.
 //!
-//! A word is eight bytes, the first one lowest. The tests on it set the high bit of each byte they mean, and may do so in
-//! error only above the lowest one that they mean, or beyond ASCII. Whoever stops at the lowest bit, and at whatever is
-//! beyond ASCII, isn't misled.
+//! A word is eight bytes, the first one lowest. The tests on it set the high bit of each byte they
+//! mean, and may do so in error only above the lowest one that they mean, or beyond ASCII. A caller
+//! that stops at the lowest bit, and at anything beyond ASCII, isn't misled.
 
 /// The end of a name of up to seven lower-case letters and nothing else, as nearly all names in stanzas are.
 #[inline(always)]
@@ -97,7 +97,7 @@ fn below(b: u8, word: u64) -> u64 {
     word.wrapping_sub(LOW * u64::from(b))
 }
 
-/// How many bytes come before the first one that is no lower-case letter.
+/// Returns the number of bytes before the first one that is no lower-case letter.
 #[inline(always)]
 fn not_lower_case(word: u64) -> usize {
     let from_a = (word | HIGH).wrapping_sub(LOW * u64::from(b'a'));
@@ -106,7 +106,7 @@ fn not_lower_case(word: u64) -> usize {
     lowest(others)
 }
 
-/// Which byte has the lowest high bit set, 8 if none has.
+/// Returns the index of the byte with the lowest high bit set, 8 if none has.
 #[inline(always)]
 fn lowest(bits: u64) -> usize {
     (bits.trailing_zeros() / 8) as usize

@@ -23,7 +23,8 @@ pub(crate) fn cdata(raw: &[u8]) -> Cow<'_, str> {
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")) } else { text }
 }
 
-/// Whether two attribute values mean the same text. Allocates only if one of them isn't plain.
+/// Returns whether two attribute values mean the same text. Allocates only if one of them isn't
+/// plain.
 pub(crate) fn same_text(one: &[u8], other: &[u8]) -> bool {
     let plain = |raw: &[u8]| !raw.iter().any(|&b| b == b'&' || b < b' ');
     if plain(one) && plain(other) { one == other } else { value(one) == value(other) }

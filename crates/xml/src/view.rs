@@ -1,4 +1,4 @@
-//! What the scanner notes of a stanza while it passes: places in the bytes, nothing else.
+//! The scanner's notes on a stanza that it passes: places in the bytes, nothing else.
 
 use crate::lex::QName;
 use crate::namespaces::Namespaces;
@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-/// Which of the three stanzas an element is (RFC 6120 §8), or none of them.
+/// The kind of an element: one of the three stanzas (RFC 6120 §8), or none of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `<message/>`
@@ -65,7 +65,7 @@ pub(crate) struct View {
     pub(crate) name_end: u32,
     /// The `>` or `/>` of the root's start tag.
     pub(crate) head_end: u32,
-    /// Where a further child goes.
+    /// The place for a further child.
     pub(crate) content_end: u32,
     pub(crate) len: u32,
     pub(crate) to: Span,
@@ -153,13 +153,13 @@ impl View {
         self.len = len as u32;
     }
 
-    /// What children without prefix and `xmlns` are in.
+    /// Returns the namespace of children without prefix and `xmlns`.
     pub(crate) fn default_ns(&self) -> Namespace {
         if self.xmlns.is_some() { Namespace::Declared(self.xmlns) } else { Namespace::Inherited }
     }
 }
 
-/// Whether this is the stream's content namespace, which is also what a root inherits.
+/// Returns whether this is the stream's content namespace, which is also what a root inherits.
 #[inline(always)]
 fn is_content(buf: &[u8], namespace: Namespace) -> bool {
     match namespace {

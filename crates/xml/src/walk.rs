@@ -161,7 +161,7 @@ impl<'a> Open<'a> {
         prefix(self.buf, self.name)
     }
 
-    /// Whether its namespace is that of unprefixed elements around it.
+    /// Returns whether its namespace is that of unprefixed elements around it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         !self.declares && self.name.local == self.name.start
@@ -171,7 +171,8 @@ impl<'a> Open<'a> {
         Span { start: self.name.local as u32, end: self.name.end as u32 }
     }
 
-    /// What this tag binds `prefix` to; the empty prefix stands for the default namespace.
+    /// Returns the value that this tag binds `prefix` to; the empty prefix stands for the default
+    /// namespace.
     pub(crate) fn binding(&self, wanted: &[u8]) -> Option<Span> {
         if !self.declares {
             return None;

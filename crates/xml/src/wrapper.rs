@@ -17,15 +17,15 @@ pub struct Wrapper {
     pub name: String,
     /// Its namespace; empty for none.
     pub ns: String,
-    /// What its children are in unless they say otherwise; empty for none.
+    /// The namespace that its children are in unless they say otherwise; empty for none.
     pub default_ns: String,
     /// Its attributes: namespace (empty for none), local name, value.
     pub attributes: Vec<(String, String, String)>,
     /// The prefixes that it declares, with their namespaces.
     pub prefixes: Vec<(String, String)>,
-    /// Where its content begins.
+    /// The place where its content begins.
     pub content: usize,
-    /// Whether it has none, because the tag ends with `/>`.
+    /// True if it has none, because the tag ends with `/>`.
     pub is_empty: bool,
 }
 
@@ -49,7 +49,8 @@ impl Wrapper {
         all.find(|(of, found, _)| of == ns && found == name).map(|(_, _, value)| value.as_str())
     }
 
-    /// Whether `rest` is the end of the document: the end tag, and nothing but white space behind it.
+    /// Returns whether `rest` is the end of the document: the end tag, and nothing but white space
+    /// behind it.
     pub fn ends_with(&self, rest: &[u8]) -> bool {
         let behind = rest.strip_prefix(b"</").and_then(|rest| rest.strip_prefix(self.written.as_bytes()));
         behind

@@ -261,7 +261,7 @@ impl Writer {
         }
     }
 
-    /// Whether `ns` is the default namespace here.
+    /// Returns whether `ns` is the default namespace here.
     fn is_in(&self, ns: &str) -> bool {
         match self.open.last().and_then(|element| element.ns.clone()) {
             Some(written) => self.out[written] == *escape::escape_attr(ns).as_bytes(),

@@ -31,7 +31,7 @@ fn element() -> impl Strategy<Value = Element> {
     })
 }
 
-/// What a reader gets of text in which some characters can't be written.
+/// Returns what a reader gets of text in which some characters can't be written.
 fn readable(text: &str) -> String {
     text.chars()
         .map(|c| if matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..) { c } else { '\u{FFFD}' })

@@ -20,7 +20,8 @@ pub struct Distant {
     pub(super) shown: Packet,
     /// The form for blind copies.
     pub(super) hidden: Option<Packet>,
-    /// Where in `shown` further addresses go; with [`Self::wrapped`] set, where a header goes.
+    /// The place in `shown` where further addresses go; with [`Self::wrapped`] set, where a header
+    /// goes.
     pub(super) end: usize,
     /// The stanza has no header of its own (the trusted route).
     pub(super) wrapped: bool,
@@ -34,7 +35,7 @@ pub(super) struct Recipient {
     pub(super) address: Listed,
 }
 
-/// How a recipient's address is listed.
+/// The entry of a recipient's address in the header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Listed {
     /// In the block of the form that everybody sees, marked as delivered behind the element's name, which ends there.
@@ -72,7 +73,7 @@ impl Outgoing {
         Self { to, escaped, packet, cut }
     }
 
-    /// Where it goes: a multicast service, or a recipient.
+    /// Returns the address that it goes to: a multicast service, or a recipient.
     pub fn to(&self) -> &Jid {
         &self.to
     }
@@ -120,7 +121,7 @@ impl Distant {
         self.recipients.len()
     }
 
-    /// Whether nobody is there.
+    /// Returns whether there are no recipients.
     pub fn is_empty(&self) -> bool {
         self.recipients.is_empty()
     }
@@ -130,8 +131,8 @@ impl Distant {
         &self.shown
     }
 
-    /// Whether a multicast service can be given it. On the trusted route it can't if the sender wrote a header, since the service would
-    /// follow that one in the place of ours.
+    /// Returns whether a multicast service can be given it. On the trusted route it can't if the
+    /// sender wrote a header, since the service would follow that one in the place of ours.
     pub fn fits_service(&self) -> bool {
         let bytes = self.shown.bytes();
         // Only attributes can be written in other ways, not the name of an element.
@@ -199,7 +200,7 @@ impl Listed {
     }
 }
 
-/// What says that a recipient has the stanza (XEP-0033 §4.5).
+/// The attribute by which a recipient counts as having the stanza (XEP-0033 §4.5).
 pub(super) const MARK: &[u8] = b" delivered='true'";
 
 const HEADER: &[u8] = b"<addresses xmlns='http://jabber.org/protocol/address'>";

@@ -6,7 +6,7 @@ use std::ops::Range;
 use rookery_jid::{JidRef, Prepared, prepare};
 use rookery_xml::{Child, Stanza, ns};
 
-/// What an address is for (XEP-0033 §4).
+/// The purpose of an address (XEP-0033 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressType {
     /// A recipient.
@@ -17,11 +17,11 @@ pub enum AddressType {
     Bcc,
     /// Whom to reply to.
     ReplyTo,
-    /// Which room to reply in.
+    /// The room to reply in.
     ReplyRoom,
     /// That no reply is wanted.
     NoReply,
-    /// Who wrote what a gateway passes on.
+    /// The author of what a gateway passes on.
     OFrom,
 }
 
@@ -39,7 +39,7 @@ impl AddressType {
         })
     }
 
-    /// Whether it is `to`, `cc` or `bcc`: somebody who gets the stanza.
+    /// Returns whether it is `to`, `cc` or `bcc`: an address that gets the stanza.
     pub fn is_recipient(self) -> bool {
         matches!(self, Self::To | Self::Cc | Self::Bcc)
     }
@@ -62,7 +62,7 @@ pub struct Address<'a> {
     pub(super) jid: Option<Target<'a>>,
     /// As the sender wrote it.
     pub(super) bytes: &'a [u8],
-    /// Where its name ends.
+    /// The end of the element's name.
     pub(super) name_end: usize,
     /// The attribute `delivered` within it.
     pub(super) mark: Option<Range<usize>>,
@@ -85,14 +85,15 @@ impl Target<'_> {
     }
 }
 
-/// Why a header can't be understood. [`BadAddress::text`] names the address that is to blame.
+/// The reason why a header can't be understood. [`BadAddress::text`] names the address that is to
+/// blame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadAddress {
     /// Its place in the header, from one.
     pub place: usize,
     /// Its JID or URI as written; empty if it has none.
     pub written: String,
-    /// What is wrong with it.
+    /// The fault, in English.
     pub reason: String,
 }
 
@@ -175,7 +176,7 @@ impl<'a> Header<'a> {
         self.addresses.iter().filter(|address| address.is_wanted()).filter_map(|address| address.jid.as_ref())
     }
 
-    /// Whether any address is a recipient, delivered to already or not.
+    /// Returns whether any address is a recipient, delivered to already or not.
     pub fn has_recipients(&self) -> bool {
         self.addresses.iter().any(|address| address.type_.is_recipient())
     }
@@ -219,7 +220,7 @@ impl<'a> Address<'a> {
         Ok(Self { type_, delivered, jid: None, has_jid, bytes: element.bytes(), name_end, mark, is_rich, written })
     }
 
-    /// Whether it asks for a copy.
+    /// Returns whether it asks for a copy.
     pub(super) fn is_wanted(&self) -> bool {
         self.type_.is_recipient() && !self.delivered
     }

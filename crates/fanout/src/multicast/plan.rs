@@ -1,4 +1,4 @@
-//! Who gets which form of a stanza.
+//! The plan of a multicast: the forms of a stanza, and the recipients of each.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::distant::{Distant, Listed, MARK, Recipient};
 use super::header::{Address, AddressType, Header, Target};
 use crate::packet::Packet;
 
-/// Where an address is.
+/// The place of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hop {
     /// On this server.
@@ -21,7 +21,7 @@ pub enum Hop {
     Nowhere,
 }
 
-/// Who gets what of a stanza with a header.
+/// The forms of a stanza with a header, and the recipients of each.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The form that everybody sees.
@@ -180,7 +180,7 @@ impl<'a> Groups<'a> {
 /// The addresses that everybody sees: information, those delivered to before, then the recipients by hop, marked.
 struct Block {
     bytes: Vec<u8>,
-    /// Where the addresses of other servers' recipients are, hop by hop.
+    /// The places of the addresses of other servers' recipients, hop by hop.
     away: Vec<Range<usize>>,
 }
 

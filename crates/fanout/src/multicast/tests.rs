@@ -27,7 +27,7 @@ fn with_plan<T>(packet: &Packet, then: impl FnOnce(Plan<'_>) -> T) -> T {
     then(Plan::new(packet, &header, Groups::new(&header, hop)))
 }
 
-/// What each recipient gets: the addresses in its header.
+/// Returns for each recipient the addresses in the header of its copy.
 fn copies(packet: &Packet) -> BTreeMap<String, String> {
     with_plan(packet, |plan| {
         let mut copies = BTreeMap::new();

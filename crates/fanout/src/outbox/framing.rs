@@ -1,4 +1,5 @@
-//! How a transport tells where a stanza ends, which is part of what a session is sent.
+//! Framings: the marks by which a transport tells where a stanza ends, which are part of what a
+//! session is sent.
 //!
 //! What waits is counted as it is on a stream, whatever the transport: a session may change its transport while stanzas wait (XEP-0198 §5).
 //! Only what the transport has taken is counted in its own bytes.

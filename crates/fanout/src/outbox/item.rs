@@ -44,7 +44,7 @@ pub(super) struct Item {
 pub struct Unsent {
     /// The stanza.
     pub packet: Packet,
-    /// Which `to` it would have carried.
+    /// The `to` that it would have carried.
     pub to: To,
     /// The number of copies that the shard had taken before this one: see [`Outboxes::pushed_total`](super::Outboxes::pushed_total).
     pub number: u64,
@@ -56,7 +56,8 @@ pub(super) fn is_state(packet: &Packet) -> bool {
 }
 
 impl Item {
-    /// The stanza, for whoever gets it in place of a session that ends; `None` if somebody keeps it anyway, or if it is no stanza.
+    /// Returns the stanza, for the party that gets it in place of a session that ends; `None` if
+    /// somebody keeps it anyway, or if it is no stanza.
     pub fn given_back(self) -> Option<Unsent> {
         let Self { packet, to, number, paced, .. } = self;
         let is_known_elsewhere = paced || matches!(to, To::Kept | To::Copy | To::Nobody);

@@ -21,7 +21,7 @@ use crate::packet::Packet;
 /// An acknowledgement of more stanzas than were sent (XEP-0198 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooHigh {
-    /// How many were sent.
+    /// The number of stanzas that were sent.
     pub sent: u32,
 }
 
@@ -101,7 +101,8 @@ impl Outboxes {
         Ok(())
     }
 
-    /// How many stanzas the session has been sent, and how many of them it has not acknowledged; `None` if it is not managed.
+    /// Returns the number of stanzas that the session has been sent, and of those that it has not
+    /// acknowledged; `None` if it is not managed.
     pub fn sent_and_unacknowledged(&self, link: Link) -> Option<(u32, usize)> {
         let managed = self.managed(link)?;
         Some((managed.sent, managed.unacked.len()))
@@ -194,13 +195,14 @@ impl Outboxes {
         }
     }
 
-    /// Whether a request has not been answered, though the system has taken it from us.
+    /// Returns whether a request for acknowledgement is open, though the system has taken it from
+    /// us.
     pub fn is_open(&self, link: Link, question: u16) -> bool {
         self.managed(link).is_some_and(|managed| managed.asked && managed.question == question)
             && !self.has_waiting(link)
     }
 
-    /// What the driver has to look at later, since the last call.
+    /// Returns the sessions that the driver has to look at later, since the last call.
     pub fn take_asking(&mut self) -> Vec<Asking> {
         std::mem::take(&mut self.asking)
     }
@@ -322,7 +324,8 @@ mod tests {
         assert_eq!((outboxes.waiting_total(), outboxes.waiting_bytes(LINK)), (0, 0));
     }
 
-    /// What waited before the count began is sent before the client hears of it, and never again.
+    /// Stanzas that waited before the count began are sent before the client hears of it, and never
+    /// again.
     #[test]
     fn what_precedes_the_count_does_not_count() {
         let mut outboxes = Outboxes::default();

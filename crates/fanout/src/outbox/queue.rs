@@ -1,4 +1,4 @@
-//! What waits for one session.
+//! The queue of one session.
 
 use std::collections::VecDeque;
 
@@ -21,9 +21,10 @@ pub(super) struct Queue {
     pub taken: usize,
     /// See [`super::Outboxes::commit`].
     pub committed: usize,
-    /// Who wants to know when the queue has run empty.
+    /// The notice for the party that waits for the queue to run empty.
     pub drained: Option<Drained>,
-    /// What was sent and not acknowledged yet. The queue of a session that has this stays when it has run empty.
+    /// The stanzas that were sent and not acknowledged yet. The queue of a session that has this
+    /// stays when it has run empty.
     pub managed: Option<Box<Managed>>,
 }
 
@@ -171,7 +172,7 @@ impl Queue {
         }
     }
 
-    /// An item was wholly sent; answers the bytes that are held no more.
+    /// Takes in that an item was wholly sent; returns the number of bytes that are no longer held.
     pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
         let Some(managed) = &mut self.managed else { return size };
         let paced = item.paced;
@@ -182,8 +183,8 @@ impl Queue {
         freed
     }
 
-    /// Whether nothing waits that somebody wants to hear of. A managed session is hardly ever without anything, so for it only what
-    /// others keep counts.
+    /// Returns whether nothing waits that somebody wants to hear of. A managed session is hardly
+    /// ever without anything, so for it only what others keep counts.
     pub fn is_drained(&self) -> bool {
         match &self.managed {
             None => self.items.is_empty(),
@@ -191,7 +192,7 @@ impl Queue {
         }
     }
 
-    /// Who wants to know that the queue has run empty, if it has.
+    /// Returns the notice that the queue has run empty, if it has and somebody waits for that.
     pub fn take_drained(&mut self) -> Option<Drained> {
         if self.drained.is_none() || !self.is_drained() {
             return None;
@@ -199,7 +200,8 @@ impl Queue {
         self.drained.take()
     }
 
-    /// The session ends: whoever waits for the queue to run empty hears what did not get out.
+    /// Tells the party that waits for the queue to run empty what did not get out before the
+    /// session ended.
     pub fn tell_unsent(&mut self) {
         if let Some(much) = &mut self.much {
             much.in_wait = Vec::new();
@@ -210,8 +212,8 @@ impl Queue {
         }
     }
 
-    /// Drops the waiting item that a newer one makes obsolete, if there is one. Answers the bytes that this saved. What the
-    /// transport has begun with stays.
+    /// Drops the waiting item that a newer one makes obsolete, if there is one. Returns the number
+    /// of bytes that this saved. An item that the transport has begun with stays.
     pub fn forget_superseded(&mut self, newer: &Item, address: &Jid, transport: Transport) -> usize {
         let is_obsolete = |item: &Item| {
             item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
@@ -224,8 +226,9 @@ impl Queue {
         size
     }
 
-    /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
-    /// Answers the bytes that this saved. The first item stays, and so does what the transport has begun with.
+    /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if
+    /// there is one. Returns the number of bytes that this saved. The first item stays, and so does
+    /// what the transport has begun with.
     pub fn replace_superseded(
         &mut self,
         packet: &Packet,
@@ -254,7 +257,8 @@ impl Queue {
         Some(old - new)
     }
 
-    /// How many items, from the first, have left in part, or are encrypted already.
+    /// Returns the number of items, from the first, that have left in part, or are encrypted
+    /// already.
     fn begun(&self, address: &Jid, transport: Transport) -> usize {
         let mut rest = self.taken.max(self.committed);
         let sizes = self.items.iter().map(|item| item.wire_len(address, transport));

@@ -1,4 +1,5 @@
-//! Which stanzas may wait for a client that nobody looks at (XEP-0352 §3.2), and which take the place of an older one.
+//! Stanzas that may wait for a client that nobody looks at (XEP-0352 §3.2), and those that take the
+//! place of an older one.
 //!
 //! A stanza is urgent unless it is known not to be: what a user wants to be told of must never wait, what a client asked for neither.
 
@@ -10,7 +11,7 @@ use rookery_xml::{Child, Kind, ns};
 use super::item::is_state;
 use crate::packet::{Packet, StanzaType};
 
-/// How long a stanza may wait.
+/// The time for which a stanza may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
     /// Not at all: it goes, with everything that waits before it.
@@ -50,7 +51,7 @@ fn may_wait(child: &Child<'_>) -> bool {
     }
 }
 
-/// Whether a copy of a message (XEP-0280) is one of a message that may wait.
+/// Returns whether a copy of a message (XEP-0280) is one of a message that may wait.
 fn copies_what_may_wait(forwarded: &Child<'_>) -> bool {
     let is_message = |child: &Child<'_>| child.name() == "message" && ns::is_content(&child.ns());
     forwarded.is("forwarded", ns::FORWARD)
@@ -74,8 +75,8 @@ fn tag_of_event(event: &Child<'_>) -> u32 {
     tag(&text)
 }
 
-/// A number for a text, never 0. Stanzas of different senders are not compared by it, so whoever finds two texts with one number
-/// harms nobody but himself.
+/// A number for a text, never 0. Stanzas of different senders are not compared by it, so a sender
+/// that finds two texts with one number harms nobody but itself.
 fn tag(text: &[u8]) -> u32 {
     let mut hasher = Keyed::with([1, 2, 3, 4]).build_hasher();
     hasher.write(text);

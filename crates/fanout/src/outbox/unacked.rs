@@ -48,7 +48,8 @@ pub enum Asking {
 }
 
 impl Managed {
-    /// Keeps what was sent, if it is a stanza that counts; answers the bytes that are held no more.
+    /// Keeps what was sent, if it is a stanza that counts; returns the number of bytes that are no
+    /// longer held.
     pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
         if self.uncounted > 0 {
             self.uncounted -= 1;

@@ -1,10 +1,10 @@
-//! What a schema of another server has to tell.
+//! Schemas of other servers, and what each of them has to provide.
 
 use rookery_store::StoreError;
 use rookery_store::sql::foreign::Foreign;
 use rookery_xml::Element;
 
-/// What a schema tells.
+/// The accounts in a schema of another server.
 pub trait Accounts {
     /// Returns the domains that have accounts; `None` if the database doesn't know domains.
     fn domains(&mut self) -> Result<Option<Vec<String>>, Fault>;

@@ -1,4 +1,4 @@
-//! What is read from a database, as elements of the file (XEP-0227).
+//! Rows of a database, turned into elements of the file (XEP-0227).
 
 use rookery_store::sql::foreign::TextRow;
 use rookery_xml::{Element, ns};

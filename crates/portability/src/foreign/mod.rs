@@ -38,7 +38,7 @@ pub enum Schema {
 /// A database of another server.
 #[derive(Debug)]
 pub struct Database {
-    /// What reports call it.
+    /// The name that reports use for it.
     pub name: String,
     /// The database.
     pub foreign: Foreign,

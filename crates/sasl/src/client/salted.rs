@@ -8,7 +8,7 @@ use crate::Hash;
 use crate::credentials::{CLIENT_KEY, SERVER_KEY};
 use rookery_base::lock::lock;
 
-/// What RFC 5802 §3 derives from the salted password.
+/// The keys that RFC 5802 §3 derives from the salted password.
 pub(super) struct ClientKeys {
     client_key: Vec<u8>,
     stored_key: Vec<u8>,
@@ -58,12 +58,12 @@ impl SaltedPasswords {
         SaltedPasswords::default()
     }
 
-    /// How many derivations are kept.
+    /// Returns the number of derivations that are kept.
     pub fn len(&self) -> usize {
         lock(&self.entries).len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns whether nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Decoys: what an unknown account answers with.
+//! Decoys: challenges of accounts that don't exist.
 
 use std::fmt;
 

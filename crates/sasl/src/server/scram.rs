@@ -12,7 +12,8 @@ use crate::{BindingType, Credentials, Failure, Hash, Keys};
 pub(super) struct Scram {
     hash: Hash,
     username: String,
-    /// What `c=` of the client-final message has to say: gs2 header and channel-binding data, in Base64.
+    /// The value that `c=` of the client-final message has to have: gs2 header and channel-binding
+    /// data, in Base64.
     binding: String,
     client_first_bare: String,
     /// The client's part until the challenge is made, then the whole.
@@ -21,7 +22,7 @@ pub(super) struct Scram {
     challenged: Option<Challenged>,
 }
 
-/// What is known once the challenge is out.
+/// The state once the challenge is out.
 struct Challenged {
     keys: Keys,
     /// False if the keys are a decoy's.
@@ -30,7 +31,7 @@ struct Challenged {
 }
 
 impl Scram {
-    /// Reads the client-first message. Answers with [`Step::NeedCredentials`].
+    /// Reads the client-first message. Returns [`Step::NeedCredentials`] with it.
     pub(super) fn read(context: &Context, hash: Hash, message: &[u8]) -> Result<(Scram, Step), Failure> {
         let first = ClientFirst::parse(message).ok_or(Failure::MalformedRequest)?;
         let binding = expected_binding(context, &first)?;
@@ -98,7 +99,8 @@ impl Scram {
 }
 
 impl Keys {
-    /// Whether `proof` is the client's over `signed` (RFC 5802 §3's AuthMessage), and the server's signature of the same.
+    /// Returns whether `proof` is the client's over `signed` (RFC 5802 §3's AuthMessage), and the
+    /// server's signature of the same.
     fn judge(&self, proof: &[u8], signed: &[u8]) -> (bool, Vec<u8>) {
         let mut client_key = self.hash.hmac(&self.stored_key, &[signed]);
         for (key, proof) in client_key.iter_mut().zip(proof) {

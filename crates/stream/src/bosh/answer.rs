@@ -1,4 +1,5 @@
-//! What goes back to a client: a `<body/>` with what waits for it, or with why the session is over (XEP-0124 §6, §17).
+//! Replies to a client: a `<body/>` with what waits for it, or with the reason why the session is
+//! over (XEP-0124 §6, §17).
 
 use std::sync::Arc;
 
@@ -15,11 +16,11 @@ pub struct Answer {
     pub content_type: Option<Arc<str>>,
 }
 
-/// Who waits for an answer to a request.
+/// The party that waits for the reply to a request.
 pub trait Waiter: Send {
     /// Here it is.
     fn answer(self: Box<Self>, answer: Answer);
-    /// Whether nobody waits any more: the connection broke.
+    /// Returns whether nobody waits any more: the connection broke.
     fn is_gone(&self) -> bool;
 }
 
@@ -36,7 +37,7 @@ pub enum Status {
     NotFound,
 }
 
-/// Why a session is over (§17.2).
+/// The reason why a session is over (§17.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// A request can't be read.
@@ -75,7 +76,7 @@ impl Condition {
         }
     }
 
-    /// What a legacy client is told instead (§17.1).
+    /// Returns the status that a legacy client gets instead (§17.1).
     fn status(self, is_legacy: bool) -> Status {
         match self {
             Self::BadRequest if is_legacy => Status::BadRequest,

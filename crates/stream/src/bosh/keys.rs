@@ -1,4 +1,5 @@
-//! Keys that show that a request comes from whoever sent the one before, though others can read both (XEP-0124 §15).
+//! Keys that show that a request comes from the sender of the one before, though others can read
+//! both (XEP-0124 §15).
 
 use aws_lc_rs::digest;
 use rookery_base::hex;
@@ -29,7 +30,7 @@ impl Keys {
         self.0.is_some()
     }
 
-    /// What the newest request has shown, for when it comes again.
+    /// Returns the key that the newest request has shown, for when it comes again.
     pub fn last(&self) -> Option<Box<Key>> {
         self.0.map(Box::new)
     }

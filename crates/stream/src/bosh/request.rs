@@ -10,7 +10,7 @@ use rookery_xml::{Fault, Limits, Scan, Scanner, escape_attr, ns, slow};
 pub struct Request {
     /// Its number (§14.1).
     pub rid: u64,
-    /// Which session it belongs to.
+    /// The session that it belongs to.
     pub whose: Whose,
     /// The key that it shows (§15.4).
     pub key: Option<Box<str>>,
@@ -20,17 +20,17 @@ pub struct Request {
     pub ack: Option<u64>,
     /// For how many seconds the client wants to be away (§10).
     pub pause: Option<u32>,
-    /// Whether the session ends with it (§13).
+    /// True if the session ends with it (§13).
     pub terminate: bool,
-    /// The stream begins anew with it, with this header (XEP-0206 §5).
+    /// The header with which the stream restarts, if it does (XEP-0206 §5).
     pub restart: Option<Box<Opening>>,
     document: Box<[u8]>,
     wrapper: Wrapper,
-    /// Where the next element is looked for.
+    /// The place from which the next element is looked for.
     at: usize,
 }
 
-/// Which session a request belongs to.
+/// The session that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
     /// A new one (§7.1).
@@ -41,12 +41,12 @@ pub enum Whose {
     Nobody,
 }
 
-/// What a request says that opens a session or a stream (§7.1, XEP-0206 §3, §5).
+/// The attributes of a request that opens a session or a stream (§7.1, XEP-0206 §3, §5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opening {
     /// The domain.
     pub to: Option<String>,
-    /// Who the client says it is.
+    /// The address that the client claims.
     pub from: Option<String>,
     /// The language of what is for people.
     pub lang: Option<String>,
@@ -58,9 +58,9 @@ pub struct Opening {
     pub wait: Option<u32>,
     /// Requests that may wait at a time.
     pub hold: Option<u32>,
-    /// The content type that answers must have.
+    /// The content type that replies must have.
     pub content: Option<String>,
-    /// Whether it acknowledges answers.
+    /// True if the client acknowledges replies.
     pub ack: bool,
 }
 
@@ -100,12 +100,12 @@ impl Request {
         })
     }
 
-    /// Whether it only asks for what there is: no element, no word about the session.
+    /// Returns whether it only asks for what there is: no element, nothing about the session.
     pub fn is_empty(&self) -> bool {
         !self.has_content() && self.restart.is_none() && self.pause.is_none() && !self.terminate
     }
 
-    /// Whether there is anything in it for the stream.
+    /// Returns whether there is anything in it for the stream.
     pub fn has_content(&self) -> bool {
         let rest = self.rest().trim_ascii_start();
         !(self.wrapper.ends_with(rest) || self.wrapper.is_empty && rest.is_empty())
@@ -217,7 +217,7 @@ fn seconds(text: Option<&str>) -> Result<Option<u32>, Fault> {
     Ok(Some(u32::try_from(number).unwrap_or(u32::MAX)))
 }
 
-/// Whether a text can stand in a header of an answer.
+/// Returns whether a text can stand in a header of a reply.
 fn is_content_type(text: &str) -> bool {
     (1..=MOST_CONTENT_TYPE).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }

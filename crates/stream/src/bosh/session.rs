@@ -27,13 +27,14 @@ pub struct Session {
     terms: Terms,
     /// Requests that may be under way at a time.
     requests: u32,
-    /// Whether it was opened over an encrypted connection: then it goes on over such ones only (§19.1).
+    /// True if it was opened over an encrypted connection: then it goes on over such ones only
+    /// (§19.1).
     is_secure: bool,
     is_legacy: bool,
-    /// Whether client and server acknowledge (§9).
+    /// True if client and server acknowledge (§9).
     acks: bool,
     content_type: Option<Arc<str>>,
-    /// What the first answer has to tell, until it is out.
+    /// The terms that the first reply has to state, until it is out.
     opening: Option<Box<Opening>>,
     /// The newest request in order, and when it came.
     newest: u64,
@@ -50,7 +51,7 @@ pub struct Session {
     answered: VecDeque<Answered>,
     /// By the stream's machine, and not sent yet.
     said: Vec<u8>,
-    /// What the stream ended with.
+    /// The condition with which the stream ended.
     condition: Option<Condition>,
     /// Repeated requests since the newest.
     repeats: u32,
@@ -62,9 +63,9 @@ pub struct Session {
     last_words: Option<Box<Answer>>,
     is_over: bool,
     confirmed: Option<u32>,
-    /// When its owner will look at it; see [`Session::due`].
+    /// The time when its owner will look at it; see [`Session::due`].
     pub looked_at_ms: Option<u64>,
-    /// Whether what waits for it is to be sent with the next answer.
+    /// True if what waits for it is to be sent with the next reply.
     pub has_news: bool,
 }
 
@@ -86,9 +87,9 @@ struct Answered {
     /// `None` for one with nothing in it.
     answer: Option<Answer>,
     key: Option<Box<Key>>,
-    /// Whether the stream had something in it.
+    /// True if the stream had something in it.
     had_payload: bool,
-    /// How many stanzas had been sent with it and all before.
+    /// The number of stanzas that had been sent with it and all before.
     sent: u32,
 }
 
@@ -136,12 +137,12 @@ impl Session {
         self.sid
     }
 
-    /// Whether it was opened over an encrypted connection.
+    /// Returns whether it was opened over an encrypted connection.
     pub fn is_secure(&self) -> bool {
         self.is_secure
     }
 
-    /// Whether it has ended and nobody is to hear of that any more.
+    /// Returns whether it has ended and nobody is to hear of that any more.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -213,19 +214,19 @@ impl Session {
         });
     }
 
-    /// Whether an answer can go out, and the stream's machine has something for it.
+    /// Returns whether a reply can go out, and the stream's machine has something for it.
     pub fn has_said(&self) -> bool {
         !self.said.is_empty()
     }
 
-    /// Whether somebody waits for an answer. Requests whose connections broke don't count.
+    /// Returns whether a request waits for a reply. Requests whose connections broke don't count.
     pub fn is_awaited(&mut self, now_ms: u64) -> bool {
         self.note_gone(now_ms);
         self.live() > 0
     }
 
-    /// Answers the oldest request: with what the machine has said, and with stanzas. `sent`: how many stanzas the session has been sent in
-    /// all, these included.
+    /// Replies to the oldest request with what the machine has said, and with stanzas. `sent` is
+    /// the number of stanzas that the session has been sent in all, these included.
     pub fn answer(&mut self, stanzas: &[u8], sent: u32, now_ms: u64) {
         while self.waiting.front().is_some_and(|waiting| waiting.waiter.is_none()) {
             // Who lost a connection comes again: the answers before it have to be there then.
@@ -235,7 +236,7 @@ impl Session {
         self.answer_one(&said, stanzas, sent, now_ms);
     }
 
-    /// Answers those that need not wait: more than may wait at a time, and with nothing (§8).
+    /// Replies to those that need not wait: more than may wait at a time, and with nothing (§8).
     pub fn release(&mut self, sent: u32, now_ms: u64) {
         // Who is slowed down must not go on: the answer is what lets a client send more.
         while self.unread.is_empty() && self.waiting.len() > self.terms.hold as usize && self.live() > 0 {
@@ -243,7 +244,8 @@ impl Session {
         }
     }
 
-    /// How many of the stanzas that it has been sent the client has got for sure; `None` if that is no news.
+    /// Returns the number of stanzas that the client has certainly received; `None` if that is no
+    /// news.
     pub fn confirmed(&mut self) -> Option<u32> {
         self.confirmed.take()
     }
@@ -259,7 +261,7 @@ impl Session {
         self.note_idle(now_ms);
     }
 
-    /// When the owner has to call [`Session::look`], in milliseconds.
+    /// Returns the time when the owner has to call [`Session::look`], in milliseconds.
     pub fn due(&self) -> u64 {
         let live = self.waiting.iter().find(|waiting| waiting.waiter.is_some());
         match (live, self.idle_since_ms) {
@@ -271,7 +273,8 @@ impl Session {
         }
     }
 
-    /// Answers what has waited for long enough. `true` if the client has been away for too long: the session is over (§10).
+    /// Replies to requests that have waited for long enough. Returns `true` if the client has been
+    /// away for too long: the session is over (§10).
     pub fn look(&mut self, sent: u32, now_ms: u64) -> bool {
         self.note_gone(now_ms);
         if self.live() > 0 {
@@ -393,7 +396,7 @@ impl Session {
         self.answered.pop_back();
     }
 
-    /// Whether a request is one too many, or comes too soon (§11, §12).
+    /// Returns whether a request is one too many, or comes too soon (§11, §12).
     fn is_too_much(&self, request: &Request, now_ms: u64) -> bool {
         let unread: usize = self.unread.iter().map(|request| request.len()).sum();
         if unread > 0 && unread + request.len() > MOST_UNREAD {
@@ -418,8 +421,9 @@ impl Session {
         under_way == requests
     }
 
-    /// Notes which answers a client has: those that it acknowledges; without acknowledgements those that it must have in order to send
-    /// this request. With an empty one there are no more under way than may wait: else it would not have been sent (§10, §11).
+    /// Notes which replies a client has: those that it acknowledges; without acknowledgements those
+    /// that it must have in order to send this request. With an empty one there are no more under
+    /// way than may wait: else it would not have been sent (§10, §11).
     fn confirm(&mut self, request: &Request) {
         let has = match (self.acks, request.ack) {
             (true, Some(ack)) => ack,
@@ -503,7 +507,8 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// How often requests may be repeated before a new one comes: each time costs an answer (§14.3).
+/// The number of times that requests may be repeated before a new one comes: each costs a reply
+/// (§14.3).
 const MOST_REPEATS: u32 = 10;
 /// Bytes of requests that wait until the stream reads on.
 const MOST_UNREAD: usize = 512 * 1024;

@@ -1,11 +1,11 @@
-//! What client and server agree on when a session is opened (XEP-0124 §7).
+//! The terms that client and server agree on when a session is opened (XEP-0124 §7).
 
 use rookery_xml::ns;
 
 use super::answer::Writer;
 use super::request::{Opening, write_sid};
 
-/// What the operator allows, in seconds where nothing else is said.
+/// The bounds that the operator sets, in seconds unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// For how long a request may wait.
@@ -14,7 +14,7 @@ pub struct Terms {
     pub inactivity: u32,
     /// For how long a client may ask to be away; 0 for not at all.
     pub max_pause: u32,
-    /// How often a client may ask and have nothing to say.
+    /// The shortest time between two requests of a client that has nothing to say.
     pub polling: u32,
     /// Requests that may wait at a time. With more than one there are clients that let all of their connections wait, and have none left to
     /// say anything.

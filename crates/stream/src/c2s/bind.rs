@@ -9,8 +9,9 @@ use super::{C2s, Event, Phase};
 use crate::error::{Condition, StanzaError};
 
 impl C2s {
-    /// Answers [`Event::Bind`] with the full JID that the client got, or with why it didn't get one (RFC 6120 §7.6.2 and §7.7.2:
-    /// `conflict`, `resource-constraint`, `not-allowed`, `bad-request`), after which it may try again.
+    /// Answers [`Event::Bind`] with the full JID that the client got, or with the reason why it
+    /// didn't get one (RFC 6120 §7.6.2 and §7.7.2: `conflict`, `resource-constraint`,
+    /// `not-allowed`, `bad-request`), after which it may try again.
     pub fn bound(&mut self, bound: Result<Jid, StanzaError>, out: &mut Vec<u8>) {
         let id = match mem::replace(&mut self.phase, Phase::Bind) {
             Phase::Binding { id } => id,
@@ -38,12 +39,12 @@ impl C2s {
         }
     }
 
-    /// Whether an iq is a resource binding request at the time for one.
+    /// Returns whether an iq is a resource binding request at the time for one.
     pub(super) fn takes_bind(&self, iq: &Element) -> bool {
         matches!(self.phase, Phase::Bind) && iq.attr("type") == Some("set") && iq.child("bind", ns::BIND).is_some()
     }
 
-    /// Whether an iq is about registration, and the host allows that on this stream.
+    /// Returns whether an iq is about registration, and the host allows that on this stream.
     pub(super) fn takes_registration(&self, iq: &Element) -> bool {
         matches!(self.phase, Phase::Login)
             && self.facts.login_allowed()

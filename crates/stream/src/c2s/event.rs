@@ -1,4 +1,4 @@
-//! What a client stream reports and hands over to its owner.
+//! Events of a client stream, for its owner.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use super::sasl2::fast::Slot;
 /// Gives the ids of streams: 128 bits each, unique, and unpredictable because other protocols build on that (RFC 6120 §4.7.3).
 pub type StreamIds = Box<dyn FnMut() -> u128 + Send>;
 
-/// What one call of [`C2s::read`](super::C2s::read) did.
+/// The outcome of one call of [`C2s::read`](super::C2s::read).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Read {
     /// Bytes of the input that are dealt with, from its start.
     pub consumed: usize,
-    /// What the owner has to deal with before anything else is read.
+    /// The event that the owner has to deal with before anything else is read.
     pub event: Option<Event>,
 }
 
@@ -64,7 +64,7 @@ pub enum Event {
     Failed {
         /// The bare JID it was for, as far as that is known.
         account: Option<Jid>,
-        /// What the client was told.
+        /// The failure that the client was told.
         failure: Failure,
     },
     /// The client has logged in and has been told. No answer.
@@ -88,13 +88,13 @@ pub enum Event {
     Resume {
         /// The id of the session.
         previd: String,
-        /// How many stanzas of the server the client has handled.
+        /// The number of the server's stanzas that the client has handled.
         h: u32,
     },
     /// An iq about in-band registration before login (XEP-0077), for the host that the stream is with. Answer:
     /// [`reply_before_login`](super::C2s::reply_before_login).
     BeforeLogin {
-        /// The whole stanza, written anew without `xmlns` at its root.
+        /// The whole stanza, written again without `xmlns` at its root.
         stanza: Vec<u8>,
     },
     /// The stream is over: send the output, then close the connection.
@@ -132,7 +132,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// What a session keeps of its negotiation.
+/// The part of its negotiation that a session keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The full JID.

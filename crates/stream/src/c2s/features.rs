@@ -7,7 +7,7 @@ use rookery_xml::{Limits, Scan, Scanner, Writer, ns};
 
 use super::{Facts, Host, Policy};
 
-/// What the features depend on.
+/// The facts that the features depend on.
 pub(super) struct Offer<'a> {
     pub policy: &'a Policy,
     pub host: Option<&'a Host>,
@@ -127,7 +127,8 @@ fn channel_bindings(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(list, out);
 }
 
-/// What the host announces on its own account, e.g. registration (XEP-0077 §4); useless until a login is allowed.
+/// Appends the host's own features, e.g. registration (XEP-0077 §4); they are useless until a login
+/// is allowed.
 fn host_before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     if let Some(host) = offer.host
         && offer.facts.login_allowed()
@@ -158,7 +159,7 @@ fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("sub", ns::PRE_APPROVAL), out);
 }
 
-/// What the host announces after login, e.g. its entity capabilities (XEP-0115 §6.3).
+/// Appends the host's features for after login, e.g. its entity capabilities (XEP-0115 §6.3).
 fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     match offer.host {
         Some(_) if !offer.facts.transport.is_managed() => host_after_enabling(offer, out),

@@ -9,8 +9,8 @@ use super::{C2s, Phase};
 use crate::error::{STREAM_END, StreamError};
 
 impl C2s {
-    /// Whether the input of an open stream begins with a stream header: a client that starts anew where it must not. To the
-    /// scanner that would be an element that never ends.
+    /// Returns whether the input of an open stream begins with a stream header: a client restarts
+    /// the stream where it must not. To the scanner that would be an element that never ends.
     pub(super) fn opens_again(&self, input: &[u8]) -> bool {
         let behind = input
             .strip_prefix(b"<")
@@ -43,7 +43,7 @@ impl C2s {
         }
     }
 
-    /// Answers a header with the server's own and the features, or an error.
+    /// Replies to a header with the server's own and the features, or an error.
     fn open(&mut self, header: Header, out: &mut Vec<u8>) {
         let addresses = self.addresses(&header);
         let judged = judge(&header).and(addresses);
@@ -141,7 +141,7 @@ impl C2s {
     }
 }
 
-/// Why a header is refused, and an explanation.
+/// The error with which a header is refused, and an explanation.
 type Refusal = (StreamError, &'static str);
 
 /// Judges what doesn't depend on addresses: the content namespace (§4.8.2) and the version (§4.7.5).

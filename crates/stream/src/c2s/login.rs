@@ -13,13 +13,13 @@ pub(super) struct Attempt {
     domain: String,
     /// Known once the client has named it, and if the name can be one.
     account: Option<Jid>,
-    /// What the client asked for along with it: that it is one of XEP-0388.
+    /// The request of XEP-0388 that came with it, if it is one of those.
     pub request: Option<Box<Request>>,
     /// It is disabled, which only who proves to be its owner is told.
     is_disabled: bool,
 }
 
-/// What an authentication needs next.
+/// The next need of an authentication.
 pub(super) enum Progress {
     /// The credentials of this account, into [`Attempt::credentials`].
     Credentials(Jid),

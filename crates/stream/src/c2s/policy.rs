@@ -1,17 +1,19 @@
-//! What the operator decides about client streams, and what is known of one connection.
+//! The operator's policy for client streams, and the facts about one connection.
 
 use rookery_base::Transport;
 use rookery_sasl::{ChannelBindings, Mechanism, offered, server::Decoy};
 use rookery_xml::Limits;
 
-/// What holds for every client stream of a server. Shared behind an `Arc`; a reload makes a new one for the streams that follow.
+/// The policy for every client stream of a server. Shared behind an `Arc`; a reload makes a new one
+/// for the streams that follow.
 #[derive(Debug)]
 pub struct Policy {
     /// The served domains. The first is the default: a stream error that precedes the choice of a host is sent in its name.
     pub hosts: Vec<Host>,
     /// Limits on one first-level element until the resource is bound.
     pub limits_before: Limits,
-    /// Limits afterwards; only announced here (XEP-0478), whoever reads the bound stream enforces them.
+    /// Limits afterwards; they are only announced here (XEP-0478), and enforced where the bound
+    /// stream is read.
     pub limits_after: Limits,
     /// Seconds without traffic after which a stream that isn't bound is closed, as XEP-0478 announces it.
     pub idle_before: Option<u32>,
@@ -19,7 +21,8 @@ pub struct Policy {
     pub idle_after: Option<u32>,
     /// The SASL mechanisms that may be offered, in any order. A connection is offered those that it can support.
     pub mechanisms: Vec<Mechanism>,
-    /// Whether PLAIN may be used without TLS, where logging in without TLS is allowed at all. RFC 6120 §13.8.4 says no.
+    /// True if PLAIN may be used without TLS, where logging in without TLS is allowed at all. RFC
+    /// 6120 §13.8.4 says no.
     pub plain_without_tls: bool,
     /// Answers for accounts that don't exist; see [`Decoy`].
     pub decoy: Decoy,
@@ -32,7 +35,7 @@ pub struct Policy {
 pub struct Host {
     /// The domain, prepared as [`rookery_jid::prepare_domain`] does.
     pub name: String,
-    /// Whether accounts may be made over a client stream before login (XEP-0077).
+    /// True if accounts may be made over a client stream before login (XEP-0077).
     pub registration: bool,
     /// Logging in by XEP-0388, if that is offered.
     pub sasl2: Option<Sasl2>,
@@ -42,7 +45,7 @@ pub struct Host {
     pub after_login_features: Vec<u8>,
 }
 
-/// What may be had along with logging in by XEP-0388.
+/// The features that may be had along with logging in by XEP-0388.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sasl2 {
     /// Sessions can be resumed (XEP-0198 §9.2).
@@ -53,7 +56,7 @@ pub struct Sasl2 {
     pub bind: Option<Vec<&'static str>>,
 }
 
-/// What is known of one connection. Changes once at most: when TLS is up.
+/// The facts about one connection. They change once at most: when TLS is up.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The stream is encrypted.
@@ -69,12 +72,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether the client may authenticate now.
+    /// Returns whether the client may authenticate now.
     pub(super) fn login_allowed(&self) -> bool {
         self.secure || self.plaintext_login_allowed
     }
 
-    /// Whether `<starttls/>` is offered.
+    /// Returns whether `<starttls/>` is offered.
     pub(super) fn starttls_offered(&self) -> bool {
         self.tls_available && !self.secure
     }

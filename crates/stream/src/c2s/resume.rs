@@ -8,7 +8,7 @@ use rookery_xml::{Built, Element, Writer, ns};
 use super::{C2s, Event, Phase};
 use crate::error::{Condition, StreamError};
 
-/// What a client asks for with `<enable/>` (XEP-0198 §3).
+/// The request of an `<enable/>` (XEP-0198 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Enable {
     /// It wants to be able to resume.
@@ -41,8 +41,8 @@ impl C2s {
         self.phase = Phase::Bound { jid };
     }
 
-    /// Answers [`Event::Resume`] with why not, and with how many stanzas the session had handled if that is known. The client may bind a
-    /// resource then.
+    /// Answers [`Event::Resume`] with the reason for refusing it, and with the number of stanzas
+    /// that the session had handled if that is known. The client may bind a resource then.
     pub fn not_resumed(&mut self, condition: &Condition, handled: Option<u32>, out: &mut Vec<u8>) {
         if matches!(self.phase, Phase::Resuming { .. }) {
             out.extend_from_slice(failed(condition, handled).bytes());
@@ -75,7 +75,8 @@ impl C2s {
     }
 }
 
-/// What a `<resume/>` says: the id of the session, and how much the client has handled.
+/// Reads a `<resume/>`: returns the id of the session, and the number of stanzas that the client
+/// has handled.
 pub(super) fn requested(resume: &Element) -> Option<(String, u32)> {
     Some((resume.attr("previd")?.to_owned(), resume.attr("h")?.parse().ok()?))
 }

@@ -159,7 +159,7 @@ impl C2s {
         }
     }
 
-    /// The client has logged in and knows it: the stream begins anew (§6.4.6).
+    /// Restarts the stream of a client that has logged in and knows it (§6.4.6).
     fn authenticated(&mut self, account: Jid) {
         self.account = Some(account.clone());
         self.restart();

@@ -11,8 +11,9 @@ impl C2s {
         self.phase = Phase::Tls;
     }
 
-    /// Answers [`Event::StartTls`], or follows [`C2s::begin_with_tls`], when the handshake is complete: the stream begins anew, and nothing that the client said before
-    /// counts (RFC 6120 §5.4.3.3).
+    /// Answers [`Event::StartTls`], or follows [`C2s::begin_with_tls`], when the handshake is
+    /// complete: the stream restarts, and nothing that the client said before counts (RFC 6120
+    /// §5.4.3.3).
     pub fn tls_started(&mut self, facts: Facts) {
         if !matches!(self.phase, Phase::Tls) {
             return;
@@ -21,7 +22,7 @@ impl C2s {
         self.restart();
     }
 
-    /// Answers `<starttls/>`; `behind` is what was received after it.
+    /// Replies to `<starttls/>`; `behind` is what was received after it.
     ///
     /// Bytes behind it came in the clear, from the client or from somebody who injected them: a client must wait for `<proceed/>`.
     /// They are refused rather than dropped, because a client that sends them would wait for the answer. §5.3.3 doesn't allow

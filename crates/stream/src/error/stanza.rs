@@ -22,11 +22,11 @@ use rookery_xml::{Element, Writer, ns};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct StanzaError {
-    /// What is wrong.
+    /// The reason for the refusal.
     pub condition: Condition,
-    /// What the sender can do about it.
+    /// The remedy that the sender has.
     pub error_type: ErrorType,
-    /// An English explanation for whoever debugs the sender.
+    /// An English explanation for developers of the sender.
     pub text: Option<Cow<'static, str>>,
     /// An application-specific condition in a namespace of its own (§8.3.4); boxed because it is rare.
     pub application: Option<Box<Element>>,
@@ -96,7 +96,7 @@ impl fmt::Display for StanzaError {
 
 impl std::error::Error for StanzaError {}
 
-/// What the sender of the refused stanza can do (RFC 6120 §8.3.2).
+/// The sender's remedy for a refused stanza (RFC 6120 §8.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorType {
     /// Give credentials, then try again.
@@ -124,7 +124,7 @@ impl ErrorType {
     }
 }
 
-/// Why a stanza is refused: every condition of RFC 6120 §8.3.3.
+/// The reason for refusing a stanza: every condition of RFC 6120 §8.3.3.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
     /// The stanza isn't what its schema says (§8.3.3.1).

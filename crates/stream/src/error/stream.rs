@@ -4,10 +4,10 @@ use std::fmt;
 
 use rookery_xml::{Fault, Writer, ns};
 
-/// Why a stream is closed: every condition of RFC 6120 §4.9.3.
+/// The reason for closing a stream: every condition of RFC 6120 §4.9.3.
 ///
-/// A stream error is unrecoverable (§4.9.1.1): whoever sends one closes the stream behind it, which is why [`StreamError::render`]
-/// writes both.
+/// A stream error is unrecoverable (§4.9.1.1): its sender closes the stream behind it, which is why
+/// [`StreamError::render`] writes both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StreamError {
     /// The XML can't be processed, and no more specific condition fits (§4.9.3.1).
@@ -40,14 +40,14 @@ pub enum StreamError {
     PolicyViolation,
     /// None of the conditions of the RFC, but one of XEP-0198 §6: the peer has acknowledged more stanzas than it was sent.
     HandledCountTooHigh {
-        /// How many it has acknowledged.
+        /// The number of stanzas that it has acknowledged.
         h: u32,
-        /// How many it was sent.
+        /// The number of stanzas that it was sent.
         sent: u32,
     },
     /// A host that is needed to serve the stream can't be reached (§4.9.3.15).
     RemoteConnectionFailed,
-    /// The server closes the stream to offer features anew (§4.9.3.16).
+    /// The server closes the stream to offer features again (§4.9.3.16).
     Reset,
     /// The server lacks the memory, or another resource, to serve the stream (§4.9.3.17).
     ResourceConstraint,
@@ -102,7 +102,8 @@ impl StreamError {
         }
     }
 
-    /// Appends the error, with an English `text` for whoever debugs the peer if there is one, and the end of the stream.
+    /// Appends the error, with an English `text` for the peer's developers if there is one, and the
+    /// end of the stream.
     ///
     /// The stream must have been opened with the prefix `stream`, as RFC 6120 §4.8.5 asks of every server: an error before the
     /// server's own header would be outside of any stream (§4.9.1.2).
@@ -129,7 +130,8 @@ impl StreamError {
 }
 
 impl From<Fault> for StreamError {
-    /// What to close the stream with when the peer's bytes can't be read. Sizes and depths are this service's policy.
+    /// Returns the error to close the stream with when the peer's bytes can't be read. Sizes and
+    /// depths are this service's policy.
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::NotWellFormed => Self::NotWellFormed,

@@ -22,7 +22,7 @@ use super::settings::ascii_domain;
 pub struct SelfSigned {
     /// The certificate.
     pub certificate: String,
-    /// The key, PKCS#8. Whoever stores it lets nobody else read it.
+    /// The key, PKCS#8. It must be stored where nobody else can read it.
     pub key: String,
 }
 
@@ -117,7 +117,7 @@ fn library(error: rcgen::Error) -> SettingsError {
     SettingsError::Library(error.to_string())
 }
 
-/// What an operator wants to know of a certificate.
+/// Facts about a certificate for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// First second of validity, since 1970.
@@ -126,12 +126,13 @@ pub struct Inspection {
     pub not_after: i64,
     /// The DNS names it is for, as written, wildcards included.
     pub names: Vec<String>,
-    /// Whether issuer and subject are the same: no client will trust it unless told to.
+    /// True if issuer and subject are the same: no client will trust it unless told to.
     pub self_signed: bool,
 }
 
 impl Inspection {
-    /// Whether the certificate is for this domain, a wildcard standing for exactly the leftmost label (RFC 6125 §6.4.3).
+    /// Returns whether the certificate is for this domain, a wildcard standing for exactly the
+    /// leftmost label (RFC 6125 §6.4.3).
     pub fn covers(&self, domain: &str) -> bool {
         let Ok(domain) = ascii_domain(domain) else { return false };
         let parent = domain.split_once('.').map(|(_, parent)| parent);

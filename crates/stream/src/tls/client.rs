@@ -26,7 +26,7 @@ pub enum Newest {
     Tls13,
 }
 
-/// What all connections of a client share. Cheap to clone.
+/// The settings that all connections of a client share. Cheap to clone.
 #[derive(Clone)]
 pub struct ClientSettings {
     config: Arc<ClientConfig>,
@@ -128,7 +128,7 @@ impl ClientTls {
         self.0.records.close_notify(out);
     }
 
-    /// Whether the handshake is still going on.
+    /// Returns whether the handshake is still going on.
     pub fn handshaking(&self) -> bool {
         self.0.records.handshaking()
     }
@@ -160,7 +160,7 @@ impl ClientTls {
         self.0.records.connection().peer_certificates()?.first().map(|certificate| &certificate[..])
     }
 
-    /// Whether the session was resumed by ticket.
+    /// Returns whether the session was resumed by ticket.
     pub fn resumed(&self) -> bool {
         self.0.records.connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in TLS, and whose fault it is.
+//! Errors of TLS, by whose fault they are.
 
 use std::fmt;
 

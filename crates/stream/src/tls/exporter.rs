@@ -1,4 +1,5 @@
-//! What rustls shows only in passing during a handshake: the exporter secret and the host name.
+//! Secrets and names that rustls shows only in passing during a handshake: the exporter secret and
+//! the host name.
 //!
 //! The unbuffered connection can't export keying material and does not tell the host name. But rustls hands the exporter secret to
 //! its key log, and the host name to the certificate resolver, both *while* it processes the client's records and on the same thread. So
@@ -12,7 +13,7 @@ use rustls::KeyLog;
 use rustls::crypto::aws_lc_rs::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384};
 use rustls::crypto::tls13::{HkdfExpander, OkmBlock};
 
-/// What a call has shown.
+/// The values that a call has shown.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) exporter: Option<[u8; 32]>,

@@ -33,7 +33,7 @@ pub struct PeerSettings {
     fallback: Ends,
 }
 
-/// What a domain accepts and opens connections with.
+/// The settings with which a domain accepts and opens connections.
 #[derive(Debug, Clone)]
 struct Ends {
     accepting: TlsSettings,

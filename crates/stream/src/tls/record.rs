@@ -14,7 +14,7 @@ use rustls::unbuffered::{
 
 use super::TlsError;
 
-/// What a call of `read` has brought about besides bytes.
+/// The effects of a call of `read` besides bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The handshake came to its end in this call: channel bindings can be read and plain bytes written from now on.
@@ -39,7 +39,7 @@ pub(super) struct Records<C> {
     failed: bool,
 }
 
-/// What the two kinds of rustls connection have in common, but spell differently.
+/// The common part of the two kinds of rustls connection, which spell it differently.
 pub(super) trait Side {
     type Data;
     fn common(&self) -> &UnbufferedConnectionCommon<Self::Data>;

@@ -1,4 +1,5 @@
-//! What all connections share: certificates with their keys, and how to choose among them.
+//! Settings that all connections share: certificates with their keys, and the rule for choosing
+//! among them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,8 @@ pub enum Oldest {
     Tls13,
 }
 
-/// What the server's connections are accepted with; immutable, shared by all shards as an `Arc`.
+/// The settings with which the server accepts connections; immutable, shared by all shards as an
+/// `Arc`.
 ///
 /// To reload certificates make a new one and swap the `Arc`: new connections take it, old ones go on undisturbed. Tickets of the old one
 /// become useless, which is intended: a client that resumed across the change would bind to the certificate of its first handshake.
@@ -99,8 +101,9 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// TLS 1.2 and 1.3 for these identities. The first one answers clients that name no host or an unknown one, since a client may
-    /// know the server by an address that no certificate has; it will judge the certificate itself.
+    /// Makes settings for TLS 1.2 and 1.3 with these identities. The first one is for clients that
+    /// name no host or an unknown one, since a client may know the server by an address that no
+    /// certificate has; it will judge the certificate itself.
     ///
     /// Sessions resume by one stateless ticket; nothing is kept here for them. ALPN is `xmpp-client` (XEP-0368 §3): clients that
     /// offer something else are refused, clients that offer nothing accepted. No early data, no client certificates.
@@ -160,7 +163,7 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// Why the settings can't be used. All of it is the operator's to mend.
+/// The reason why the settings can't be used. All of it is the operator's to mend.
 #[derive(Debug)]
 pub enum SettingsError {
     /// There is no certificate at all.

@@ -90,7 +90,7 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// Why a certificate proves nothing.
+/// The reason why a certificate proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Untrusted {
     /// The peer has shown none.

@@ -8,7 +8,7 @@ use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, Writer, escape_
 
 use crate::items::{Item, declare, items};
 
-/// What a client's message is.
+/// The meaning of a client's message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Framed {
     /// `<open/>`, as the header of a stream.
@@ -46,7 +46,7 @@ pub fn read(message: &[u8], limits: &Limits) -> Result<Framed, Fault> {
     })
 }
 
-/// Whether a stanza that the scanner has read is `<open/>` or `<close/>`.
+/// Reads a stanza of the scanner as `<open/>` or `<close/>`; `None` if it is neither.
 pub fn of_stanza(stanza: &Stanza<'_>) -> Option<Framed> {
     match stanza.name() {
         "open" | "close" if stanza.ns() == ns::FRAMING => {}

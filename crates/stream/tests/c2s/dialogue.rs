@@ -173,7 +173,7 @@ impl Player {
         self.events.pop_front()
     }
 
-    /// What was sent since the last call.
+    /// Returns what was sent since the last call.
     pub fn sent(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.output)).unwrap()
     }

@@ -1,4 +1,5 @@
-//! Whatever a peer sends, the machine answers with XML or not at all, and the pieces it comes in don't matter.
+//! Tests that the machine replies to anything a peer sends with XML or not at all, and that the
+//! pieces it comes in don't matter.
 
 use proptest::prelude::*;
 use rookery_stream::c2s::Event;

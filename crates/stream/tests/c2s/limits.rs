@@ -1,4 +1,4 @@
-//! What a peer that hasn't logged in can cost: RFC 6120 §13.12, XEP-0478.
+//! The most that a peer that hasn't logged in can cost: RFC 6120 §13.12, XEP-0478.
 
 use rookery_stream::c2s::Event;
 

@@ -138,7 +138,7 @@ fn what_fails_along_does_not_undo_the_login() {
     );
 }
 
-/// §2.6.2: nothing is done for whoever did not log in, and he may try again.
+/// §2.6.2: nothing is done for a client that did not log in, and it may try again.
 #[test]
 fn failures_do_nothing_else() {
     dialogue(
@@ -194,7 +194,7 @@ fn authentications_do_not_mix() {
     );
 }
 
-/// §4.3: whoever says in the stream header who he is must not be somebody else.
+/// §4.3: a client that claims an address in the stream header must log in as that one.
 #[test]
 fn the_header_names_the_one_who_logs_in() {
     let mut player = Player::new(machine(with_sasl2(), secure()));

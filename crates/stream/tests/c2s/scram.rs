@@ -9,7 +9,7 @@ use crate::dialogue::{OPEN, Player, bindings, machine, policy, secure};
 
 const NS: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 
-/// How a login ended.
+/// The end of a login.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     In,

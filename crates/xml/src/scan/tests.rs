@@ -97,7 +97,8 @@ fn the_greatest_limits_fit_the_scanner() {
     assert_eq!(scan(bound(33)), Err(Fault::TooManyNamespaces));
 }
 
-/// Where a scanner that is fed in drops goes on is never far behind what it has seen, so that its work is linear.
+/// The place where a scanner that is fed in drops goes on is never far behind what it has seen, so
+/// that its work is linear.
 #[test]
 fn drops_are_read_once() {
     let long = |part: &str| part.repeat(20_000);
@@ -125,7 +126,7 @@ fn drops_are_read_once() {
     }
 }
 
-/// What is read again from its start when the bytes end in it has a bounded length.
+/// The part that is read again from its start when the bytes end in it has a bounded length.
 #[test]
 fn names_and_gaps_are_short() {
     let long = |part: &str| part.repeat(2000);

@@ -1,4 +1,4 @@
-//! How a stanza is damaged.
+//! Edits that damage a stanza.
 
 use crate::random::Random;
 
@@ -55,7 +55,7 @@ fn place(random: &mut Random, bytes: &[u8]) -> usize {
     (markup + random.below(2)).min(bytes.len())
 }
 
-/// What has broken parsers before.
+/// Fragments that have broken parsers before.
 const FRAGMENTS: &[&[u8]] = &[
     b"<",
     b">",

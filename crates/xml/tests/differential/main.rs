@@ -19,7 +19,7 @@ use oracle::Verdict;
 use random::Random;
 use rookery_xml::{Element, Fault, Kind, Limits, Scan, Scanner, Stanza, Writer, ns};
 
-/// How the two judged the cases.
+/// The verdicts of the two judges, counted.
 #[derive(Default)]
 struct Counts {
     both_accept: AtomicU64,
@@ -88,7 +88,7 @@ fn judge(case: u64, seeds: &[Vec<u8>], counts: &Counts) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What the scanner refuses though the other parser doesn't.
+/// Returns whether the scanner refuses this deliberately though the other parser doesn't.
 fn is_deliberate(fault: Fault, bytes: &[u8]) -> bool {
     let has = |part: &str| bytes.windows(part.len()).any(|window| window == part.as_bytes());
     let default_declarations =
@@ -102,7 +102,8 @@ fn is_deliberate(fault: Fault, bytes: &[u8]) -> bool {
     }
 }
 
-/// What the scanner, the tree reader and the writer make of an accepted stanza, against the other parser's tree.
+/// Compares what the scanner, the tree reader and the writer make of an accepted stanza with the
+/// other parser's tree.
 fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
     let context = || format!("case {case}: {}", shown(stanza.bytes()));
     assert_eq!((stanza.name(), &*stanza.ns()), (seen.name(), seen.ns()), "{}", context());

@@ -3,7 +3,7 @@
 use rookery_xml::{Attr, Element, Node, ns};
 use rxml::{Event, Options, Parse, Parser, WithOptions};
 
-/// What the other parser says.
+/// The verdict of the other parser.
 pub enum Verdict {
     /// It read this element.
     Element(Element),
@@ -26,7 +26,7 @@ pub fn first_element(bytes: &[u8]) -> Verdict {
     parse(&document, false)
 }
 
-/// Whether two trees are the same but for the order of attributes.
+/// Returns whether two trees are the same but for the order of attributes.
 pub fn same(one: &Element, other: &Element) -> bool {
     let sorted = |element: &Element| {
         let mut attrs: Vec<_> =

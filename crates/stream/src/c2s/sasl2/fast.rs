@@ -15,13 +15,13 @@ use super::request::Request;
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
-    /// Which of the two it is.
+    /// The one of the two slots that it is in.
     pub slot: Slot,
     /// The only mechanism that it may be used with.
     pub mechanism: TokenMechanism,
-    /// What is stored of it.
+    /// The stored key.
     pub key: TokenKey,
-    /// When it was made, in seconds since 1970.
+    /// The time when it was made, in seconds since 1970.
     pub issued: u64,
     /// Until when it is good, in seconds since 1970.
     pub expires: u64,

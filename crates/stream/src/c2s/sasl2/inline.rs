@@ -11,11 +11,11 @@ use super::super::{C2s, Event, Phase, resume};
 use super::request::{Features, Request};
 use crate::error::{Condition, StanzaError};
 
-/// What is still to be done, and what has been.
+/// The steps that are still to be taken, and the results of those that have been.
 pub(crate) struct Inline {
     request: Request,
     additional: Option<Vec<u8>>,
-    /// What the client will be told beside its address.
+    /// The results that the client will be told besides its address.
     results: Vec<Element>,
     waits: Waits,
 }
@@ -43,7 +43,8 @@ impl Inline {
 }
 
 impl C2s {
-    /// What the client wants of the session that [`Event::BindInline`] asks for, to be carried out once it is bound.
+    /// Returns the client's wishes for the session that [`Event::BindInline`] asks for, to be
+    /// carried out once it is bound.
     pub fn inline_features(&self) -> Option<Features> {
         match &self.phase {
             Phase::Inline(inline) => match inline.waits {
@@ -54,8 +55,8 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::BindInline`] with the full JID that the client got and what came of the features, or with why it got none: then
-    /// it may ask once more, by RFC 6120 §7.
+    /// Answers [`Event::BindInline`] with the full JID that the client got and the results of the
+    /// features, or with the reason why it got none: then it may ask once more, by RFC 6120 §7.
     pub fn bound_inline(&mut self, bound: Result<(Jid, &[Built]), StanzaError>, out: &mut Vec<u8>) {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Bind(_))) else { return };
         match bound {
@@ -105,7 +106,8 @@ impl C2s {
         Some(0)
     }
 
-    /// What the tokens of the client become (XEP-0484 §3.5, §3.6): asked once, if it has used one or wants one.
+    /// Returns the event that changes the client's tokens (XEP-0484 §3.5, §3.6): there is one,
+    /// once, if it has used a token or wants one.
     fn wanted_token(&self, request: &mut Request) -> Option<Event> {
         let (used, invalidate) = (request.used.take(), request.invalidate);
         let issue = request.token.take().filter(|wanted| self.token_mechanisms().any(|offered| offered == *wanted));

@@ -1,4 +1,4 @@
-//! What a client asks for along with its authentication (XEP-0388 §2.3).
+//! Requests that come along with an authentication (XEP-0388 §2.3).
 
 use rookery_sasl::TokenMechanism;
 use rookery_xml::{Element, ns};
@@ -20,20 +20,20 @@ pub(crate) struct Request {
     pub token: Option<TokenMechanism>,
     /// To make the token invalid that the client logs in with (XEP-0484 §3.6).
     pub invalidate: bool,
-    /// Which token it has logged in with.
+    /// The slot of the token that it has logged in with.
     pub used: Option<Slot>,
 }
 
 /// A `<bind/>` of XEP-0386.
 #[derive(Debug, Default)]
 pub(crate) struct Bind {
-    /// What the client wants in its resource.
+    /// The tag that the client wants in its resource.
     pub tag: Option<String>,
-    /// What is to be switched on with it.
+    /// The features to be switched on with it.
     pub features: Features,
 }
 
-/// What a client wants of its session from the first moment on (XEP-0386 §3.2).
+/// The client's wishes for its session from the first moment on (XEP-0386 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
     /// Stream management (XEP-0198 §9.1).
