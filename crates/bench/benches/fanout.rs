@@ -1,4 +1,5 @@
-//! What one more recipient of a packet costs: `cargo bench -p rookery-bench --bench fanout`.
+//! Measures what one more recipient of a packet costs: `cargo bench -p rookery-bench --bench
+//! fanout`.
 //!
 //! The figures are per packet; divan's `item/s` column counts recipients. Nothing may be allocated or formatted per recipient.
 

@@ -1,4 +1,5 @@
-//! What an idle session holds, shown on a million of them: `cargo bench -p rookery-bench --bench million`.
+//! Measures what an idle session holds, shown on a million of them: `cargo bench -p rookery-bench
+//! --bench million`.
 //!
 //! Sessions log in through the server's own code over a network in memory, with a roster of 50 contacts who are all online in the end, and
 //! available presence with entity capabilities. Bytes are the growth of this process's private resident memory: what the allocators round up,

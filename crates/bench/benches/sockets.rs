@@ -1,4 +1,5 @@
-//! What a server of its own process costs, over the sockets of this machine: `cargo bench -p rookery-bench --bench sockets`.
+//! Measures what a server of its own process costs, over the sockets of this machine: `cargo bench
+//! -p rookery-bench --bench sockets`.
 //!
 //! 1. `pairs`: relaying messages between two clients, in turn with a bare relay that does nothing else: the ratio is what being an XMPP
 //!    server costs.
@@ -45,7 +46,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// What is measured.
+/// The server that is measured.
 enum Subject {
     /// A server that somebody else has started.
     Given(Server),
@@ -118,7 +119,7 @@ fn pairs(subject: &Subject) -> Outcome<()> {
     Ok(())
 }
 
-/// Adds a row; answers median and minimum.
+/// Adds a row; returns median and minimum.
 fn tell(report: &mut Report, what: &str, costs: &[Cost]) -> (f64, f64) {
     let (median, min) = median_and_min(&costs.iter().map(|cost| cost.us_per_message).collect::<Vec<_>>());
     let (user, _) = median_and_min(&costs.iter().map(|cost| cost.us_per_message * cost.user_share).collect::<Vec<_>>());

@@ -1,4 +1,5 @@
-//! Sampled stacks as a picture: each function as wide as its share of the samples, above whoever called it.
+//! Sampled stacks as a picture: each function as wide as its share of the samples, above its
+//! caller.
 //!
 //! Stacks are walked by frame pointers, which is safe wherever the signal comes; so the build has to keep them (`.cargo/config.toml`). The
 //! picture is our own: the library that others draw it with has a licence that doesn't go with ours.
@@ -30,7 +31,7 @@ impl Sampler {
         Ok(Sampler { guard, file: file.to_owned() })
     }
 
-    /// Writes the picture; answers where it is.
+    /// Writes the picture; returns its path.
     ///
     /// # Errors
     /// When the file can't be written.

@@ -51,12 +51,12 @@ impl Fleet {
         Ok(Fleet { set, server, target, seats: Vec::new(), bound: 0, buffer, replies: Vec::new(), out: Vec::new() })
     }
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     pub fn len(&self) -> usize {
         self.seats.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.seats.is_empty()
     }
@@ -98,7 +98,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Lets the clients react to what comes until that time. Answers how many stanzas came.
+    /// Lets the clients react to what comes until that time. Returns the number of stanzas that
+    /// came.
     ///
     /// # Errors
     /// The first connection that breaks.

@@ -10,7 +10,7 @@ use crate::process::{Cpu, private_bytes, slope};
 use crate::rookery::Server;
 use crate::{Outcome, chat};
 
-/// What was measured.
+/// The figures of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Idle {
     /// The slope of the server's private resident memory over the number of sessions.
@@ -48,7 +48,8 @@ pub fn measure(server: &Server, target: Arc<Target>, sessions: RangeInclusive<us
     })
 }
 
-/// How many sessions this process may open: the limit of its descriptors, less a few for itself.
+/// Returns the number of sessions that this process may open: the limit of its descriptors, less a
+/// few for itself.
 pub fn most_sessions() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX).saturating_sub(1000)

@@ -41,5 +41,6 @@ pub mod result;
 pub mod rookery;
 pub mod scenario;
 
-/// Everything that a benchmark can fail with ends the benchmark: the text is for whoever runs it.
+/// Everything that a benchmark can fail with ends the benchmark: the text is for the person who
+/// runs it.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -22,7 +22,7 @@ use crate::engine::client::Client;
 use crate::engine::login::Target;
 use crate::everyone::Everyone;
 
-/// What all accounts have as their password.
+/// The password of all accounts.
 pub const PASSWORD: &str = "pencil";
 /// The domain that is served.
 pub const DOMAIN: &str = "example.org";
@@ -35,7 +35,7 @@ pub fn credentials() -> Outcome<Credentials> {
     Ok(Credentials::derive_with(PASSWORD, 4096, [[7; 16]; 3])?)
 }
 
-/// What a world needs, with all modules but the archive: the store of these worlds keeps nothing.
+/// The parts of a world, with all modules but the archive: the store of these worlds keeps nothing.
 pub struct Parts {
     /// Settings with one domain, [`DOMAIN`].
     pub settings: Arc<Settings>,
@@ -78,7 +78,7 @@ fn modules() -> Vec<Box<dyn Module>> {
     rookery_modules::table(&rookery_modules::Shared::default())
 }
 
-/// A shard and whoever is connected to it.
+/// A shard and the clients that are connected to it.
 pub struct Network {
     shard: Shard<Wires>,
     target: Arc<Target>,
@@ -233,7 +233,7 @@ impl Network {
         }
     }
 
-    /// Empties a wire towards the client; answers how many bytes there were.
+    /// Empties a wire towards the client; returns the number of bytes.
     pub fn receive(&mut self, socket: u32) -> usize {
         self.shard.driver().open.get_mut(&socket).map_or(0, |wire| {
             let len = wire.to_client.len();
@@ -260,12 +260,12 @@ impl Network {
         self.tick(std::iter::empty());
     }
 
-    /// How many connections were made.
+    /// Returns the number of connections that were made.
     pub fn sessions_made(&self) -> usize {
         self.next as usize
     }
 
-    /// How many sessions the shard has.
+    /// Returns the number of sessions that the shard has.
     pub fn sessions(&self) -> usize {
         self.shard.world.session_count()
     }

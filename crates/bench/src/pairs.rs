@@ -17,12 +17,12 @@ use crate::{Outcome, chat};
 pub struct Pairs {
     fleet: Fleet,
     pid: u32,
-    /// What each client sends its partner.
+    /// The messages that each client sends its partner.
     messages: Vec<Vec<u8>>,
     in_flight: usize,
 }
 
-/// What a stretch of time has cost the server.
+/// The cost of a stretch of time for the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// Microseconds of the server's CPU per relayed message, the kernel's part included.

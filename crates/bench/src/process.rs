@@ -1,4 +1,4 @@
-//! What a process has used, out of `/proc`.
+//! Use of CPU and memory by a process, out of `/proc`.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,8 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// What a process has used up to now. The nanoseconds are the scheduler's own, summed over the threads.
+    /// Returns what a process has used up to now. The nanoseconds are the scheduler's own, summed
+    /// over the threads.
     ///
     /// # Errors
     /// When there is no such process.
@@ -34,14 +35,14 @@ impl Cpu {
         Ok(Cpu { nanoseconds, user: number(fields.next()), system: number(fields.next()) })
     }
 
-    /// What this process has used up to now, threads that have ended included.
+    /// Returns what this process has used up to now, threads that have ended included.
     pub fn of_this_process() -> Cpu {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let ticks = Cpu::of(std::process::id()).unwrap_or_default();
         Cpu { nanoseconds: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, ..ticks }
     }
 
-    /// What was used since `earlier`.
+    /// Returns what was used since `earlier`.
     pub fn since(&self, earlier: &Cpu) -> Cpu {
         Cpu {
             nanoseconds: self.nanoseconds.saturating_sub(earlier.nanoseconds),

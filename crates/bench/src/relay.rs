@@ -21,7 +21,7 @@ pub const ARGUMENT: &str = "--relay";
 #[derive(Debug)]
 pub struct Relay {
     child: Child,
-    /// Where it listens. The first two connections are a pair, the next two another.
+    /// The address at which it listens. The first two connections are a pair, the next two another.
     pub address: SocketAddr,
 }
 

@@ -1,4 +1,5 @@
-//! What a run has measured: the one thing that the engine and the reports share, and the JSON file of a run.
+//! The measurements of a run: the one thing that the engine and the reports share, and the JSON
+//! file of a run.
 //!
 //! Times are microseconds where a name ends in `_us`, seconds where it ends in `_s` or is `seconds`; memory is bytes; a share of CPU is cores,
 //! so that 1.0 is one core kept busy. What could not be measured is `None`, never zero.
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// The number of the format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// What [`RunResult::ended`] says when nothing went wrong.
+/// The value of [`RunResult::ended`] when nothing went wrong.
 pub const DONE: &str = "done";
 
 /// One run of one scenario against one server.
@@ -26,15 +27,15 @@ pub struct RunResult {
     pub scenario: String,
     /// The server's name for a legend.
     pub server: String,
-    /// What the server calls itself (XEP-0092).
+    /// The version that the server reports (XEP-0092).
     pub version: Option<String>,
-    /// When the run began, seconds of Unix time.
+    /// The time when the run began, seconds of Unix time.
     pub started_unix: u64,
-    /// How long the measured part took.
+    /// The length of the measured part.
     pub seconds: f64,
     /// The scenario's flags, as they were.
     pub settings: BTreeMap<String, String>,
-    /// Where it ran.
+    /// The machine on which it ran.
     pub machine: Machine,
     /// Sessions that were logged in when the measurement began.
     pub sessions: u64,
@@ -58,19 +59,19 @@ pub struct RunResult {
     pub throughput: Option<f64>,
     /// From sending, for open loops from the intended time of sending, to arrival.
     pub latency: Option<Latency>,
-    /// What the server used in the measured part.
+    /// The CPU time of the server in the measured part.
     pub server_cpu: Option<Cpu>,
-    /// What the generator used in the measured part.
+    /// The CPU time of the generator in the measured part.
     pub generator_cpu: Cpu,
-    /// Why the generator, and not the server, was the limit.
+    /// The reason why the generator, and not the server, was the limit.
     pub generator_limit: Option<String>,
     /// The server's resident memory.
     pub memory: Option<Memory>,
-    /// How it went over time.
+    /// The course over time.
     pub series: Vec<Sample>,
     /// The points of a sweep.
     pub parts: Vec<Part>,
-    /// What else a reader should know.
+    /// The other facts that a reader should know.
     pub notes: Vec<String>,
     /// [`DONE`], or what went wrong.
     pub ended: String,
@@ -182,7 +183,7 @@ pub struct Part {
     pub label: String,
     /// The number that is swept over, such as recipients.
     pub n: u64,
-    /// How often it was measured.
+    /// The number of times that it was measured.
     pub rounds: u64,
     /// Deliveries, over all rounds.
     pub delivered: u64,
@@ -197,7 +198,7 @@ pub struct Part {
 }
 
 impl RunResult {
-    /// Whether everything was done that the run had to do.
+    /// Returns whether everything was done that the run had to do.
     pub fn is_done(&self) -> bool {
         self.ended == DONE
     }

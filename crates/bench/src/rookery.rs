@@ -19,7 +19,7 @@ use crate::{Outcome, chat};
 /// A server to be measured, ours or another.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// Where clients connect, in the clear or by STARTTLS.
+    /// The address that clients connect to, in the clear or by STARTTLS.
     pub address: SocketAddr,
     /// The process whose CPU time and memory count.
     pub pid: u32,
@@ -51,7 +51,7 @@ impl Server {
 pub struct Rookery {
     child: Child,
     folder: TempDir,
-    /// How to reach it.
+    /// The address and the process.
     pub server: Server,
     /// Accounts imported per second of wall time by `rookery user import`, in the course of the preparation.
     pub imports_per_second: f64,

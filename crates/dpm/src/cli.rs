@@ -296,7 +296,7 @@ impl Serve {
     }
 }
 
-/// Where the secrets of the gRPC port are.
+/// The paths of the gRPC port's secrets.
 struct Secrets {
     access: Access,
     chain: Option<PathBuf>,
@@ -455,7 +455,7 @@ fn tell_unrecorded(dpm: &Service) {
     }
 }
 
-/// Why a command failed.
+/// The reason why a command failed.
 struct Failure {
     words: String,
     code: ExitCode,

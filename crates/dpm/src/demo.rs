@@ -34,7 +34,7 @@ impl Simulated {
         Ok(Self { child, address })
     }
 
-    /// Where all of them listen over UDP.
+    /// Returns the address at which all of them listen over UDP.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

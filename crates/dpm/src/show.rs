@@ -6,14 +6,14 @@ use crate::drf::{Field, Property};
 use crate::sdd::{Bytes, reply};
 use crate::status::Status;
 
-/// What a front-end answered for a property.
+/// The answer of a front-end for a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// How it went. If it is fatal there are no bytes.
+    /// The status. If it is fatal there are no bytes.
     pub status: Status,
     /// The bytes, little endian.
     pub bytes: Box<[u8]>,
-    /// When it was read, in milliseconds since 1970.
+    /// The time when it was read, in milliseconds since 1970.
     pub timestamp: i64,
     /// The cycle's time of a GETS32 reply, or 0.
     pub cycle: i64,

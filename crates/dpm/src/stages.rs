@@ -1,10 +1,11 @@
-//! Where the time goes that a reading takes from its datagram to its readers: the table that eprof gave of the Erlang daemon, always compiled in.
+//! Times by stage that a reading takes from its datagram to its readers: the table that eprof gave
+//! of the Erlang daemon, always compiled in.
 
 use rookery_observe::stages;
 
 pub use stages::Begun;
 
-/// What all stages have taken while that was measured.
+/// The times that all stages have taken while they were measured.
 pub type Stages = stages::Stages<Stage>;
 
 /// A stage on a reading's way.
@@ -22,7 +23,7 @@ pub enum Stage {
     Encode,
     /// The readers of a message get their references to it; once for each reading.
     Queue,
-    /// What waits for a client is rendered and written; once for each write.
+    /// Rendering and writing what waits for a client; once for each write.
     Send,
 }
 

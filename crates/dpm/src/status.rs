@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// What happened: facility + 256 × error. A negative error is fatal, a positive one a warning, 0 is success.
+/// A status of ACNET: facility + 256 × error. A negative error is fatal, a positive one a warning,
+/// 0 is success.
 ///
 /// Little endian in ACNET, an integer in SDD. It is shown as people write it: `[17 -26] DPM_NO_SUCH_DEVICE`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -146,7 +147,7 @@ impl Status {
         self.0 as u8
     }
 
-    /// What happened, by the facility's own numbers.
+    /// Returns the error, by the facility's own numbers.
     pub const fn error(self) -> i8 {
         (self.0 >> 8) as i8
     }

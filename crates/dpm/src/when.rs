@@ -1,10 +1,10 @@
-//! When a front-end is asked to answer: what is left of an event once requests are merged.
+//! The times when a front-end is asked to answer: an event as it is once requests are merged.
 
 use crate::database::{Database, Protocol};
 use crate::drf::{Clock, Comparison, Event, Time};
 use crate::status::Status;
 
-/// When a front-end answers. Requests of one node that have the same are one request.
+/// The times when a front-end answers. Requests of one node that have the same are one request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum When {
     /// Once, now.
@@ -13,30 +13,30 @@ pub enum When {
     Every(u64),
     /// On an event of the accelerator's clock.
     Clock {
-        /// Which.
+        /// The number of the event.
         number: u16,
         /// From where.
         clock: Clock,
-        /// How long after it, in milliseconds.
+        /// The time after it, in milliseconds.
         delay: u64,
     },
-    /// When a device comes to a state.
+    /// At a state that a device comes to.
     State {
         /// The device's number.
         device: u32,
         /// The state.
         value: u16,
-        /// How long after it, in milliseconds.
+        /// The time after it, in milliseconds.
         delay: u64,
-        /// How the state is compared.
+        /// The comparison of the state.
         comparison: Comparison,
     },
 }
 
-/// What an event means for a reader.
+/// The meaning of an event for a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// When the front-end answers.
+    /// The times when the front-end answers.
     pub when: When,
     /// Does the reader want only answers that differ from the one before?
     pub on_change: bool,
@@ -45,7 +45,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// What an event means. `None` if nothing is ever sent.
+    /// Returns the meaning of an event; `None` if nothing is ever sent.
     pub fn of(event: &Event, database: &Database) -> Result<Option<Self>, Status> {
         let every = |period: &Time| When::Every(period.millis().clamp(SHORTEST, LONGEST));
         Ok(Some(match event {

@@ -1,4 +1,4 @@
-//! What an operator chose about settings, and what is said when it cannot be had.
+//! The choices of an operator about settings, and the words where they cannot be had.
 
 use std::fs;
 use std::path::PathBuf;

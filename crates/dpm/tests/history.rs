@@ -112,7 +112,7 @@ fn answer(archive: &mut Archive, question: Question) -> Answer {
     answer
 }
 
-/// All points of a name, from as many answers as it takes.
+/// Returns all points of a name, from as many answers as it takes.
 fn points(archive: &mut Archive, name: &str) -> Vec<Point> {
     let (mut all, mut from) = (Vec::new(), i64::MIN);
     loop {

@@ -1,4 +1,4 @@
-//! Which reply the bytes of a front-end make.
+//! The replies that the bytes of a front-end make.
 
 use rookery_dpm::blocks::{AlarmBlock, Attribute, Command, StatusBits, order};
 use rookery_dpm::database::Database;

@@ -195,7 +195,7 @@ impl Soak {
         }
     }
 
-    /// How many failures and readings were told.
+    /// Returns the numbers of failures and readings that were told.
     fn told(&self) -> (usize, usize) {
         let all = self.readers.iter().flat_map(|reader| reader.asked.values());
         all.fold((0, 0), |(failed, read), asked| (failed + asked.failed, read + asked.read))

@@ -1,4 +1,4 @@
-//! What public clients and servers sent, read and written by ours. See `vectors/README.md`.
+//! Messages of public clients and servers, read and written by ours. See `vectors/README.md`.
 
 #[path = "vectors/daq.rs"]
 mod daq;

@@ -26,7 +26,7 @@ pub fn run(command: &Command) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether everything was done, and everything that was sent came once and in order.
+/// Returns whether everything was done, and everything that was sent came once and in order.
 fn is_good(result: &RunResult) -> bool {
     result.is_done() && result.lost + result.duplicated + result.reordered == 0
 }

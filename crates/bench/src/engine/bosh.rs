@@ -17,7 +17,7 @@ pub struct Bosh {
     lines: [Line; LINES],
     /// Elements that wait for a request.
     waiting: Vec<u8>,
-    /// The stream is to begin, or to begin anew.
+    /// True if the stream is to begin, or to restart.
     begins: bool,
 }
 

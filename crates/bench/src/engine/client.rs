@@ -12,7 +12,7 @@ use super::login::{Login, LoginError, Next, Target};
 use super::transport::Transport;
 use super::websocket::{self, Came, WebSocket};
 
-/// What has come for a client that is ready.
+/// An item that has come for a client that is ready.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// A stanza.
@@ -26,11 +26,11 @@ pub struct Client {
     tls: Option<ClientTls>,
     wire: Wire,
     stage: Stage,
-    /// What has come and is not whole yet, decrypted.
+    /// The bytes that have come and are not whole yet, decrypted.
     carry: Vec<u8>,
 }
 
-/// What carries the stream.
+/// The carrier of the stream.
 enum Wire {
     Stream,
     WebSocket(Box<WebSocket>),
@@ -85,12 +85,12 @@ impl Client {
         Client { tls: None, wire: Wire::Stream, stage: Stage::Lines, carry: Vec::new() }
     }
 
-    /// Whether the client is ready to send and receive.
+    /// Returns whether the client is ready to send and receive.
     pub fn is_bound(&self) -> bool {
         !matches!(self.stage, Stage::Login(_))
     }
 
-    /// What a login waits for, for whoever wonders why it takes so long.
+    /// Returns the thing that a login waits for, for people who wonder why it takes so long.
     pub fn waits_for(&self) -> String {
         match (&self.stage, &self.wire) {
             (Stage::Login(_), Wire::WebSocket(websocket)) if !websocket.is_open() => {
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Whether what is sent goes over the wire as it is.
+    /// Returns whether what is sent goes over the wire as it is.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none() && matches!(self.wire, Wire::Stream)
     }
@@ -272,7 +272,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Calls `each` with the whole stanzas; answers how many bytes those are.
+/// Calls `each` with the whole stanzas; returns the number of their bytes.
 fn stanzas(input: &[u8], each: &mut dyn FnMut(Item<'_>)) -> Result<usize, LoginError> {
     let mut scanner = Scanner::new();
     let mut at = 0;

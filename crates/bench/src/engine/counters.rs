@@ -1,10 +1,10 @@
-//! What one thread of the engine has counted, readable for the others at any time.
+//! Counters of one thread of the engine, readable for the others at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::histogram::{Histogram, Recorder};
 
-/// What is counted.
+/// The things that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// Stanzas that a scenario sent as its load.
@@ -33,7 +33,7 @@ pub enum Count {
     Sessions,
     /// Nanoseconds of CPU time of the thread.
     CpuTime,
-    /// What else a scenario counts: its own steps.
+    /// The own steps of a scenario.
     Steps,
 }
 
@@ -81,7 +81,7 @@ impl Counters {
         }
     }
 
-    /// What it is now.
+    /// Returns the present count.
     pub fn get(&self, count: Count) -> u64 {
         self.counts.get(count as usize).map_or(0, |counter| counter.load(Relaxed))
     }
@@ -107,7 +107,7 @@ impl Totals {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }
 
-    /// What came since `earlier`.
+    /// Returns what came since `earlier`.
     pub fn since(&self, earlier: &Totals) -> Totals {
         let mut counts = self.counts;
         for (count, before) in counts.iter_mut().zip(earlier.counts) {

@@ -14,18 +14,18 @@ use super::source::Sources;
 use super::worker::{Load, Place, Worker};
 use crate::Outcome;
 
-/// What a crew works by.
+/// The settings of a crew.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where clients connect.
+    /// The address that clients connect to.
     pub server: SocketAddr,
-    /// How they log in.
+    /// The terms on which they log in.
     pub target: Arc<Target>,
-    /// Whether TLS comes first (XEP-0368).
+    /// True if TLS comes first (XEP-0368).
     pub direct_tls: bool,
-    /// How many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// How long one login may take.
+    /// The longest time that one login may take.
     pub login_patience: Duration,
     /// For the source addresses: another one for each run.
     pub seed: u32,
@@ -59,12 +59,12 @@ impl Crew {
         Ok(Crew { workers, counters, epoch })
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.workers.len()
     }
 
-    /// What each thread counts.
+    /// Returns the counters of each thread.
     pub fn counters(&self) -> &[Arc<Counters>] {
         &self.counters
     }
@@ -79,12 +79,12 @@ impl Crew {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Whether a client is logged in.
+    /// Returns whether a client is logged in.
     pub fn is_bound(&self, number: usize) -> bool {
         self.workers.get(number % self.threads()).is_some_and(|worker| worker.is_bound(number))
     }
 
-    /// Why connections have ended, and how many for each reason, over all threads.
+    /// Returns the reasons why connections have ended, and the number for each, over all threads.
     pub fn reasons(&self) -> BTreeMap<String, u64> {
         let mut all = BTreeMap::new();
         for (reason, count) in self.workers.iter().flat_map(Worker::reasons) {

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::result::Latency;
 
-/// What one thread fills. Only that thread may call [`Recorder::add`]: it is no atomic addition.
+/// The histogram that one thread fills. Only that thread may call [`Recorder::add`]: it is no
+/// atomic addition.
 #[derive(Debug)]
 pub struct Recorder {
     buckets: Box<[AtomicU64]>,
@@ -57,7 +58,8 @@ impl Histogram {
         self.max = self.max.max(recorder.max.load(Relaxed));
     }
 
-    /// What came since `earlier`. The maximum stays that of the whole time unless the buckets say that it can't have come since.
+    /// Returns what came since `earlier`. The maximum stays that of the whole time unless the
+    /// buckets say that it can't have come since.
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
         let buckets: Box<[u64]> = pairs.map(|(now, before)| now.saturating_sub(*before)).collect();
@@ -65,7 +67,7 @@ impl Histogram {
         Histogram { sum: self.sum.wrapping_sub(earlier.sum), max: self.max.min(highest), buckets }
     }
 
-    /// How many times there are.
+    /// Returns the number of times that were recorded.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

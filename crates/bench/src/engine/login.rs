@@ -14,13 +14,13 @@ use rookery_xml::{Element, Limits, Scan, Scanner, Stanza, escape_text, header, n
 
 use super::transport::Transport;
 
-/// What all clients of a load have in common.
+/// The terms that all clients of a load have in common.
 pub struct Target {
     /// The domain of the accounts.
     pub domain: String,
-    /// What carries the streams.
+    /// The carrier of the streams.
     pub transport: Transport,
-    /// How to encrypt; `None`: not at all.
+    /// The settings for TLS; `None` for none.
     pub tls: Option<ClientSettings>,
     /// The mechanism to log in by; `None`: the strongest that both sides know.
     pub mechanism: Option<Mechanism>,
@@ -28,9 +28,10 @@ pub struct Target {
     pub password: String,
     /// The resource to bind.
     pub resource: String,
-    /// Whether to make the account in place of logging in to it (XEP-0077 §3.1). One that exists already is as good.
+    /// True if the account is made in place of logging in to it (XEP-0077 §3.1). One that exists
+    /// already is as good.
     pub register: bool,
-    /// What passwords derive to, so that a load doesn't measure its own PBKDF2.
+    /// The keys that passwords derive to, so that a load doesn't measure its own PBKDF2.
     pub cache: SaltedPasswords,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// What the owner of a [`Login`] has to do.
+/// The next step for the owner of a [`Login`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Wait for more bytes.
@@ -54,7 +55,7 @@ pub enum Next {
     Bound,
 }
 
-/// Why a login failed, for whoever runs the load.
+/// The reason why a login failed, in words for the person who runs the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoginError(pub String);
 
@@ -97,7 +98,8 @@ impl Login {
         self.open_stream(false, out);
     }
 
-    /// What the server has not said yet, for whoever wonders why this takes so long.
+    /// Returns the thing that the server has not said yet, for people who wonder why this takes so
+    /// long.
     pub fn waits_for(&self) -> &'static str {
         match &self.phase {
             Phase::Header { authenticated: false } => "the header of the stream",
@@ -122,7 +124,8 @@ impl Login {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Works off what has come. Answers how much of it is done with; what to send is appended to `out`.
+    /// Works off what has come. Returns the number of bytes that are done with; output is appended
+    /// to `out`.
     ///
     /// # Errors
     /// Whatever the server did that a login can't come through.

@@ -13,7 +13,7 @@ pub struct Mark {
     pub sender: u32,
     /// The number of the stanza among those of the sender to the same receivers, from 0.
     pub sequence: u32,
-    /// When it should have been sent, in nanoseconds since the engine was made.
+    /// The time when it should have been sent, in nanoseconds since the engine was made.
     pub intended: u64,
 }
 

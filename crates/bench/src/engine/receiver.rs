@@ -1,4 +1,4 @@
-//! What a thread does with the stanzas that come: finds the mark, compares, counts.
+//! The work of a thread on stanzas that come: finds the mark, compares, counts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::tracker::{Arrival, Pair, Tracker};
 #[derive(Debug)]
 pub struct Receiver {
     run: u32,
-    /// What has come.
+    /// The stanzas that have come.
     pub tracker: Tracker,
     counters: Arc<Counters>,
 }
@@ -23,13 +23,13 @@ impl Receiver {
         Receiver { run, tracker: Tracker::default(), counters }
     }
 
-    /// What the thread counts.
+    /// Returns the counters of the thread.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Counts a stanza that came for a client. Answers its mark if it is one of this run's load that has not come before, no error, and not
-    /// the sender's own.
+    /// Counts a stanza that came for a client. Returns its mark if it is one of this run's load
+    /// that has not come before, no error, and not the sender's own.
     pub fn take(&mut self, number: usize, stanza: &Stanza<'_>, now: u64) -> Option<Mark> {
         if stanza.raw_type().is_some_and(|raw| raw.bytes == b"error") {
             self.counters.add(Count::Errors, 1);

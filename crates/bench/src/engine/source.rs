@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
-/// Where connections come from.
+/// The addresses that connections come from.
 ///
 /// One address of this machine has some 28 000 ports that it may use, and a port rests for a minute after its connection was closed. So
 /// connections to a loopback address come from others, ten thousand from each; every run, and every wave of connections in it, uses its own.

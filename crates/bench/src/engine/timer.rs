@@ -25,7 +25,8 @@ impl Timer {
         Ok(Timer { timer, armed: false })
     }
 
-    /// Prepares a wait of `nanoseconds`, but not of more than `longest`; answers the timeout for epoll.
+    /// Prepares a wait of `nanoseconds`, but not of more than `longest`; returns the timeout for
+    /// epoll.
     ///
     /// Waits below 200 µs become that long: a load of many thousand stanzas a second shall not wake for each of them.
     ///

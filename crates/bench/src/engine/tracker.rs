@@ -1,10 +1,11 @@
-//! Which stanzas of each sender have come to each receiver: finds what is lost, comes twice or comes out of order.
+//! The stanzas of each sender that have come to each receiver: finds those that are lost, come
+//! twice or come out of order.
 
 use std::collections::HashMap;
 
 use ahash::RandomState;
 
-/// What a stanza is, compared with those that came before.
+/// The place of a stanza among those that came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// The first of its number, and behind none of the later ones.
@@ -30,7 +31,7 @@ pub struct Tracker {
     streams: HashMap<Pair, Stream, RandomState>,
 }
 
-/// What a comparison of sent and arrived stanzas has found.
+/// The result of comparing sent and arrived stanzas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Stanzas that should have arrived.
@@ -53,7 +54,7 @@ impl Tally {
     }
 }
 
-/// What has come of one pair.
+/// The stanzas that have come of one pair.
 #[derive(Debug, Default)]
 struct Stream {
     /// The number behind the highest that has come.
@@ -116,7 +117,7 @@ impl Stream {
         Arrival::Late
     }
 
-    /// How many of the numbers below `limit` have come.
+    /// Returns the number of those below `limit` that have come.
     fn below(&self, limit: u32) -> u64 {
         let missing = self.gaps.iter().map(|(first, behind)| (*behind).min(limit).saturating_sub(*first));
         u64::from(self.next.min(limit)) - missing.map(u64::from).sum::<u64>()

@@ -1,4 +1,4 @@
-//! What carries a client's stream.
+//! Carriers of a client's stream.
 
 use clap::ValueEnum;
 

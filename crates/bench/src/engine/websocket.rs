@@ -10,11 +10,11 @@ use super::login::LoginError;
 pub struct WebSocket {
     /// The server has agreed to it.
     is_open: bool,
-    /// What has come and is no whole frame yet.
+    /// The bytes that have come and are no whole frame yet.
     input: Vec<u8>,
 }
 
-/// What has come.
+/// An item that has come.
 #[derive(Debug)]
 pub enum Came {
     /// The handshake is over.
@@ -39,7 +39,7 @@ pub fn write(stream: &[u8], out: &mut Vec<u8>) {
 }
 
 impl WebSocket {
-    /// Whether the server has agreed to it.
+    /// Returns whether the server has agreed to it.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
@@ -147,7 +147,8 @@ mod tests {
         out
     }
 
-    /// What comes of bytes that arrive in these pieces: items by name and length, and what is answered.
+    /// Returns the items, by name and length, that come of bytes which arrive in these pieces, and
+    /// the bytes that are sent back.
     fn heard<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
         let (mut client, mut items, mut out) = (WebSocket::default(), Vec::new(), Vec::new());
         for piece in pieces {

@@ -23,9 +23,10 @@ use super::login::Target;
 use super::source::Sources;
 use super::timer::Timer;
 
-/// What clients do. Each thread has its own; times are nanoseconds since the engine was made.
+/// The acts of clients. Each thread has its own; times are nanoseconds since the engine was made.
 pub trait Load: Send {
-    /// Does what is due, and answers when there is something to do again; [`NEVER`]: only when something comes.
+    /// Does what is due, and returns the time when there is something to do again; [`NEVER`] if
+    /// that is only when something comes.
     ///
     /// A load that has much to do should do a part and answer `now`, so that what comes is read in between.
     fn due(&mut self, now: u64, worker: &mut Worker) -> u64;
@@ -39,7 +40,7 @@ pub trait Load: Send {
     /// A client's connection is over, or its login failed.
     fn ended(&mut self, _number: usize, _was_bound: bool) {}
 
-    /// Whether there is nothing left to do for this thread.
+    /// Returns whether there is nothing left to do for this thread.
     fn finished(&self) -> bool {
         false
     }
@@ -48,14 +49,14 @@ pub trait Load: Send {
 /// Never.
 pub const NEVER: u64 = u64::MAX;
 
-/// What all threads share.
+/// The settings that all threads share.
 #[derive(Debug)]
 pub(super) struct Place {
     pub target: Arc<Target>,
     pub direct_tls: bool,
     pub sources: Sources,
     pub epoch: Instant,
-    /// How long a login may take.
+    /// The longest time that a login may take.
     pub patience: Duration,
 }
 
@@ -123,12 +124,12 @@ impl Worker {
         self.index
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// What this thread counts.
+    /// Returns the counters of this thread.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
@@ -138,12 +139,12 @@ impl Worker {
         self.place.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Whether this client is logged in.
+    /// Returns whether this client is logged in.
     pub fn is_bound(&self, number: usize) -> bool {
         matches!(self.seats.get(number / self.threads), Some(Some(seat)) if seat.client.is_bound())
     }
 
-    /// Why connections have ended, and how many for each reason.
+    /// Returns the reasons why connections have ended, and the number for each.
     pub fn reasons(&self) -> &BTreeMap<String, u64> {
         &self.reasons
     }
@@ -462,9 +463,9 @@ const EVENTS: usize = 512;
 const TIMER: u64 = u64::MAX;
 /// The longest wait for events, so that a stop is noticed.
 const LONGEST: Duration = Duration::from_millis(20);
-/// How often a thread looks at its CPU time, in nanoseconds.
+/// The time between two looks of a thread at its CPU time, in nanoseconds.
 const CPU_EVERY: u64 = 50_000_000;
-/// What may wait for one socket.
+/// The most bytes that may wait for one socket.
 const UNSENT: usize = 16 << 20;
 /// Different reasons that are kept.
 const REASONS: usize = 20;

@@ -26,14 +26,14 @@ pub(super) struct Bed {
     out: Vec<u8>,
 }
 
-/// What is sent, made beforehand: making it is the sender's work.
+/// A message to be sent, made beforehand: making it is the sender's work.
 pub(super) struct Load {
     route: Route,
     text: String,
     to: Vec<Jid>,
 }
 
-/// What became of one message.
+/// The cost of one message.
 pub(super) struct Played {
     /// CPU time until every copy waits for its session, or was handed to its stream, in µs.
     pub(super) us: f64,
@@ -146,7 +146,7 @@ impl Bed {
         })
     }
 
-    /// Renders what waits for each session, as a shard does; answers how many bytes that was.
+    /// Renders what waits for each session, as a shard does; returns the number of their bytes.
     fn flush(&mut self) -> u64 {
         let begun = self.world.counters.stages.begin();
         let dirty = self.world.outboxes.take_dirty();

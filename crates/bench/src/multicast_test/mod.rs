@@ -58,7 +58,7 @@ pub enum Route {
     Untrusted,
 }
 
-/// Where the addresses are.
+/// The servers of the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Servers {
     /// All on this server.
@@ -67,7 +67,7 @@ pub enum Servers {
     Multiple,
 }
 
-/// What the addresses of a header are.
+/// The kind of the addresses in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Everybody sees them.
@@ -76,7 +76,7 @@ pub enum Kind {
     Bcc,
 }
 
-/// What one message took, in µs of CPU time.
+/// The times that one message took, in µs of CPU time.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     destinations: usize,

@@ -41,7 +41,8 @@ pub(super) fn line(point: &Point, route: Route, servers: Servers) -> String {
     )
 }
 
-/// How the cost per destination changes with their number: one is flat.
+/// Returns the line that tells how the cost per destination changes with their number: a factor of
+/// one is flat.
 pub(super) fn foot(points: &[Point]) -> String {
     let each = |point: &Point| point.total_us / point.destinations as f64;
     let many: Vec<_> = points.iter().filter(|point| point.destinations >= FLAT_FROM).collect();

@@ -97,7 +97,8 @@ impl WebsocketVsBosh {
         result
     }
 
-    /// What a bare connection of HTTP takes that is kept alive, which a session of BOSH has at least one of.
+    /// Measures a bare connection of HTTP that is kept alive, of which a session of BOSH has at
+    /// least one.
     fn reference(&self) -> Option<String> {
         let population = Population { accounts: 1, friends: 0 };
         let server = started::start(Peer::Rookery, population).ok()?;

@@ -11,7 +11,7 @@ use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, filled, keys};
 use super::started::{Ports, Ready};
 use crate::Outcome;
 
-/// What the Debian package is known by, and where it says where its code is.
+/// The program by which the Debian package is known, and which says where its code is.
 pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
 
 /// Writes configuration and accounts into the folder.
@@ -53,7 +53,8 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Ou
     Ok(Ready { command, file: Some(ready) })
 }
 
-/// Where the package has its Erlang code; differs from architecture to architecture.
+/// Returns the folder of the package's Erlang code, which differs from architecture to
+/// architecture.
 fn libraries() -> Outcome<String> {
     let script = fs::read_to_string(CONTROL).map_err(|error| format!("{CONTROL}: {error}"))?;
     let line = script.lines().find_map(|line| line.strip_prefix("ERL_LIBS="));

@@ -51,7 +51,7 @@ pub struct Peers {
     raw: Option<raw::Kind>,
 }
 
-/// What can be measured.
+/// The servers that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     /// This program
@@ -105,7 +105,7 @@ impl Peer {
         }
     }
 
-    /// What is to be done to have it; `None` if it is there.
+    /// Returns the steps to have it; `None` if it is there.
     fn missing(self) -> Option<String> {
         let (file, package) = match self {
             Peer::Rookery | Peer::Raw => return None,

@@ -9,7 +9,7 @@ use crate::Outcome;
 /// Accounts from number 0 ([`crate::chat::account`]), all with [`PASSWORD`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Population {
-    /// How many accounts.
+    /// The number of accounts.
     pub accounts: usize,
     /// The first so many of them all see each other's presence.
     pub friends: usize,
@@ -29,7 +29,8 @@ pub(super) struct Keys {
     pub server_hex: String,
 }
 
-/// What all accounts log in by. One salt for all: the login costs the same, and thousands of hashes before each run would not.
+/// Returns the credentials by which all accounts log in. One salt for all: the login costs the
+/// same, and thousands of hashes before each run would not.
 pub(super) fn credentials() -> Outcome<Credentials> {
     // The salt is text: Prosody keeps it as a string.
     Ok(Credentials::derive_with(PASSWORD, ITERATIONS, [*SALT; 3])?)

@@ -18,17 +18,17 @@ pub(super) struct Load {
     pub name: &'static str,
     /// Its heading in the report.
     pub title: &'static str,
-    /// Which accounts it needs.
+    /// The accounts that it needs.
     pub population: Population,
-    /// What the raw limit does in its place.
+    /// The load of the raw limit in its place.
     pub raw: Option<raw::Load>,
-    /// What carries the streams.
+    /// The carrier of the streams.
     pub transport: Transport,
     /// As `rookery bench run` takes it, without the server.
     arguments: Vec<String>,
 }
 
-/// What the name of a load may be.
+/// Returns the names that a load may have.
 pub(super) fn names() -> Vec<&'static str> {
     loads(false).into_iter().map(|load| load.name).collect()
 }
@@ -134,7 +134,7 @@ struct Line {
 }
 
 impl Load {
-    /// Whether there is anything to run there.
+    /// Returns whether there is anything to run there.
     pub fn fits(&self, peer: Peer) -> bool {
         peer != Peer::Raw || self.raw.is_some()
     }

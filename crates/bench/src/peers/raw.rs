@@ -19,7 +19,7 @@ use crate::process::{Cpu, median_and_min};
 use crate::result::{self, DONE, Part, RunResult};
 use crate::{Outcome, chat, relay};
 
-/// Which server without XMPP a process is.
+/// The kind of a server without XMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Passes lines on within each of so many pairs.
@@ -28,7 +28,7 @@ pub enum Kind {
     FanOut(usize),
 }
 
-/// What the generator does.
+/// The load of the generator.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Load {
     /// Pairs in a closed loop.
@@ -341,7 +341,8 @@ impl Table {
         write_all(self.sockets.get(seat).ok_or("no such seat")?, line)
     }
 
-    /// Waits for input; answers who got how many whole lines of that length.
+    /// Waits for input; returns the connections and the number of whole lines of that length that
+    /// each of them got.
     fn read(&mut self, length: usize) -> Outcome<Vec<(usize, usize)>> {
         self.read_within(length, Duration::from_millis(100))
     }
@@ -391,7 +392,8 @@ impl Set {
     }
 }
 
-/// What an address adds to a header: `<address delivered='true' type='to' jid='user0000000@localhost'/>`.
+/// The number of bytes that an address adds to a header: `<address delivered='true' type='to'
+/// jid='user0000000@localhost'/>`.
 const ADDRESS_BYTES: usize = 69;
 /// About what a presence of the scenario takes on its way to a contact.
 pub(super) const PRESENCE_BYTES: usize = 320;

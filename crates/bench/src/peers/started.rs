@@ -14,13 +14,13 @@ use crate::Outcome;
 #[derive(Debug)]
 pub(super) struct Started {
     child: Child,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: SocketAddr,
-    /// Where it listens for HTTP.
+    /// The address at which it listens for HTTP.
     pub web: SocketAddr,
 }
 
-/// Where a server is to listen.
+/// The ports at which a server is to listen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ports {
     /// For client streams.
@@ -29,7 +29,7 @@ pub(super) struct Ports {
     pub web: u16,
 }
 
-/// How a server is started once its folder is prepared.
+/// The command that starts a server once its folder is prepared.
 pub(super) struct Ready {
     /// The program, which must not go into the background: its process is the one that is measured.
     pub command: Command,

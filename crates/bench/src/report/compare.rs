@@ -54,7 +54,7 @@ pub(super) fn differing(runs: &[&RunResult]) -> BTreeSet<String> {
     names.into_iter().filter(about).filter(differs).cloned().collect()
 }
 
-/// Why the comparison may be unfair.
+/// Returns the reasons why the comparison may be unfair.
 fn caveats(runs: &[&RunResult]) -> Vec<String> {
     let mut lines = Vec::new();
     if runs.len() < 2 {

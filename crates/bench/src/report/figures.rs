@@ -1,4 +1,4 @@
-//! Results: a table for people, JSON for whoever compares with yesterday.
+//! Results: a table for people, JSON for programs that compare with yesterday.
 
 use std::fmt::Write;
 use std::path::PathBuf;

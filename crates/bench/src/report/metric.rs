@@ -9,16 +9,16 @@ use crate::result::{Latency, RunResult};
 pub struct Metric {
     /// Its name, for a row.
     pub name: &'static str,
-    /// What it counts.
+    /// The unit of its values.
     pub unit: Unit,
-    /// Whether less or more of it is better.
+    /// The direction in which values get better.
     pub better: Better,
-    /// Whether it is among the first that people look at.
+    /// True if it is among the first that people look at.
     pub headline: bool,
     value: fn(&RunResult) -> Option<f64>,
 }
 
-/// Which of two values is better.
+/// The better one of two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// The smaller one.

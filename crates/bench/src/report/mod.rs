@@ -1,4 +1,5 @@
-//! What people see of results: an HTML page, a table for the terminal, Markdown, and the comparison of several runs.
+//! Reports for people: an HTML page, a table for the terminal, Markdown, and the comparison of
+//! several runs.
 //!
 //! All of them are made from [`RunResult`], hold one or several runs, and name every figure alike: [`metric`] is the one list of figures.
 //! Nothing in a result is trusted: names come from servers, files from anywhere. So every text is escaped where it is written, and every
@@ -37,7 +38,8 @@ fn by_scenario(runs: &[RunResult]) -> Vec<(&str, Vec<&RunResult>)> {
     scenarios
 }
 
-/// What to call each run where several are shown together: its server, with a number where servers share a name.
+/// Returns a name for each run where several are shown together: its server, with a number where
+/// servers share a name.
 fn labels(runs: &[&RunResult]) -> Vec<String> {
     let name = |run: &RunResult| if run.server.is_empty() { "unnamed".to_owned() } else { run.server.clone() };
     let names: Vec<String> = runs.iter().map(|run| name(run)).collect();

@@ -1,9 +1,9 @@
 //! Numbers as people read them: three significant digits, a unit that fits, a dash for what isn't there.
 
-/// What stands for a value that is missing or not finite.
+/// The sign for a value that is missing or not finite.
 pub(super) const NONE: &str = "–";
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Microseconds; shown as µs, ms or s.

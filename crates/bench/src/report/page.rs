@@ -65,7 +65,7 @@ fn title(runs: &[RunResult]) -> String {
     escaped(&format!("rookery bench, {what}{who}"))
 }
 
-/// Where and when; one line for each machine.
+/// Returns the place and time; one line for each machine.
 fn machines(runs: &[RunResult]) -> Vec<String> {
     let place = |run: &RunResult| {
         let machine = &run.machine;

@@ -9,15 +9,16 @@ use std::ops::Range;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
 use plotters::prelude::*;
 
-/// What is drawn.
+/// A plot to be drawn.
 pub(super) struct Plot {
-    /// What it shows, for who can't see it.
+    /// The description, for people who can't see it.
     pub title: &'static str,
     /// Name and unit of the horizontal axis.
     pub x_name: &'static str,
     /// Name and unit of the vertical axis.
     pub y_name: &'static str,
-    /// Whether the horizontal axis is logarithmic, and where its marks are if not at round numbers.
+    /// True if the horizontal axis is logarithmic, and the marks on it if they aren't at round
+    /// numbers.
     pub x: Marks,
     /// The same for the vertical axis.
     pub y: Marks,
@@ -27,19 +28,19 @@ pub(super) struct Plot {
 
 /// A line.
 pub(super) struct Curve {
-    /// Which of the colours it has; they repeat.
+    /// The number of its colour; they repeat.
     pub colour: usize,
     /// Its points from left to right. Where one isn't finite, is beyond all sense or isn't positive on
     /// a logarithmic axis, the line is interrupted.
     pub points: Vec<(f64, f64)>,
-    /// Whether each point is marked: where few points were measured.
+    /// True if each point is marked: where few points were measured.
     pub dots: bool,
 }
 
 /// A curve's colour, whether its points are marked, and the pieces of it that can be drawn.
 type Pieces = (usize, bool, Vec<Vec<(f64, f64)>>);
 
-/// How an axis is divided.
+/// The division of an axis.
 #[derive(Clone, Copy)]
 pub(super) enum Marks {
     /// Linear, from nought.
@@ -224,7 +225,7 @@ const SIZE: (u32, u32) = (600, 300);
 /// More points than pixels show nothing more.
 const MOST: usize = 520;
 
-/// What is greater isn't drawn: an axis that holds it would show nothing else.
+/// The greatest value that is drawn: an axis that holds more would show nothing else.
 const GREATEST: f64 = 1e15;
 
 /// Text.

@@ -1,5 +1,5 @@
-//! Which plots a scenario gets: latency, and time by time what was delivered and what the server took for it; for sweeps the cost by
-//! destination.
+//! The plots of a scenario: latency, and time by time what was delivered and what the server took
+//! for it; for sweeps the cost by destination.
 
 use std::collections::BTreeSet;
 

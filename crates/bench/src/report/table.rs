@@ -98,7 +98,8 @@ fn costs(part: &Part) -> [String; 2] {
     [wall, Unit::Microseconds.show(cpu)]
 }
 
-/// What a reader must know to believe the figures: how runs ended, whose limit was measured, notes.
+/// Returns the facts that a reader must know to believe the figures: how runs ended, whose limit
+/// was measured, notes.
 pub(super) fn remarks(runs: &[&RunResult]) -> Vec<String> {
     let mut lines = Vec::new();
     for (run, label) in runs.iter().zip(labels(runs)) {

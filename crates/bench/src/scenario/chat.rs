@@ -75,7 +75,7 @@ impl Chat {
 #[derive(Debug)]
 struct Pairs {
     window: Window,
-    /// Who sends without having got anything.
+    /// The clients that send without having got anything.
     first: std::vec::IntoIter<usize>,
     outgoing: Outgoing,
     receiver: Receiver,
@@ -85,7 +85,7 @@ struct Pairs {
 #[derive(Debug)]
 struct Outgoing {
     composer: Composer,
-    /// How many messages each client of the thread has sent.
+    /// The number of messages that each client of the thread has sent.
     sent: Vec<u32>,
     threads: usize,
 }

@@ -22,11 +22,11 @@ pub struct Arrivals {
     under_way: usize,
     /// There is a rate to keep.
     scheduled: bool,
-    /// Where the time of each login is noted.
+    /// The counters that note the time of each login.
     note: Option<Arc<Counters>>,
 }
 
-/// How a wave of clients comes.
+/// A wave of clients.
 #[derive(Debug, Clone)]
 pub struct Wave {
     /// Its number: each wave has its own source addresses.
@@ -35,9 +35,9 @@ pub struct Wave {
     pub at_once: usize,
     /// Logins a second, from `start` on; `None`: as many as there can be.
     pub rate: Option<f64>,
-    /// When the first comes.
+    /// The time when the first comes.
     pub start: u64,
-    /// What each client says first.
+    /// The first words of each client.
     pub first: Vec<u8>,
     /// A login ends with the client's own presence, not with its resource.
     pub until_seen: bool,

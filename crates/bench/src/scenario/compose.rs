@@ -23,7 +23,7 @@ impl Composer {
         Composer { run: run.number, domain: run.server.domain(), counters }
     }
 
-    /// What the thread counts.
+    /// Returns the counters of the thread.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }

@@ -23,7 +23,7 @@ impl Load for Drain {
 pub struct Question {
     ask: Option<String>,
     id: &'static str,
-    /// What was answered.
+    /// The answer, once there is one.
     pub answer: Option<Element>,
     until: u64,
     over: bool,

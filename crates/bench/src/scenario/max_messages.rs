@@ -80,8 +80,9 @@ impl Scenario for MaxMessages {
 }
 
 impl MaxMessages {
-    /// Logs all users in and answers how many bytes each of them takes when nobody says anything: what they took that came last. What a server
-    /// takes once, for its first clients, is not theirs.
+    /// Logs all users in and returns the number of bytes that each of them takes when nobody says
+    /// anything: what they took that came last. What a server takes once, for its first clients, is
+    /// not theirs.
     fn log_in_and_weigh(&self, run: &mut Run<'_>, users: usize) -> Outcome<Option<f64>> {
         let idle = Duration::try_from_secs_f64(self.idle)?;
         let first = users / FIRST;
@@ -134,7 +135,7 @@ impl Writers {
         worker.send(user, &self.out);
     }
 
-    /// How many messages went from whom to whom.
+    /// Returns the number of messages of each pair of users.
     fn sent(&self) -> impl Iterator<Item = (Pair, u32)> + '_ {
         let threads = self.threads;
         self.sent.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(at, count)| {

@@ -28,18 +28,18 @@ pub struct Meter {
 pub struct Reading {
     /// The moment.
     pub at: Instant,
-    /// What the engine has counted.
+    /// The counts of the engine.
     pub totals: Totals,
-    /// What the server has used.
+    /// The server's use of CPU.
     pub server: Option<Cpu>,
-    /// What the generator has used.
+    /// The generator's use of CPU.
     pub generator: Cpu,
     /// The server's resident memory.
     pub memory: Option<u64>,
 }
 
 impl Meter {
-    /// Instruments that look at that process, if there is one. Answers a note if it can't be read.
+    /// Instruments that look at that process, if there is one. Returns a note if it can't be read.
     pub fn new(server: Option<u32>, quiet: bool) -> (Meter, Option<String>) {
         let error = server.and_then(|pid| Cpu::of(pid).err().or_else(|| resident(pid).err()));
         let note =
@@ -61,7 +61,7 @@ impl Meter {
         (meter, note)
     }
 
-    /// What the line says that is being done.
+    /// Sets the words by which the line says what is being done.
     pub fn doing(&mut self, what: impl Into<String>) {
         self.what = what.into();
         if self.progress.is_none() {

@@ -40,7 +40,7 @@ pub trait Scenario: Args + Serialize {
     /// What went wrong, for the operator.
     fn run(&self, run: &mut Run<'_>) -> Outcome<()>;
 
-    /// How many clients it logs in, as far as the flags say.
+    /// Returns the number of clients that it logs in, as far as the flags say.
     fn clients(&self) -> usize;
 }
 
@@ -104,12 +104,12 @@ impl Command {
         each!(self, load => run::run(load))
     }
 
-    /// Where to, and what to write.
+    /// Returns the server to load, and what to write.
     pub fn server(&self) -> &Server {
         each!(self, load => &load.server)
     }
 
-    /// How many accounts it needs.
+    /// Returns the number of accounts that it needs.
     pub fn clients(&self) -> usize {
         each!(self, load => load.scenario.clients())
     }

@@ -86,7 +86,7 @@ preset!(
     Many, "muc-many", rooms: 2000, occupants: 25, users: 50_000, rate: 1650.0, quiet: false
 );
 
-/// Who is where.
+/// The rooms and their occupants.
 #[derive(Debug, Clone)]
 struct Places {
     rooms: usize,
@@ -110,7 +110,7 @@ impl Places {
         format!("bench{}@{}", place / self.occupants, rookery_xml::escape_attr(&self.service))
     }
 
-    /// What whoever makes a room sets.
+    /// Returns the form of a client that makes a room.
     fn form(&self) -> String {
         let fields = match self.quiet {
             false => String::new(),

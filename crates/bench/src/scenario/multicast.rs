@@ -50,7 +50,7 @@ pub struct Multicast {
     service: Option<String>,
 }
 
-/// How recipients are addressed.
+/// The way in which recipients are addressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -162,14 +162,14 @@ impl Multicast {
     }
 }
 
-/// What the threads tell each other.
+/// The state that the threads share.
 #[derive(Debug, Default)]
 struct Shared {
     /// The part and the round that are under way.
     current: AtomicU64,
     /// Copies of it that have come.
     arrived: AtomicU64,
-    /// When the last of them did.
+    /// The time when the last of them did.
     last: AtomicU64,
     /// The part is over.
     over: AtomicBool,
@@ -177,7 +177,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// What the service said to a message.
+    /// Returns the service's error for a message, if there was one.
     fn refused(&self) -> Option<String> {
         lock(&self.refused).take()
     }
@@ -205,7 +205,7 @@ struct Rounds {
     domain: String,
     patience: u64,
     plan: Plan,
-    /// How long each round took, in nanoseconds.
+    /// The time that each round took, in nanoseconds.
     walls: Vec<f64>,
     sent_at: Option<u64>,
     out: Vec<u8>,
@@ -300,7 +300,7 @@ impl Load for Rounds {
     }
 }
 
-/// What an error stanza says.
+/// Returns the condition and text of an error stanza.
 pub fn condition(stanza: &Stanza<'_>) -> String {
     let stanza = Element::read(stanza);
     let Some(error) = stanza.children().find(|child| child.name() == "error") else { return "error".into() };
@@ -310,7 +310,7 @@ pub fn condition(stanza: &Stanza<'_>) -> String {
 }
 
 const ADDRESS: &str = "http://jabber.org/protocol/address";
-/// How often the sender looks whether a round is over, in nanoseconds.
+/// The time between two checks of the sender that a round is over, in nanoseconds.
 const LOOK: u64 = 100_000;
 /// Rounds at a point, however long they take.
 const FEWEST: u32 = 3;

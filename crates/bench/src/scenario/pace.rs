@@ -1,4 +1,5 @@
-//! When the stanzas of an open loop shall be sent: at a steady rate, whatever the server does.
+//! The times at which the stanzas of an open loop shall be sent: at a steady rate, whatever the
+//! server does.
 
 use super::run::Window;
 
@@ -20,7 +21,7 @@ impl Pace {
         Pace { start, until: window.until, interval, next: 0 }
     }
 
-    /// When the next one is due; `None` when the window is over.
+    /// Returns the time when the next one is due; `None` when the window is over.
     pub fn upcoming(&self) -> Option<u64> {
         let at = self.start + (self.next as f64 * self.interval) as u64;
         (at < self.until).then_some(at)

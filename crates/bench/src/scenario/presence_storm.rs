@@ -135,7 +135,7 @@ struct Coming {
     thread: usize,
     counters: Arc<Counters>,
     begun: bool,
-    /// Who has seen whom: some servers send it twice.
+    /// The pairs of a client and one that it has seen: some servers send it twice.
     seen: HashSet<(usize, usize)>,
 }
 

@@ -21,7 +21,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// How many contacts each user really has: an even number, unless everybody knows everybody.
+    /// Returns the number of contacts that each user really has: an even number, unless everybody
+    /// knows everybody.
     pub fn degree(&self) -> usize {
         let others = self.users.saturating_sub(1);
         if self.contacts >= others { others } else { self.contacts & !1 }
@@ -197,7 +198,8 @@ pub fn contact(jid: &str) -> Option<usize> {
 }
 
 const ROSTER: &str = "roster";
-/// Contacts that one user has asked at the same time. Whoever has granted doesn't count, so that nobody waits for a place in each other's.
+/// Contacts that one user has asked at the same time. A contact that has granted doesn't count, so
+/// that nobody waits for a place in each other's.
 const WINDOW: usize = 16;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 

@@ -21,7 +21,7 @@ pub struct Run<'a> {
     pub crew: Crew,
     /// The instruments.
     pub meter: Meter,
-    /// What has been found.
+    /// The results so far.
     pub result: RunResult,
     /// The number in the marks of this run's stanzas.
     pub number: u32,
@@ -33,11 +33,11 @@ pub struct Run<'a> {
 /// A stretch of time in which a load is sent; nanoseconds since the crew was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// When sending begins.
+    /// The time when sending begins.
     pub start: u64,
-    /// When measuring begins.
+    /// The time when measuring begins.
     pub measured: u64,
-    /// When both end.
+    /// The time when both end.
     pub until: u64,
 }
 
@@ -71,7 +71,8 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
 }
 
 impl Run<'_> {
-    /// Says that a load is smaller than asked for when the descriptors of this process don't allow more; answers how many clients there can be.
+    /// Says that a load is smaller than asked for when the descriptors of this process don't allow
+    /// more; returns the number of clients that there can be.
     pub fn allowed(&mut self, clients: usize) -> usize {
         let each = if self.server.place.transport == Transport::Bosh { LINES } else { 1 };
         let most = crate::idle::most_sessions() / each;
@@ -335,7 +336,7 @@ impl Run<'_> {
         }
     }
 
-    /// Why connections have ended.
+    /// Returns the reasons why connections have ended.
     pub fn reasons(&self) -> String {
         let mut all: Vec<(String, u64)> = self.crew.reasons().into_iter().collect();
         all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -387,13 +388,13 @@ fn settings<S: Scenario>(scenario: &S) -> Vec<(String, String)> {
 const FETCH: &str = "<iq type='get' id='contacts'><query xmlns='jabber:iq:roster'/></iq>";
 /// One of so many logins may fail once.
 const FORGOTTEN: u64 = 500;
-/// What a server says to new sessions comes within this time.
+/// The time within which everything comes that a server says to new sessions.
 const SETTLE: Duration = Duration::from_millis(500);
 /// From making a window to its start: the threads have to be there.
 const LEAD: u64 = 20_000_000;
-/// When everything has come, copies that nobody should get are waited for so long.
+/// The time that copies are waited for which nobody should get, when everything has come.
 const GRACE: u64 = 300_000_000;
-/// When nothing comes for so long, nothing will.
+/// The silence after which nothing more will come.
 const QUIET: u64 = 3_000_000_000;
 const LONGEST_DRAIN: u64 = 20_000_000_000;
 const BUSY: f64 = 0.95;

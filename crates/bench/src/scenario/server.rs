@@ -65,7 +65,7 @@ pub struct Place {
     pub threads: Option<usize>,
 }
 
-/// How to encrypt.
+/// The encryption of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Tls {
     /// Not at all
@@ -77,7 +77,7 @@ pub enum Tls {
 }
 
 impl Server {
-    /// What the engine works by.
+    /// Returns the settings of the engine.
     ///
     /// # Errors
     /// When the host is not found, or TLS can't be had.
@@ -92,7 +92,7 @@ impl Server {
 }
 
 impl Place {
-    /// What the engine works by, to log in or to register.
+    /// Returns the settings of the engine, to log in or to register.
     ///
     /// # Errors
     /// When the host is not found, or TLS can't be had.
@@ -148,6 +148,6 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
-/// What clients bind.
+/// The resource that clients bind.
 pub const RESOURCE: &str = "bench";
 const PORT: u16 = 5222;

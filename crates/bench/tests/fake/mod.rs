@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// What the server does wrong, with every n-th message or from the n-th on.
+/// The fault of the server, with every n-th message or from the n-th on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -79,7 +79,7 @@ impl Fake {
         Fake { address, shared }
     }
 
-    /// How often the fault was committed.
+    /// Returns the number of times that the fault was committed.
     pub fn planted(&self) -> u64 {
         self.shared.planted.load(SeqCst)
     }

@@ -16,7 +16,7 @@ use rookery_dpm::time::Moment;
 use crate::machine::{self, LOCAL, Lateness, cpu};
 use crate::readers::{Observers, Readers};
 
-/// What is asked for.
+/// The load of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     /// Clients, each of which asks for all devices fifteen times a second.
@@ -25,11 +25,11 @@ pub struct Load {
     pub front_ends: usize,
     /// Devices of all of them together.
     pub devices: usize,
-    /// Whether stages are measured.
+    /// True if stages are measured.
     pub stages: bool,
 }
 
-/// What came of it.
+/// The figures of a run.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub readings_per_second: f64,
@@ -47,7 +47,8 @@ pub struct Run {
     pub readings_per_write: f64,
     /// From the front-end's clock to some of the clients: the middle one, 99 of 100, the worst; in milliseconds.
     pub latency: [i64; 3],
-    /// How late a thread woke that slept for a millisecond again and again: the middle, 99 of 100, the worst; in milliseconds.
+    /// The delays with which a thread woke that slept for a millisecond again and again: the
+    /// middle, 99 of 100, the worst; in milliseconds.
     pub sleeper: [f64; 3],
     /// The table of stages, if they were measured.
     pub stages: String,
@@ -162,5 +163,5 @@ fn devices(load: Load, only: Option<usize>, addresses: &[SocketAddr]) -> String 
 
 const WARM_UP: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(8);
-/// How often the service's thread tells its figures.
+/// The time between two reports of the service's thread.
 const TELL: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! What this machine can do by itself.
+//! Figures of this machine by itself.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::readers::Readers;
 
-/// What a thread spends that writes as many bytes at a time to each of as many sockets, in µs by reading.
+/// Returns the time that a thread spends that writes as many bytes at a time to each of as many
+/// sockets, in µs by reading.
 pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     let listener = TcpListener::bind(LOCAL).expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -37,7 +38,7 @@ pub fn bare_writes(clients: usize, bytes: usize, readings: f64) -> f64 {
     spent * 1e6 / (TICKS * clients) as f64 / readings
 }
 
-/// How late a thread wakes that only sleeps: what no program on this machine can better.
+/// The delays with which a thread wakes that only sleeps: no program on this machine can do better.
 pub struct Lateness {
     thread: JoinHandle<Vec<i64>>,
     begun: Arc<AtomicBool>,
@@ -78,7 +79,7 @@ pub fn shares(mut values: Vec<i64>, none: i64) -> [i64; 3] {
     [0.5, 0.99, 1.0].map(|share| at(share).copied().unwrap_or(none))
 }
 
-/// What this thread has spent.
+/// Returns the CPU time that this thread has spent.
 pub fn cpu() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)

@@ -81,7 +81,7 @@ impl Observers {
         Self { thread, begun }
     }
 
-    /// What comes from now on counts.
+    /// Lets everything count that comes from now on.
     pub fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }

@@ -19,7 +19,7 @@ pub const TASK: Rad50 = Rad50::literal(b"FTPMAN");
 /// A request to plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Which classes of plots have these?
+    /// Asks for the classes of plots of these.
     Classes(Vec<Item>),
     /// Plot one device until this is cancelled.
     Continuous(Setup),
@@ -31,7 +31,7 @@ pub enum Request {
     Control(SnapshotControl),
 }
 
-/// What is to be plotted.
+/// The terms of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// The plot's own name, by which front-ends tell requesters apart.
@@ -42,10 +42,10 @@ pub struct Setup {
     pub period: u16,
 }
 
-/// Which class of plots a device has.
+/// The class of plots that a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// Whether the device could be looked at.
+    /// The status of looking at the device.
     pub status: Status,
     /// Of continuous plots; 0 if there are none.
     pub continuous: u16,
@@ -65,7 +65,7 @@ pub enum Reply {
 /// A point of a plot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
-    /// When, in hundreds of microseconds since the last clock event 02.
+    /// The time, in hundreds of microseconds since the last clock event 02.
     pub ticks: u16,
     /// The raw value.
     pub raw: i32,
@@ -134,7 +134,7 @@ impl Request {
 }
 
 impl Setup {
-    /// How large a reply may become, in words: half as much again as its points should take.
+    /// Returns the largest size of a reply, in words: half as much again as its points should take.
     fn reply_words(&self) -> u16 {
         let points = POINTS_OF_PERIOD_ONE / u32::from(self.period.max(1));
         let words = 7 + points * if self.item.length == 4 { 3 } else { 2 };
@@ -231,13 +231,13 @@ pub const RETURN_PERIOD: u16 = 3;
 const POINTS_OF_PERIOD_ONE: u32 = 100_000 * RETURN_PERIOD as u32 / 15;
 /// The largest reply, in words.
 const MOST_WORDS: u16 = 4160;
-/// Where the points of a reply about one device begin, in bytes.
+/// The place where the points of a reply about one device begin, in bytes.
 const FIRST_POINT: u16 = 14;
 /// Classes from here on speak typecode 6.
 const FIRST_NEW: u16 = 11;
 /// Classes whose points come from the front-end's own pool of readings.
 const POOLED: &[u16] = &[14, 17, 22, 23];
-/// After as many ticks, five seconds, times begin anew.
+/// The number of ticks, five seconds, after which times begin again.
 pub const WRAP: u16 = 50_000;
 
 #[cfg(test)]

@@ -14,26 +14,26 @@ pub struct Request {
     pub node: u16,
     /// Is it answered again and again?
     pub repetitive: bool,
-    /// When, as `RETDAT` would say it; `ffff` if it cannot.
+    /// The time, as `RETDAT` would say it; `ffff` if it cannot.
     pub ftd: u16,
-    /// When, such as `P,500,TRUE`.
+    /// The event, such as `P,500,TRUE`.
     pub event: String,
-    /// What.
+    /// The items to read.
     pub items: Vec<Item>,
 }
 
-/// What stands before the readings of a reply.
+/// The head of a reply, before its readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplyHead {
     /// Of all readings.
     pub status: Status,
-    /// Which reply it is.
+    /// The number of the reply.
     pub sequence: u32,
-    /// When the cycle began, in milliseconds since 1970.
+    /// The time when the cycle began, in milliseconds since 1970.
     pub cycle: i64,
-    /// When the readings were taken.
+    /// The time when the readings were taken.
     pub collected: i64,
-    /// When the reply was made.
+    /// The time when the reply was made.
     pub replied: i64,
 }
 

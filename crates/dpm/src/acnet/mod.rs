@@ -28,7 +28,7 @@ pub struct Item {
     pub property: u8,
     /// Its place within the front-end.
     pub ssdn: [u8; 8],
-    /// How many bytes.
+    /// The number of bytes.
     pub length: u32,
     /// From which byte on.
     pub offset: u32,
@@ -40,7 +40,8 @@ impl Item {
         self.device & 0xff_ffff | u32::from(self.property) << 24
     }
 
-    /// How many bytes its answer takes: a status, the data, and a byte that makes it even.
+    /// Returns the number of bytes that its answer takes: a status, the data, and a byte that makes
+    /// it even.
     pub fn reply_size(&self) -> usize {
         2 + (self.length as usize).next_multiple_of(2)
     }
@@ -60,12 +61,12 @@ pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<
     Some(readings)
 }
 
-/// What devices are set to.
+/// The items to set, with their values.
 pub type Settings<'a> = Vec<(Item, &'a [u8])>;
 
-/// The task that answers pings.
+/// The task that replies to pings.
 pub const ACNET: Rad50 = Rad50::literal(b"ACNET");
-/// The task that DPM answers as.
+/// The task in whose name DPM replies.
 pub const DPMD: Rad50 = Rad50::literal(b"DPMD");
 /// The name of everyone.
 pub const MCAST: Rad50 = Rad50::literal(b"MCAST");

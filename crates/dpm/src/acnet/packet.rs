@@ -6,7 +6,7 @@
 use crate::rad50::Rad50;
 use crate::status::Status;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A message that nobody answers.
@@ -26,7 +26,7 @@ pub enum Kind {
 /// The head of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// The kind of the packet.
     pub kind: Kind,
     /// Of a reply.
     pub status: Status,
@@ -47,7 +47,7 @@ pub struct Header {
 pub struct Packet<'a> {
     /// Its head.
     pub header: Header,
-    /// What follows.
+    /// The bytes behind the header.
     pub body: &'a [u8],
 }
 

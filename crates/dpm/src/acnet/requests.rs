@@ -88,7 +88,7 @@ impl<T> Requests<T> {
         Some(request)
     }
 
-    /// How many there are.
+    /// Returns the number of requests.
     pub fn len(&self) -> usize {
         self.count
     }

@@ -11,9 +11,10 @@ pub const SETTING_TASK: Rad50 = Rad50::literal(b"SETDAT");
 /// A request for readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// When: 0 once, otherwise a period in sixtieths of a second, or a clock event with the highest bit set.
+    /// The time: 0 once, otherwise a period in sixtieths of a second, or a clock event with the
+    /// highest bit set.
     pub ftd: u16,
-    /// What.
+    /// The items to read.
     pub items: Vec<Item>,
 }
 

@@ -13,22 +13,22 @@ use crate::rad50::Rad50;
 /// The task that keeps the log, and the node that it is on.
 pub const TASK: Rad50 = Rad50::literal(b"SETSDB");
 
-/// Who set something, when and from where.
+/// A report of settings, with the person, the time and the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub unix_millis: i64,
     /// The number of the console user; 0 if nobody knows.
     pub user: i32,
     /// The node that set.
     pub node: String,
-    /// Where the client is.
+    /// The host of the client.
     pub host: String,
-    /// Who the client is.
+    /// The account of the client.
     pub account: String,
 }
 
-/// What was set.
+/// A setting that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     item: Item,

@@ -62,14 +62,14 @@ pub struct Progress<'a> {
     pub setup: &'a SnapshotSetup,
     /// The state of each device.
     pub devices: &'a [Status],
-    /// When it was armed, in milliseconds since 1970.
+    /// The time when it was armed, in milliseconds since 1970.
     pub armed: i64,
 }
 
 /// A point of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
-    /// When, in hundreds of microseconds since it was armed.
+    /// The time, in hundreds of microseconds since it was armed.
     pub ticks: u16,
     /// The raw value.
     pub raw: i32,

@@ -5,14 +5,14 @@ use std::fmt::Debug;
 use super::audit::Audit;
 use super::roles::Roles;
 
-/// Who may set what, and who is told of it. The default refuses everybody.
+/// The rights to set, and the log of attempts. The default refuses everybody.
 #[derive(Debug, Default)]
 pub struct Authority {
     /// Takes clients' tokens.
     pub acceptor: Option<Box<dyn Acceptor>>,
-    /// What they may set.
+    /// The devices that each client may set.
     pub roles: Roles,
-    /// Where attempts are written.
+    /// The log that attempts are written to.
     pub audit: Option<Box<dyn Audit>>,
 }
 
@@ -30,14 +30,14 @@ pub trait Conversation: Debug + Send {
     /// Takes a token of the client, and gives the one to send back, if there is one. An error ends the conversation; it is for our log only.
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
-    /// Who the client is, once it is proved.
+    /// Returns the client's identity, once it is proved.
     fn peer(&self) -> Option<Peer>;
 
     /// Did the client sign this message?
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String>;
 }
 
-/// What a client that sets by gRPC showed to prove who it is.
+/// The proof of identity that a client showed that sets by gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Proof {
     /// Nothing.

@@ -14,17 +14,17 @@ use crate::time::{Moment, Utc};
 /// Something that somebody tried, and what came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// Who, as was proved; `None` if nothing was.
+    /// The principal, as was proved; `None` if nothing was.
     pub principal: Option<String>,
     /// In which role, as the client said.
     pub role: Option<String>,
     /// From where; `None` for a client of this process.
     pub from: Option<SocketAddr>,
-    /// What: the request in canonical form, or why somebody's proof is none.
+    /// The request in canonical form, or the reason why somebody's proof is none.
     pub what: String,
     /// The value; `None` if nothing was to be set.
     pub value: Option<Value>,
-    /// What came of it.
+    /// The outcome.
     pub verdict: Status,
 }
 

@@ -1,4 +1,4 @@
-//! What an operator chooses about settings, and what is made of it.
+//! The operator's choices about settings, and the authority made of them.
 
 use std::path::PathBuf;
 

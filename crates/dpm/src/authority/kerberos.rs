@@ -52,7 +52,8 @@ impl Conversation for Tokens {
     }
 }
 
-/// How clients are told of a principal: without its realm, and with `@` before its last part. They turn that back and add the realm.
+/// Returns the name of a principal in the form that clients are told: without its realm, and with
+/// `@` before its last part. They turn that back and add the realm.
 fn service_name(principal: &str) -> Option<String> {
     let (name, _) = principal.split_once('@')?;
     let (service, host) = name.rsplit_once('/')?;

@@ -1,15 +1,16 @@
 //! The file that says who may set what: TOML, with tables `[[role]]` and `[[user]]`.
 //!
-//! A role is a list of principals and a list of devices: a client in that role may set those devices. A user has classes: whoever is in a class that a
-//! device's `protection` has, too, may set it without a role. Its number is what the control system's log of settings calls it by. `*` in a name
-//! stands for anything.
+//! A role is a list of principals and a list of devices: a client in that role may set those
+//! devices. A user has classes: a user in a class that a device's `protection` has, too, may set it
+//! without a role. Its number is what the control system's log of settings calls it by. `*` in a
+//! name stands for anything.
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::database::{Device, Mistake, line};
 
-/// Who may set what. The default is: nobody, nothing.
+/// The roles and users. The default lets nobody set anything.
 #[derive(Debug, Default)]
 pub struct Roles {
     roles: Vec<Role>,
@@ -100,7 +101,7 @@ impl Roles {
         numbers.find(|number| *number != 0).unwrap_or_default()
     }
 
-    /// How many roles there are.
+    /// Returns the number of roles.
     pub fn len(&self) -> usize {
         self.roles.len()
     }

@@ -6,7 +6,7 @@
 
 use crate::status::Status;
 
-/// How long a block is.
+/// The length of a block, in bytes.
 pub const SIZE: usize = 20;
 
 /// An alarm block.
@@ -20,20 +20,20 @@ pub struct AlarmBlock {
     pub tries_now: u8,
     /// Bad readings in a row that make an alarm.
     pub tries_needed: u8,
-    /// When the front-end looks.
+    /// The event at which the front-end looks.
     pub ftd: u16,
 }
 
-/// What the two values of a block are.
+/// The meaning of the two values of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Raw readings below are bad.
     pub minimum: f64,
     /// Raw readings above are bad.
     pub maximum: f64,
-    /// What a raw reading should be.
+    /// The raw reading that is desired.
     pub nominal: f64,
-    /// How far it may be from that.
+    /// The distance from it that is allowed.
     pub tolerance: f64,
 }
 

@@ -7,11 +7,11 @@ use crate::status::Status;
 pub struct Command {
     /// Its place in the fixed order: RESET 0, ON 1, OFF 2…
     pub order: u8,
-    /// What is sent to the front-end.
+    /// The value that is sent to the front-end.
     pub value: u32,
     /// Its name.
     pub short: String,
-    /// What it does, in words that may be sent as well.
+    /// The effect, in words that may be sent as well.
     pub long: String,
 }
 

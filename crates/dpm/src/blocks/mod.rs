@@ -1,4 +1,4 @@
-//! What is packed into bits and blocks: basic status, commands, alarm blocks.
+//! Values that are packed into bits and blocks: basic status, commands, alarm blocks.
 
 mod alarm;
 mod control;

@@ -5,7 +5,7 @@
 pub struct Attribute {
     /// The bits that count.
     pub mask: u32,
-    /// What they are when the attribute is true.
+    /// The value of these bits when the attribute is true.
     pub matching: u32,
     /// Turns the answer round.
     pub invert: bool,
@@ -30,16 +30,16 @@ pub struct StatusBits {
     pub ramp: Option<Attribute>,
 }
 
-/// What a bit means.
+/// The meaning of a bit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bit {
     /// Its number; 0 is the lowest.
     pub number: u8,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it means when it is 0.
+    /// The meaning when it is 0.
     pub zero: String,
-    /// What it means when it is 1.
+    /// The meaning when it is 1.
     pub one: String,
 }
 
@@ -51,7 +51,8 @@ impl Attribute {
 }
 
 impl StatusBits {
-    /// What displays show of a status word: a character for each attribute, a space for one that the device has not.
+    /// Returns the text that displays show of a status word: a character for each attribute, a
+    /// space for one that the device has not.
     pub fn text(&self, word: u32) -> String {
         let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
         let shown = |attribute: Attribute| if attribute.of(word) { attribute.yes } else { attribute.no };
@@ -75,7 +76,7 @@ impl Bit {
         texts
     }
 
-    /// What it means in a status word.
+    /// Returns its meaning in a status word.
     pub fn value(&self, word: u32) -> &str {
         let is_set = word.checked_shr(u32::from(self.number)).is_some_and(|word| word & 1 == 1);
         if is_set { &self.one } else { &self.zero }

@@ -42,13 +42,13 @@ pub struct Node {
     pub aliases: Vec<Rad50>,
     /// Trunk and node number.
     pub address: u16,
-    /// Where its datagrams come from and go to.
+    /// The address that its datagrams come from and go to.
     pub socket: SocketAddr,
-    /// How its devices are read.
+    /// The protocol by which its devices are read.
     pub protocol: Protocol,
 }
 
-/// How a front-end is asked.
+/// The protocol by which a front-end is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Task `RETDAT`: events as 16 bits, no times in replies.
@@ -64,7 +64,7 @@ pub struct Device {
     pub index: u32,
     /// Its name, such as `M:OUTTMP`.
     pub name: String,
-    /// What it is.
+    /// The description, in words.
     pub description: String,
     /// A longer name; may be empty.
     pub long_name: String,
@@ -72,9 +72,9 @@ pub struct Device {
     pub alarm_list: String,
     /// The classes of users who may set it without a role, a bit each.
     pub protection: u32,
-    /// What is measured.
+    /// The property that is measured.
     pub reading: Option<Value>,
-    /// What it was set to.
+    /// The property that is set.
     pub setting: Option<Value>,
     /// Basic status.
     pub status: Option<StatusProperty>,
@@ -86,20 +86,20 @@ pub struct Device {
     pub digital: Option<AlarmProperty>,
 }
 
-/// Where a property lives.
+/// The place of a property in a front-end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Place {
     /// The number of its node in [`Database::nodes`].
     pub node: usize,
-    /// What tells the front-end where it is: eight bytes that only the front-end understands.
+    /// The place as the front-end is told it: eight bytes that only the front-end understands.
     pub ssdn: [u8; 8],
     /// All of it, in bytes.
     pub size: u32,
-    /// What is read when no range was named, in bytes.
+    /// The number of bytes that are read when no range was named.
     pub default_size: u32,
     /// One element, in bytes.
     pub element: u32,
-    /// When it is read if a request does not say.
+    /// The event at which it is read if a request names none.
     pub event: Event,
     /// Elements need not be read as wholes.
     pub unframed: bool,
@@ -108,7 +108,7 @@ pub struct Place {
 /// A reading or setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// Where.
+    /// The place in the front-end.
     pub place: Place,
     /// To engineering units.
     pub scaling: Scaling,
@@ -125,20 +125,20 @@ pub struct Value {
 /// A status property.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusProperty {
-    /// Where.
+    /// The place in the front-end.
     pub place: Place,
-    /// What on, ready, remote, positive and ramp are.
+    /// The bits for on, ready, remote, positive and ramp.
     pub bits: StatusBits,
-    /// What each bit means.
+    /// The meaning of each bit.
     pub names: Vec<Bit>,
 }
 
 /// A control property.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlProperty {
-    /// Where.
+    /// The place in the front-end.
     pub place: Place,
-    /// What can be commanded.
+    /// The commands that it takes.
     pub commands: Vec<Command>,
     /// The values that may be sent, by whatever name.
     pub limits: Limits,
@@ -147,9 +147,9 @@ pub struct ControlProperty {
 /// An alarm block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlarmProperty {
-    /// Where.
+    /// The place in the front-end.
     pub place: Place,
-    /// What is said while it is in alarm.
+    /// The text that is shown while it is in alarm.
     pub text: String,
     /// Between which readings its limits may be set; nothing of a digital block.
     pub limits: Limits,

@@ -7,20 +7,20 @@ use crate::drf::{self, Event, Field, Property, Range, Request};
 use crate::sdd::reply;
 use crate::status::Status;
 
-/// What a request comes down to.
+/// A request in terms of the database.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// The device.
     pub device: Arc<Device>,
-    /// Where its value comes from.
+    /// The source of its value.
     pub stored: Stored,
-    /// How its value is shown.
+    /// The form in which its value is shown.
     pub form: Form,
-    /// When; the database's own event if the request named none.
+    /// The event; the database's own if the request named none.
     pub event: Event,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stored {
     /// From a front-end.
@@ -33,7 +33,7 @@ pub enum Stored {
     Nothing,
 }
 
-/// What a front-end is asked for. Requests for the same are one request.
+/// The part of a request that a front-end is asked for. Requests for the same are one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Wanted {
     /// The number of its node in [`Database::nodes`].
@@ -44,16 +44,17 @@ pub struct Wanted {
     pub property: u8,
     /// The place within the front-end.
     pub ssdn: [u8; 8],
-    /// How many bytes.
+    /// The number of bytes.
     pub length: u32,
     /// From which byte on.
     pub offset: u32,
 }
 
-/// How a value is shown. Readers of the same value in the same form get the same bytes.
+/// The form in which a value is shown. Readers of the same value in the same form get the same
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// Which property it is.
+    /// The property.
     pub property: Property,
     /// In which form.
     pub field: Field,
@@ -103,7 +104,7 @@ impl Database {
 }
 
 impl Device {
-    /// Where a property lives; `None` if the device does not have it.
+    /// Returns the place of a property; `None` if the device does not have it.
     pub fn place(&self, property: Property) -> Option<&Place> {
         match property {
             Property::Reading | Property::Setting => self.value(property).map(|value| &value.place),
@@ -137,7 +138,7 @@ impl Device {
         }
     }
 
-    /// What is told about the device before its data, with reference number 0.
+    /// Returns the description of the device that comes before its data, with reference number 0.
     pub fn info(&self, form: Form) -> reply::DeviceInfo {
         let units = self.value(form.property).map(|value| match form.field {
             Field::Primary => value.primary_units.clone(),

@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use crate::drf::Request;
 
-/// Why there is no database, with the name of the file.
+/// The reason why there is no database, with the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unusable {
     /// The file can't be read.
     Unreadable(String),
-    /// What is written there, with line and field.
+    /// The file has a mistake; its line and field are named.
     Mistaken(String),
 }
 
@@ -134,17 +134,17 @@ impl Database {
         self.devices.get(*self.indices.get(&index)?)
     }
 
-    /// What a simulated front-end plays.
+    /// Returns the scripts that simulated front-ends play.
     pub fn scripts(&self) -> &[Script] {
         &self.scripts
     }
 
-    /// What is wrong with simulated nodes.
+    /// Returns the faults of simulated nodes.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// What is recorded, each with its event.
+    /// Returns the requests that are recorded, each with its event.
     pub fn records(&self) -> &[Request] {
         &self.records
     }

@@ -41,5 +41,5 @@ impl fmt::Display for Device {
     }
 }
 
-/// What may follow the first two characters of a name.
+/// The number of characters that may follow the first two of a name.
 pub(super) const LONGEST_NAME: usize = 62;

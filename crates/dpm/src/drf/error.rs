@@ -2,7 +2,7 @@
 
 use crate::status::Status;
 
-/// Why a request is none.
+/// The reason why a request is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The device's name.
@@ -11,12 +11,12 @@ pub enum Error {
     Field,
     /// The range.
     Range,
-    /// What stands behind `@`.
+    /// The text behind `@` is wrong.
     Event,
 }
 
 impl Error {
-    /// What a client is told.
+    /// Returns the status that a client is told.
     pub fn status(self) -> Status {
         match self {
             Error::Device | Error::Field | Error::Range => Status::BAD_REQUEST,

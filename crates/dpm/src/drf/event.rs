@@ -1,10 +1,10 @@
-//! When a request is answered.
+//! Events: the times at which a request is answered.
 
 use std::fmt;
 
 use super::{Device, Error};
 
-/// When a request is answered.
+/// The times at which a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Nothing was said, or `U`: as the database says.
@@ -15,25 +15,25 @@ pub enum Event {
     Never,
     /// `P`: again and again.
     Periodic {
-        /// How often.
+        /// The time between two readings.
         period: Time,
         /// Also now?
         at_once: bool,
     },
     /// `Q`: looked at again and again, answered when it has changed.
     OnChange {
-        /// How often it is looked at.
+        /// The time between two looks at it.
         period: Time,
         /// Also now?
         at_once: bool,
     },
     /// `E`: on an event of the accelerator's clock.
     Clock {
-        /// Which.
+        /// The number of the event.
         number: u16,
         /// From hardware, software or either.
         clock: Clock,
-        /// How long after it.
+        /// The time after it.
         delay: Time,
     },
     /// `S`: when a device comes to a state.
@@ -42,9 +42,9 @@ pub enum Event {
         device: String,
         /// The state.
         value: u16,
-        /// How long after it.
+        /// The time after it.
         delay: Time,
-        /// How the state is compared with `value`.
+        /// The comparison of the state with `value`.
         comparison: Comparison,
     },
 }
@@ -58,7 +58,7 @@ pub enum Time {
     Hertz(u32),
 }
 
-/// Where a clock event comes from.
+/// The source of a clock event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Clock {
     /// The timing hardware.
@@ -69,7 +69,7 @@ pub enum Clock {
     Either,
 }
 
-/// How a state is compared.
+/// The comparison of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "their signs stand in the table below")]
 pub enum Comparison {
@@ -203,7 +203,7 @@ impl Comparison {
         COMPARISONS.iter().find(|row| row.1 == text).map(|row| row.0).ok_or(Error::Event)
     }
 
-    /// How it is written.
+    /// Returns the sign by which it is written.
     pub fn sign(self) -> &'static str {
         COMPARISONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }

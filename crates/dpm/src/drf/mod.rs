@@ -22,13 +22,13 @@ use std::fmt;
 pub struct Request {
     /// The device, in upper case and with `:` as its second character.
     pub device: Device,
-    /// Which of its properties.
+    /// The property that is asked for.
     pub property: Property,
-    /// Which elements or bytes; the first element if there was no range.
+    /// The elements or bytes; the first element if there was no range.
     pub range: Option<Range>,
     /// In which form.
     pub field: Field,
-    /// When.
+    /// The event at which it is answered.
     pub event: Event,
     /// From where, as it was written; live data if there was nothing.
     pub model: Option<String>,
@@ -104,5 +104,5 @@ impl fmt::Display for Request {
 const LIVE: &str = "LIVEDATA";
 /// Longer requests are refused, in bytes.
 const LONGEST: usize = 1024;
-/// What may stand behind `<-`, in bytes.
+/// The most bytes that may stand behind `<-`.
 const LONGEST_MODEL: usize = 512;

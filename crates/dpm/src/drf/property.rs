@@ -3,9 +3,9 @@
 /// A property of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Property {
-    /// What is measured.
+    /// The measured value.
     Reading,
-    /// What it was set to.
+    /// The set value.
     Setting,
     /// On, ready, remote…
     Status,
@@ -15,7 +15,7 @@ pub enum Property {
     Analog,
     /// The digital alarm block.
     Digital,
-    /// What it is.
+    /// The description in words.
     Description,
     /// Its number in the database.
     Index,

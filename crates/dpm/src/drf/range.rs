@@ -1,4 +1,4 @@
-//! Which part of a property: `[2:5]` in elements, `{256:16}` in bytes.
+//! The part of a property: `[2:5]` in elements, `{256:16}` in bytes.
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ use crate::sdd::request;
 use crate::status::Status;
 use crate::time::Utc;
 
-/// How long it goes on.
+/// The condition under which the asking ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// Each request has one answer.

@@ -1,4 +1,5 @@
-//! What the gRPC port shows of itself and checks of others: its certificate, and the keys of tokens. Both can be replaced while it serves.
+//! The gRPC port's own certificate, and the keys by which it checks tokens. Both can be replaced
+//! while it serves.
 
 use std::fmt;
 use std::path::Path;

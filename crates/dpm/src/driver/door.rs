@@ -14,19 +14,19 @@ use rustix::event::{EventfdFlags, eventfd};
 /// A client that is handed over.
 #[derive(Debug)]
 pub(super) struct Visitor {
-    /// What is written to it is read by the thread that brought it; closing it ends the client.
+    /// Bytes written to it are read by the thread that brought it; closing it ends the client.
     pub(super) stream: UnixStream,
     pub(super) errand: Errand,
     /// For which address it counts.
     pub(super) from: IpAddr,
 }
 
-/// What a client wants.
+/// The purpose of a visitor.
 #[derive(Debug)]
 pub(super) enum Errand {
     /// To read what these requests name.
     Read(Vec<String>),
-    /// To set devices, as whoever it proves to be, from where it calls.
+    /// To set devices, in the name that it proves, from the address that it calls from.
     Set(Vec<Parts>, Proof, SocketAddr),
 }
 
@@ -69,7 +69,7 @@ impl Visitors {
         &self.door.bell
     }
 
-    /// Who waits.
+    /// Returns the visitors that wait.
     pub(super) fn take(&mut self) -> Vec<Visitor> {
         let _ = rustix::io::read(&*self.door.bell, &mut [0; 8]);
         self.waiting.try_iter().collect()

@@ -72,7 +72,7 @@ impl Grpc {
         &self.devices
     }
 
-    /// Where clients connect.
+    /// Returns the address that clients connect to.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -139,7 +139,7 @@ impl Drop for Place {
     }
 }
 
-/// What a client asks, and until when.
+/// The caller and the bounds of a call.
 struct Call {
     from: IpAddr,
     /// The time for which the client may take nothing of what waits for it, in milliseconds.
@@ -513,7 +513,7 @@ impl Pings {
     }
 }
 
-/// What HTTP says to a request that is none of gRPC.
+/// Returns the status that HTTP gives to a request that is none of gRPC.
 fn refusal(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
@@ -533,7 +533,7 @@ fn accepted() -> Response<()> {
     response
 }
 
-/// What stands at the end of a call. Reasons are plain words, which need no encoding.
+/// Returns the trailers of a call. Reasons are plain words, which need no encoding.
 fn trailers(code: Code, why: &'static str) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from(code as u16));
@@ -552,12 +552,12 @@ const LATE: Failure = Failure::Told(Code::DeadlineExceeded, "the time is up");
 const STREAMS: u32 = 256;
 /// Headers of a call, in bytes.
 const HEADERS: u32 = 16 << 10;
-/// What HTTP/2 keeps of a call that the client does not take, in bytes.
+/// The number of bytes that HTTP/2 keeps of a call that the client does not take.
 const SEND_BUFFER: usize = 256 << 10;
-/// What is read at a time of what the service says, in bytes.
+/// The number of bytes that are read at a time of the service's output.
 const CHUNK: usize = 16 << 10;
 /// The deadline for the beginning of a connection, the message of a call and the end of an idle
 /// connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often clients are asked whether they are there.
+/// The time between two checks that clients are there.
 const PING: Duration = Duration::from_secs(60);

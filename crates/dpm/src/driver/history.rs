@@ -153,7 +153,7 @@ fn gather(to_do: &Receiver<Vec<Work>>, wait: Duration) -> (Vec<Work>, bool) {
 const GATHER: Duration = Duration::from_millis(500);
 /// The most pieces of work of one transaction, about.
 const MOST_AT_ONCE: usize = 100_000;
-/// How often old readings are removed, and how often a failure is told.
+/// The time between two removals of old readings, and between two reports of a failure.
 const TRIM: Duration = Duration::from_secs(60);
-/// How many readings may wait for the disk.
+/// The number of readings that may wait for the disk.
 const MOST_WAITING: usize = 1_000_000;

@@ -35,7 +35,7 @@ use crate::grpc::generated::services::daq::{SettingList, SettingReply};
 use crate::grpc::generated::services::devdb::dev_db_server::DevDbServer;
 use crate::service::network;
 
-/// What is asked of whoever calls.
+/// The caller, with what is asked of it.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) address: SocketAddr,
@@ -196,7 +196,7 @@ fn serving() -> tonic_health::pb::HealthCheckResponse {
     tonic_health::pb::HealthCheckResponse { status: serving as i32 }
 }
 
-/// What comes of watching the health of a service.
+/// A stream of the health of a service.
 trait Told:
     tonic::codegen::tokio_stream::Stream<Item = Result<tonic_health::pb::HealthCheckResponse, tonic::Status>> + Send
 {
@@ -216,7 +216,7 @@ impl tonic::codegen::tokio_stream::Stream for Once {
 
 impl Told for Once {}
 
-/// What a client sends, as it comes.
+/// The input of a client, as it comes.
 pub(super) struct Incoming<T> {
     pub(super) stream: h2::RecvStream,
     /// Takes room for so many bytes more. Returns false if there is none.

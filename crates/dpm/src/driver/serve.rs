@@ -22,7 +22,7 @@ use crate::service::{ClientKey, Dpm, Options, Statistics};
 use crate::stages::Stage;
 use crate::time::Moment;
 
-/// Where the service listens.
+/// The addresses and options of the service.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// For clients, TCP: one or more.
@@ -72,9 +72,9 @@ pub struct Server {
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
     rendered: Vec<u8>,
-    /// When this turn began, in milliseconds.
+    /// The time when this turn began, in milliseconds.
     now: u64,
-    /// When connections are looked over next, in milliseconds.
+    /// The time when connections are looked over next, in milliseconds.
     review: u64,
 }
 
@@ -142,7 +142,7 @@ impl Server {
         })
     }
 
-    /// Records what the database says, and answers questions for history.
+    /// Records what the database says, and answers questions about history.
     pub fn with_history(mut self, archive: Archive) -> io::Result<Self> {
         let historian = Historian::start(archive)?;
         self.set.add(historian.bell(), HISTORY)?;
@@ -165,7 +165,7 @@ impl Server {
         self.grpc.as_ref().map(|grpc| grpc.keyring().clone())
     }
 
-    /// Where clients connect by gRPC, if it is served.
+    /// Returns the address that clients connect to by gRPC, if it is served.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().map(Grpc::address)
     }
@@ -178,7 +178,7 @@ impl Server {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
-    /// What another thread ends a turn's waiting with.
+    /// Returns the handle with which another thread ends a turn's waiting.
     pub fn wake(&self) -> Wake {
         self.wake.clone()
     }
@@ -242,7 +242,7 @@ impl Server {
         self.dpm.pass_on_to(tasks);
     }
 
-    /// What it did and has.
+    /// Returns the figures of what it did and has.
     pub fn statistics(&self) -> Statistics {
         self.dpm.statistics()
     }

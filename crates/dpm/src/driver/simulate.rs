@@ -23,7 +23,7 @@ impl Front {
         Ok(Self { simulator, socket })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

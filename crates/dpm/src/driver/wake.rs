@@ -1,4 +1,4 @@
-//! How another thread ends the waiting of the one that serves.
+//! The handle by which another thread ends the waiting of the one that serves.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

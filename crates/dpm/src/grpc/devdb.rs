@@ -1,4 +1,4 @@
-//! What clients are told of devices: `services.devdb.DevDB`.
+//! Facts about devices for clients: `services.devdb.DevDB`.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

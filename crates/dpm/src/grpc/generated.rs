@@ -4,7 +4,7 @@
 
 #![allow(missing_docs, clippy::all, rustdoc::all)]
 
-/// What several interfaces have.
+/// Messages that several interfaces share.
 pub mod common {
     pub mod device {
         include!("generated/common.device.rs");

@@ -1,8 +1,9 @@
-//! What gRPC adds to HTTP/2: the codes with which calls end, deadlines, the frame around a message.
+//! The part of gRPC above HTTP/2: the codes with which calls end, deadlines, the frame around a
+//! message.
 
 use std::time::Duration;
 
-/// How a call ended, by the names that gRPC gives.
+/// The end of a call, by the names that gRPC gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// Well.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::{Answer, Point, Question, Row, Series, Ticket, Wanted, Work};
 
-/// How much is kept.
+/// The bounds on what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// The age of the oldest reading, in seconds.
@@ -69,8 +69,9 @@ impl Archive {
         (answers.collect(), written)
     }
 
-    /// Removes what is too old, and some of what is too much. `now` is in microseconds since 1970. Is there still too much? Whoever has something else to do
-    /// does it first.
+    /// Removes what is too old, and some of what is too much. `now` is in microseconds since 1970.
+    /// Returns whether there is still too much; a caller that has something else to do does it
+    /// first.
     pub fn trim(&mut self, now: i64) -> Result<bool> {
         let age = i64::try_from(self.bounds.age).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         self.forget_before(now.saturating_sub(age))?;
@@ -83,7 +84,7 @@ impl Archive {
         Ok(self.size()? > self.bounds.size)
     }
 
-    /// How many bytes the readings take.
+    /// Returns the number of bytes that the readings take.
     pub fn size(&self) -> Result<u64> {
         let pragma = |name: &str| self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
         let pages = pragma("page_count")? - pragma("freelist_count")?;

@@ -1,9 +1,9 @@
-//! What stands behind `<-` in a request: where its readings come from.
+//! The text behind `<-` in a request: the source of its readings.
 
 use super::Wanted;
 use crate::status::Status;
 
-/// Where readings come from.
+/// The source of readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// From front-ends, now.
@@ -21,7 +21,7 @@ pub enum Source {
     },
     /// All of the last milliseconds, from the recording.
     Last {
-        /// How many milliseconds.
+        /// The number of milliseconds.
         millis: i64,
         /// The logger that is asked.
         logger: Option<String>,
@@ -30,9 +30,9 @@ pub enum Source {
     Single {
         /// The logger that is asked.
         logger: String,
-        /// When, in seconds since 1970.
+        /// The time, in seconds since 1970.
         at: i64,
-        /// How far away it may be, in seconds.
+        /// The largest distance from it, in seconds.
         within: i64,
     },
 }
@@ -65,7 +65,8 @@ impl Source {
         }
     }
 
-    /// Which recorded readings are wanted, if recorded ones are; `now` is in milliseconds since 1970.
+    /// Returns the recorded readings that are wanted, if recorded ones are; `now` is in
+    /// milliseconds since 1970.
     pub fn wanted(&self, now: i64) -> Option<Wanted> {
         let micros = |millis: i64| millis.saturating_mul(1000);
         match self {

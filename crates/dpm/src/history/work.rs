@@ -1,13 +1,13 @@
-//! What goes to an archive, and what it answers.
+//! Work for an archive, and its answers.
 
 use std::sync::Arc;
 
-/// What is recorded together: one request at one event.
+/// The readings that are recorded together: one request at one event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Series {
     /// Device, property and range in their canonical form, such as `B:ARRAY.READING[0:3]`.
     pub name: String,
-    /// When it is read, such as `P,1S,TRUE`.
+    /// The event at which it is read, such as `P,1S,TRUE`.
     pub event: String,
     /// Milliseconds between readings; [`NOT_PERIODIC`] if nobody knows.
     pub period: i64,
@@ -16,15 +16,15 @@ pub struct Series {
 /// A reading to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What it is a reading of.
+    /// The series that it belongs to.
     pub series: Arc<Series>,
-    /// When, in microseconds since 1970.
+    /// The time, in microseconds since 1970.
     pub micros: i64,
     /// The value, or all values of an array.
     pub values: Vec<f64>,
 }
 
-/// What an archive is to do.
+/// A piece of work for an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// These are recorded from now on: questions about them have answers even before the first reading.
@@ -35,12 +35,12 @@ pub enum Work {
     Ask(Ticket, Question),
 }
 
-/// Who asked. The archive hands it back as it is.
+/// The mark of the asker. The archive hands it back as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// The list.
     pub list: usize,
-    /// Which of its questions.
+    /// The number of the question.
     pub number: u64,
 }
 
@@ -51,11 +51,11 @@ pub struct Question {
     pub name: String,
     /// As in [`Series`]; the one that is read most often if there is none.
     pub event: Option<String>,
-    /// Which readings.
+    /// The readings that are asked for.
     pub wanted: Wanted,
 }
 
-/// Which readings of a series.
+/// A choice among the readings of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// All from one time to another, both included, in microseconds since 1970.
@@ -69,12 +69,12 @@ pub enum Wanted {
     Nearest {
         /// The time, in microseconds since 1970.
         at: i64,
-        /// How far it may be away, in microseconds.
+        /// The largest distance, in microseconds.
         within: i64,
     },
 }
 
-/// What an archive answers.
+/// The answer of an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Readings in the order of their times, and whether there may be more.
@@ -88,7 +88,7 @@ pub enum Answer {
 /// A recorded reading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// When, in microseconds since 1970.
+    /// The time, in microseconds since 1970.
     pub micros: i64,
     /// The value, or all values of an array.
     pub values: Vec<f64>,

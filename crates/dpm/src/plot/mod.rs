@@ -57,7 +57,8 @@ struct Plot {
     channels: Vec<Channel>,
     stage: Stage,
     attempts: u32,
-    /// When something has to be done about it, in milliseconds, and when its timer rings: then or earlier.
+    /// The time when something has to be done about it, in milliseconds, and the time when its
+    /// timer rings: then or earlier.
     deadline: u64,
     timer: u64,
     times: Times,
@@ -114,7 +115,7 @@ impl Plots {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of plots.
     pub fn len(&self) -> usize {
         self.plots.len()
     }
@@ -222,7 +223,7 @@ impl Plots {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do next.
+    /// Returns the time when [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
         self.timers.first().map(|timer| timer.0)
     }
@@ -433,7 +434,7 @@ fn name(number: PlotKey) -> Rad50 {
 pub const TASK_ID: u16 = 3;
 /// Readings with at least so many microseconds between them are polled.
 const SLOWEST: u64 = 50_000;
-/// How long a front-end may be silent, in milliseconds.
+/// The longest time that a front-end may be silent, in milliseconds.
 const PATIENCE: u64 = 5000;
 /// In milliseconds; doubled with each attempt.
 const FIRST_REST: u64 = 250;

@@ -1,9 +1,9 @@
-//! Times of a plot's points, from ticks that begin anew every five seconds.
+//! Times of a plot's points, from ticks that begin again every five seconds.
 
 use crate::acnet::ftpman::{Point, WRAP};
 use crate::time::Moment;
 
-/// Where a plot is in time.
+/// The place of a plot in time.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     /// The last point: its ticks, and when it was, in microseconds since 1970.
@@ -11,7 +11,8 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// When points were taken, in microseconds since 1970. They are in the order of time, the last of them taken just now or a little earlier.
+    /// Returns the times when points were taken, in microseconds since 1970. They are in the order
+    /// of time, the last of them taken just now or a little earlier.
     pub(super) fn place(&mut self, points: &[Point], now: Moment) -> Vec<i64> {
         let Some(newest) = points.last() else { return Vec::new() };
         let now = now.unix_millis.saturating_mul(1000);

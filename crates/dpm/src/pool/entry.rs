@@ -20,21 +20,21 @@ type Readers = IndexMap<Reader, u64, ahash::RandomState>;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) wanted: Wanted,
-    /// When, as the front-end is told it.
+    /// The event, as the front-end is told it.
     pub(super) when: When,
     /// Tells it from another one that has the same number later.
     pub(super) serial: u64,
     channels: SmallVec<[Channel; 1]>,
-    /// When it was read last, and for how long that counts as current.
+    /// The time when it was last read, and the time for which that counts as current.
     read_at: Option<u64>,
     fresh_for: u64,
 }
 
-/// What became of a sample.
+/// The messages that a sample became.
 pub(super) struct Made {
-    /// How many messages were made.
+    /// The number of messages that were made.
     pub(super) made: u64,
-    /// When the last stage ended.
+    /// The end of the last stage.
     pub(super) ended: Begun,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Channel {
     on_change: bool,
     device: Arc<Device>,
     current: Option<Arc<Shared>>,
-    /// What was told last, to see changes.
+    /// The sample that was last told, to see changes.
     told: Option<Sample>,
     readers: Readers,
 }

@@ -43,12 +43,12 @@ impl Pool {
         Self { entries: Entries::default(), acnet: Acnet::new(database.nodes(), address, once) }
     }
 
-    /// Where the time of readings goes.
+    /// Returns the times of readings by stage.
     pub fn stages(&mut self) -> &mut Stages {
         &mut self.entries.stages
     }
 
-    /// What it did.
+    /// Returns the figures of what it did.
     pub fn counters(&self) -> Counters {
         self.entries.counters + self.acnet.counters
     }
@@ -138,7 +138,8 @@ impl Pool {
         self.acnet.flush(now)
     }
 
-    /// When [`tick`](Self::tick) has something to do next, in milliseconds of the same clock.
+    /// Returns the time when [`tick`](Self::tick) has something to do next, in milliseconds of the
+    /// same clock.
     pub fn deadline(&self) -> Option<u64> {
         self.acnet.deadline()
     }

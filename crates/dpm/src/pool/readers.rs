@@ -1,4 +1,4 @@
-//! What is read, whoever is asked for it, and who reads it.
+//! The entries that are read, whatever is asked for them, and their readers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub trait Deliver {
     fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);
 }
 
-/// What the pool did since it started.
+/// The figures of what the pool did since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Readers that came.
@@ -102,7 +102,7 @@ impl Entries {
     }
 }
 
-/// What holds for all samples of a turn.
+/// The facts that hold for all samples of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     /// For how many milliseconds they count as current.

@@ -20,7 +20,7 @@ pub struct Common {
 pub struct Piece {
     /// It counts for primary values below this.
     pub below: f64,
-    /// What is done there. No other 90.
+    /// The transform of that piece, which has no pieces itself (90).
     pub common: Common,
 }
 
@@ -161,7 +161,7 @@ impl Common {
     }
 }
 
-/// How many constants a transform needs; `None` if there is no such transform.
+/// Returns the number of constants that a transform needs; `None` if there is no such transform.
 fn constants(index: u16) -> Option<usize> {
     Some(match index {
         0 | 56 | 58 | 80 | 90 => 0,

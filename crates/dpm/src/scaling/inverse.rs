@@ -27,7 +27,7 @@ fn unscale(common: &Common, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
     inside.or_else(|| fitting.next()).ok_or(Status::SCALEFAIL)
 }
 
-/// What may scale to `y`; nothing if the transform has no inverse in closed form.
+/// Returns the values that may scale to `y`; none if the transform has no inverse in closed form.
 fn closed(common: &Common, y: f64) -> Vec<f64> {
     let c = common.padded();
     match common.index {
@@ -106,9 +106,10 @@ fn halve(
     if nearest.1.abs() <= CLOSE * (1.0 + y.abs()) { Ok(nearest.0) } else { Err(Status::SCALEFAIL) }
 }
 
-/// How far a closed form may be off, relative to the value: its numbers are rounded at every step.
+/// The largest error of a closed form, relative to the value: its numbers are rounded at every
+/// step.
 const EXACT: f64 = 1e-6;
-/// How far a bisection may be off.
+/// The largest error of a bisection.
 const CLOSE: f64 = 1e-6;
 const STEPS: f64 = 2048.0;
 const HALVINGS: u32 = 80;

@@ -18,12 +18,12 @@ pub use text::{Enumeration, TextKind};
 
 use crate::status::Status;
 
-/// How one property of a device is scaled.
+/// The scaling of one property of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scaling {
     /// Index of the primary transform.
     pub primary: u16,
-    /// How many bytes a raw value has: 1, 2 or 4.
+    /// The number of bytes of a raw value: 1, 2 or 4.
     pub input: usize,
     /// The common transform.
     pub common: Common,
@@ -65,7 +65,7 @@ impl Scaling {
         if fits { Ok(raw.to_le_bytes()[..self.input.min(4)].to_vec()) } else { Err(Status::SCALEFAIL) }
     }
 
-    /// How this is scaled to text, if it is.
+    /// Returns the kind of text that this is scaled to, if it is.
     pub fn text(&self) -> Option<TextKind> {
         (self.primary == primary::STRING).then(|| TextKind::of(&self.common)).flatten()
     }

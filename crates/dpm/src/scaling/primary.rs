@@ -214,7 +214,7 @@ pub fn limits(index: u16, length: usize) -> (f64, f64) {
     }
 }
 
-/// What a raw value is divided by, if that is all.
+/// Returns the divisor of a raw value, if dividing is all.
 fn divisor(index: u16) -> Option<f64> {
     Some(match index {
         0 => 3200.0,

@@ -4,7 +4,7 @@ use super::common::Common;
 use super::raw::raw;
 use crate::status::Status;
 
-/// How bytes become text.
+/// The way in which bytes become text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextKind {
     /// A word as four hexadecimal digits.
@@ -21,7 +21,8 @@ pub enum TextKind {
 pub type Enumeration = Vec<(i32, String)>;
 
 impl TextKind {
-    /// What the first constant chooses. Time of day (472) is known by number only and not served.
+    /// Returns the kind that the first constant chooses. Time of day (472) is known by number only
+    /// and not served.
     pub(super) fn of(common: &Common) -> Option<Self> {
         if !matches!(common.index, 60 | 84) {
             return None;

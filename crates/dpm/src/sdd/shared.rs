@@ -43,7 +43,7 @@ impl Shared {
         })
     }
 
-    /// How many bytes [`write`](Self::write) appends at most.
+    /// Returns the number of bytes that [`write`](Self::write) appends at most.
     pub fn size(&self) -> usize {
         HEAD + LONGEST_INTEGER + self.tail.len()
     }

@@ -3,7 +3,7 @@
 //! A value starts with a tag: its kind in the high half, in the low half how many bytes the number that follows takes. Numbers are signed and big
 //! endian. Writers use the fewest bytes; readers take any number of them up to eight.
 
-/// Why bytes are no message.
+/// The reason why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// They end in the middle of something.
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// Returns the bytes that have not been read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }

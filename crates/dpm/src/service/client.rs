@@ -17,7 +17,7 @@ pub(super) struct Client {
     pub(super) lists: BTreeSet<usize>,
     /// The client's address and port; `None` for a client that this process has no socket of.
     pub(super) from: Option<SocketAddr>,
-    /// Where a client that another thread brought is, for the log.
+    /// The address of a client that another thread brought, for the log.
     pub(super) calls_from: Option<SocketAddr>,
     /// For whom it counts.
     pub(super) address: Address,
@@ -38,7 +38,7 @@ pub(super) struct Client {
     pub(super) is_dirty: bool,
 }
 
-/// What a client speaks.
+/// The language that a client speaks.
 #[derive(Debug, Default)]
 pub(super) enum Speaks {
     /// It has not said.

@@ -2,7 +2,7 @@
 
 use super::keys::Close;
 
-/// What a client wants to speak.
+/// The language that a client wants to speak.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     /// DPM over TCP.

@@ -1,4 +1,4 @@
-//! What clients send, taken apart into frames.
+//! Input of clients, taken apart into frames.
 
 use super::caller::Raw;
 use super::client::Speaks;
@@ -8,7 +8,8 @@ use super::{Dpm, greeting};
 use crate::time::Moment;
 
 impl Dpm {
-    /// Takes as many whole frames as there are, and tells how many bytes they were. Whoever does not read what it is owed is not listened to.
+    /// Takes as many whole frames as there are, and returns the number of their bytes. A client
+    /// that does not read what it is owed is not listened to.
     pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
         let mut taken = 0;
         while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {

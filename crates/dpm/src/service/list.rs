@@ -29,7 +29,7 @@ pub(super) struct List {
     /// readings of its requests only since the second.
     pub(super) opened: u32,
     pub(super) epoch: u32,
-    /// When something was sent last, in milliseconds.
+    /// The time when something was last sent, in milliseconds.
     pub(super) sent_at: u64,
     /// Requests that lost readings.
     pub(super) overflowed: BTreeSet<i64>,
@@ -37,13 +37,13 @@ pub(super) struct List {
     pub(super) playlist: Playlist,
     /// Requests before this number were over when they were looked at, since it was started last.
     pub(super) over_before: i64,
-    /// What its client proved, if it wants to set.
+    /// The proof of its client, if it wants to set.
     pub(super) session: Option<Box<Session>>,
     /// Settings that wait for front-ends.
     pub(super) batches: usize,
 }
 
-/// How a list's messages go to its client.
+/// The way by which a list's messages go to its client.
 #[derive(Debug)]
 pub(super) enum Route {
     /// In frames.
@@ -56,7 +56,7 @@ pub(super) enum Route {
     Settings(Vec<usize>),
 }
 
-/// What reads for a request.
+/// The source that a request is joined to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Joined {
     /// An entry of the pool, and the event on which it is read if that counts.
@@ -69,7 +69,7 @@ pub(super) enum Joined {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) request: Result<Box<drf::Request>, Status>,
-    /// What it reads, if it does.
+    /// The source that it reads from, if it does.
     pub(super) joined: Option<Joined>,
     /// Was it put on the list after the last start?
     pub(super) is_new: bool,

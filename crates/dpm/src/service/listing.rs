@@ -21,7 +21,7 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{When, Wish};
 
-/// What is done for a request.
+/// The treatment of a request.
 pub(super) enum Plan {
     /// Nothing: it is there to be set.
     Nothing,

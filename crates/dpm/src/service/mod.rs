@@ -117,7 +117,7 @@ impl Dpm {
         }
     }
 
-    /// What was chosen.
+    /// Returns the options in force.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -274,7 +274,7 @@ impl Dpm {
         self.tell_watchers(now);
     }
 
-    /// When [`tick`](Self::tick) has something to do next.
+    /// Returns the time when [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
         let beat = self.heartbeats.peek().map(|beat| beat.0.0);
         let patience = self.patience.peek().map(|patience| patience.0.0);
@@ -348,7 +348,7 @@ impl Dpm {
         Ok(())
     }
 
-    /// What it did and has.
+    /// Returns the figures of what it did and has.
     pub fn statistics(&self) -> Statistics {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());

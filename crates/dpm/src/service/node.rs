@@ -1,5 +1,5 @@
-//! Our node as others on the network see it: it answers pings and questions for its version, its tasks and what it counted, and refuses requests to tasks
-//! that it has not.
+//! Our node as others on the network see it: it replies to pings and questions for its version, its
+//! tasks and what it counted, and refuses requests to tasks that it has not.
 //!
 //! Answers go to nodes of the database only, and to where the database says that they are: nobody can make this node write to somebody else.
 
@@ -29,7 +29,7 @@ impl Dpm {
         self.answers.push((node, answer.datagram(&body)));
     }
 
-    /// What the task `ACNET` answers: a status, and the body of the reply.
+    /// Returns the reply of the task `ACNET`: a status, and the body.
     ///
     /// Types are those of the public daemon: 0 ping, 1 and 18 tasks by name and number, 2 the same in one word, 3 versions, 4 all tasks, 5 what tasks take,
     /// 6 statistics, 9 packets in all, 20 our address.

@@ -1,4 +1,4 @@
-//! What waits for a client: references to shared messages, and messages of its own.
+//! The queue of a client: references to shared messages, and messages of its own.
 //!
 //! When a list is stopped or closed, what waits of it stays here and is left out when it is its turn, so that stopping costs the same however much waits.
 
@@ -34,7 +34,7 @@ pub(super) enum Item {
     OfList {
         /// The list.
         list: u32,
-        /// When the list was opened.
+        /// The time when the list was opened.
         opened: u32,
         /// The message.
         message: Box<[u8]>,

@@ -1,4 +1,4 @@
-//! What clients are sent: queued once for each, written when its turn comes.
+//! Output for clients: queued once for each, written when its turn comes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TA
 pub(super) struct Passing {
     pub(super) tasks: Vec<Rad50>,
     pub(super) requests: Requests<Passed>,
-    /// When each is up, with its id.
+    /// The times when each is up, with its id.
     pub(super) due: BTreeSet<(u64, u16)>,
     pub(super) out: Vec<(usize, Vec<u8>)>,
 }

@@ -22,7 +22,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// What a request wants of the recording.
+    /// Returns the question to the recording that a request comes down to.
     pub(super) fn question(&self, request: &Request, source: &Source, now: Moment) -> Result<Question, Status> {
         if !self.outlets.recorder.is_on {
             return Err(Status::INVALID_DATASOURCE);

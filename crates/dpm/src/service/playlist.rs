@@ -1,11 +1,12 @@
-//! What a list still has to play, and the questions that the archive has not answered yet.
+//! Requests of a list that are still to be played, and the questions that the archive has not
+//! answered yet.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::share::Address;
 use crate::history::Question;
 
-/// What a list still has to play.
+/// Requests of a list that are still to be played.
 #[derive(Debug, Default)]
 pub(super) struct Playlist {
     /// In their order.

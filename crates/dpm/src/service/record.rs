@@ -37,7 +37,8 @@ impl Dpm {
         self.outlets.recorder.work.push(Work::Declare(declared));
     }
 
-    /// What the database says and cannot be recorded, with the reason: a front-end that does not know its event.
+    /// Returns the requests of the database that cannot be recorded, with the reason: a front-end
+    /// that does not know its event.
     pub fn unrecorded(&self) -> &[(Request, Status)] {
         &self.outlets.recorder.failed
     }
@@ -47,7 +48,7 @@ impl Dpm {
         self.outlets.recorder.lost = lost;
     }
 
-    /// What the archive is to do. To be called after each turn's input.
+    /// Takes the work for the archive. To be called after each turn's input.
     pub fn take_work(&mut self) -> Vec<Work> {
         std::mem::take(&mut self.outlets.recorder.work)
     }

@@ -1,4 +1,4 @@
-//! What is recorded, and what the archive is to do.
+//! The requests that are recorded, and the work for the archive.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::sdd::reply::Reply;
 use crate::sdd::{Message, Shared};
 use crate::status::Status;
 
-/// What is recorded, and what the archive is to do.
+/// The requests that are recorded, and the work for the archive.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     /// Is there an archive?
@@ -17,7 +17,7 @@ pub(super) struct Recorder {
     /// By the number of the reader; what is not recorded any more is gone.
     pub(super) recorded: Vec<Option<Recorded>>,
     pub(super) work: Vec<Work>,
-    /// What cannot be recorded.
+    /// The requests that cannot be recorded.
     pub(super) failed: Vec<(Request, Status)>,
     /// Readings that the archive did not take.
     pub(super) lost: u64,
@@ -56,12 +56,12 @@ impl Recorder {
     }
 }
 
-/// What a request is recorded as, whatever its event and source.
+/// Returns the name under which a request is recorded, whatever its event and source.
 pub(super) fn name(request: &Request) -> String {
     Request { event: Event::Default, model: None, ..request.clone() }.to_string()
 }
 
-/// When it is recorded. `None` if the request leaves it open.
+/// Returns the event at which it is recorded; `None` if the request leaves it open.
 pub(super) fn event(event: &Event) -> Option<String> {
     let at_once = true;
     let event = match event {

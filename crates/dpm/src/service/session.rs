@@ -1,15 +1,15 @@
-//! What a client proved, and the settings of it that wait for front-ends.
+//! Sessions: the proof of a client, and those of its settings that wait for front-ends.
 
 use super::share::Address;
 use crate::acnet::setsdb;
 use crate::authority::{Attempt, Conversation, Peer};
 
-/// What a list has of its client's proof. Lists that only read have none.
+/// The part of a list that comes of its client's proof. Lists that only read have none.
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) conversation: Option<Box<dyn Conversation>>,
     pub(super) peer: Option<Peer>,
-    /// When the proof ends, in milliseconds.
+    /// The time when the proof ends, in milliseconds.
     pub(super) expires: Option<u64>,
     pub(super) is_enabled: bool,
     /// Every role counts that names its client.
@@ -23,13 +23,13 @@ pub(super) struct Session {
 pub(super) struct Batch {
     pub(super) list_id: i32,
     pub(super) settings: Vec<(i64, Attempt)>,
-    /// How many of the first of them are written to the log.
+    /// The number of the first of them that are written to the log.
     pub(super) logged: usize,
-    /// How many have no status yet.
+    /// The number of them that have no status yet.
     pub(super) open: usize,
     /// The bytes that count for its client meanwhile, and for the address of that.
     pub(super) bytes: usize,
     pub(super) address: Address,
-    /// What front-ends were told and took.
+    /// The entries that front-ends were told and took.
     pub(super) written: Vec<setsdb::Entry>,
 }

@@ -127,7 +127,8 @@ impl Dpm {
         }
     }
 
-    /// How many attempts are logged: all of a client that proved who it is, and no more of others than a connection may fill a disk with.
+    /// Returns the number of attempts that are logged: all of a client that proved its identity,
+    /// and no more of others than a connection may fill a disk with.
     fn logged(&mut self, list: usize, settings: &[(i64, Attempt)]) -> usize {
         if settings.first().is_none_or(|(_, attempt)| attempt.principal.is_some()) {
             return settings.len();
@@ -139,7 +140,7 @@ impl Dpm {
         logged
     }
 
-    /// Takes what became of settings, and answers batches that are over.
+    /// Takes the outcomes of settings, and replies to batches that are over.
     pub(super) fn finish_settings(&mut self, now: Moment) {
         for Outcome { ticket: (key, place), status, written } in self.setter.take_done() {
             let Some(batch) = self.batches.get_mut(key) else { continue };
@@ -192,7 +193,7 @@ impl Dpm {
         Ok(Order { device: target.device, node, item, change })
     }
 
-    /// Who tries what, for the log.
+    /// Returns an attempt for the log, with its principal.
     fn attempt(&self, list: usize, ref_id: i64) -> Attempt {
         let state = self.outlets.lists.get(list);
         let request = state.and_then(|state| state.request(ref_id)).and_then(Result::ok);
@@ -225,7 +226,7 @@ impl Dpm {
 }
 
 impl Order {
-    /// What a later order of the same batch takes the place of.
+    /// Returns the key by which a later order of the same batch takes the place of this one.
     fn key(&self) -> (usize, Item, Option<Field>) {
         let field = match self.change {
             Change::Part(part) => Some(part.field),

@@ -1,4 +1,4 @@
-//! What the service keeps: its clients, their lists, and what is read for them.
+//! The state of the service: its clients, their lists, and the readings for them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -54,7 +54,8 @@ pub struct Dpm {
     pub(super) watchers: Watchers,
 }
 
-/// Where readings go to. Apart from the rest so that the pool can deliver while it is borrowed.
+/// The outlets of readings. They are apart from the rest so that the pool can deliver while it is
+/// borrowed.
 #[derive(Debug)]
 pub(crate) struct Outlets {
     pub(super) clients: Slab<Client>,
@@ -62,7 +63,7 @@ pub(crate) struct Outlets {
     /// Clients that have something to be sent.
     pub(super) dirty: Vec<ClientKey>,
     pub(super) now: Moment,
-    /// What a client may have waiting, in bytes.
+    /// The number of bytes that a client may have waiting.
     pub(super) queue: usize,
     /// The room that all clients share.
     pub(super) room: Room,
@@ -75,7 +76,7 @@ pub(crate) struct Outlets {
     pub(super) epoch: u32,
 }
 
-/// What the service did and has.
+/// The figures of what the service did and has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Of the pool.

@@ -1,4 +1,5 @@
-//! Who watches the service at work (`rookery dpm top`): a client of this machine that gets the counters and the table of stages every second.
+//! Watchers of the service at work (`rookery dpm top`): clients of this machine that get the
+//! counters and the table of stages every second.
 //!
 //! Stages are measured while somebody watches, and only then.
 
@@ -8,7 +9,7 @@ use crate::stages::Stages;
 use crate::time::Moment;
 
 impl Dpm {
-    /// Where the time of readings goes. It is measured while somebody watches.
+    /// Returns the times of readings by stage, which are measured while somebody watches.
     pub fn stages(&mut self) -> &mut Stages {
         self.pool.stages()
     }
@@ -78,6 +79,6 @@ impl std::fmt::Display for Statistics {
 
 /// In milliseconds.
 const EVERY: u64 = 1000;
-/// What stands behind each page.
+/// The character behind each page.
 pub const PAGE_END: char = '\u{c}';
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n";

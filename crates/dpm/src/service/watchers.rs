@@ -1,17 +1,17 @@
-//! Who watches the service at work.
+//! Watchers of the service at work.
 
 use super::keys::ClientKey;
 
-/// Who watches.
+/// The clients that watch.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     pub(super) clients: Vec<ClientKey>,
-    /// When they are told next, in milliseconds.
+    /// The time when they are told next, in milliseconds.
     pub(super) due: u64,
 }
 
 impl Watchers {
-    /// When they are told next, if there are any.
+    /// Returns the time when they are told next, if there are any.
     pub(super) fn deadline(&self) -> Option<u64> {
         (!self.clients.is_empty()).then_some(self.due)
     }

@@ -7,7 +7,7 @@ use crate::database::{self, Place, Stored, Target};
 use crate::drf::{Field, Property};
 use crate::status::Status;
 
-/// What a client wants something to be.
+/// The value that a client wants something to have.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Bytes as the front-end takes them.
@@ -18,7 +18,7 @@ pub enum Value {
     Text(Vec<String>),
 }
 
-/// What is done to a property.
+/// The change of a property.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// Its bytes are set.
@@ -30,15 +30,15 @@ pub enum Change {
 /// A part of an alarm block, and its new value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
-    /// Which block: analog or digital.
+    /// The block: analog or digital.
     pub property: Property,
-    /// Which part.
+    /// The part of the block.
     pub field: Field,
     /// In the units of a reading; 1 and 0 for what is true or not.
     pub number: f64,
 }
 
-/// What a setting comes down to: the number of the node, where on it, and what is done there.
+/// Works out a setting: returns the number of the node, the item there, and its change.
 ///
 /// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for more or fewer values than the request names,
 /// [`NOSCALE`](Status::NOSCALE) and [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device, [`RANGE`](Status::RANGE) for those that

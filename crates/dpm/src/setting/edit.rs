@@ -61,7 +61,7 @@ fn around(nominal: f64, tolerance: f64) -> (f64, f64) {
     (nominal - tolerance, nominal + tolerance)
 }
 
-/// How far from a raw value another is that differs by so much in engineering units.
+/// Returns the distance of a raw value from another that differs by so much in engineering units.
 fn distance(scaling: &Scaling, nominal: f64, tolerance: f64) -> Result<f64, Status> {
     let middle = scaling.to_common(&scaling.bytes(nominal as i32)?)?;
     Ok((f64::from(scaling.from_common(middle + tolerance)?) - nominal).abs())

@@ -226,7 +226,7 @@ fn block(node: usize, item: &Item) -> Block {
     (node, item.device, item.property)
 }
 
-/// What goes to each node, in the order in which it came.
+/// Sorts orders by node, each node's in the order in which they came.
 fn by_node<T>(all: Vec<(usize, T)>) -> Vec<(usize, Vec<T>)> {
     let mut nodes: Vec<(usize, Vec<T>)> = Vec::new();
     let mut places: HashMap<usize, usize, ahash::RandomState> = HashMap::default();

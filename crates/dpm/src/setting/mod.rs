@@ -1,4 +1,5 @@
-//! Settings: what clients set becomes requests to front-ends, and their answers become a status for each setting.
+//! Settings: orders of clients become requests to front-ends, and the replies become a status for
+//! each setting.
 //!
 //! Settings of a turn go to a node together, in the order in which they came, as large as a datagram allows: `SETDAT`, or `SETS32` where the node speaks
 //! `GETS32`. Parts of an alarm block (its limits, its flags) are set by reading the block, changing it and setting all of it; while that
@@ -109,7 +110,7 @@ impl Setter {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do next.
+    /// Returns the time when [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
         self.timers.first().map(|timer| timer.0)
     }

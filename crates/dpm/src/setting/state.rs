@@ -8,7 +8,7 @@ use crate::acnet::{Item, Requests, setsdb};
 use crate::database::{Device, Node};
 use crate::status::Status;
 
-/// What a setting is answered to: its batch, and its place there.
+/// The mark by which a setting is answered: its batch, and its place there.
 pub type Ticket = (usize, usize);
 
 /// Settings on their way.
@@ -32,14 +32,15 @@ pub struct Setter {
     pub(super) done: Vec<Outcome>,
 }
 
-/// What came of a setting.
+/// The outcome of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it is answered to.
+    /// The mark by which it is answered.
     pub ticket: Ticket,
-    /// How it went.
+    /// The status.
     pub status: Status,
-    /// What the front-end was told, if it was told something: of a part of an alarm block the whole block.
+    /// The entry that the front-end was told, if it was told something: of a part of an alarm block
+    /// the whole block.
     pub written: Option<setsdb::Entry>,
 }
 
@@ -67,10 +68,10 @@ pub(super) type Block = (usize, u32, u8);
 /// Our task's number on our node: the answers to settings come to it, those to readings to another.
 pub const TASK_ID: u16 = 0x5e7;
 
-/// How long an answer may take, in milliseconds.
+/// The longest time that an answer may take, in milliseconds.
 pub const PATIENCE: u64 = 5000;
 
-/// How long it may take if the front-end says that it will come, in milliseconds.
+/// The longest time if the front-end says that the answer will come, in milliseconds.
 pub(super) const MOST_PATIENCE: u64 = 30_000;
 
 /// A request that is outstanding.
@@ -78,14 +79,15 @@ pub(super) const MOST_PATIENCE: u64 = 30_000;
 pub(super) struct Exchange {
     pub(super) node: usize,
     pub(super) phase: Phase,
-    /// When it was sent, in milliseconds.
+    /// The time when it was sent, in milliseconds.
     pub(super) sent: u64,
-    /// When it is given up, in milliseconds, and when its timer rings: then or earlier.
+    /// The time when it is given up, in milliseconds, and the time when its timer rings: then or
+    /// earlier.
     pub(super) deadline: u64,
     pub(super) timer: u64,
 }
 
-/// What a request does.
+/// The phase of a request.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// Reads blocks that are to be changed.

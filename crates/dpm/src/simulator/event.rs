@@ -1,8 +1,8 @@
-//! When simulated front-ends answer: by time, by clock events of a generator, by states of devices.
+//! Events of simulated front-ends: by time, by clock events of a generator, by states of devices.
 
 use crate::drf::{self, Comparison, Event};
 
-/// When a request is answered.
+/// The times at which a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum When {
     /// Once, now.
@@ -13,14 +13,14 @@ pub(super) enum When {
     Clock {
         /// Milliseconds between the events; `None` if the generator does not make this one.
         every: Option<u64>,
-        /// How long after it, in milliseconds.
+        /// The time after it, in milliseconds.
         delay: u64,
     },
-    /// When a device comes to a state.
+    /// At a state that a device comes to.
     State {
-        /// Which device and state.
+        /// The device and its state.
         state: State,
-        /// How long after it, in milliseconds.
+        /// The time after it, in milliseconds.
         delay: u64,
     },
 }
@@ -30,14 +30,14 @@ pub(super) enum When {
 pub(super) struct State {
     /// The device's number.
     pub(super) device: u32,
-    /// What it is compared with.
+    /// The value that it is compared with.
     pub(super) value: u16,
-    /// How.
+    /// The comparison.
     pub(super) comparison: Comparison,
 }
 
 impl When {
-    /// What a frequency word of `RETDAT` means.
+    /// Returns the event that a frequency word of `RETDAT` means.
     pub(super) fn of_ftd(ftd: u16) -> Self {
         match ftd {
             0 => Self::Once,
@@ -46,7 +46,8 @@ impl When {
         }
     }
 
-    /// What an event text of `GETS32` means; what means nothing is answered once.
+    /// Returns the event that an event text of `GETS32` means; a text without a meaning is answered
+    /// once.
     pub(super) fn of_text(text: &str) -> Self {
         if let ["s" | "S", device, value, delay, comparison] = text.split(',').collect::<Vec<_>>()[..]
             && let (Ok(device), Ok(value), Ok(delay), Some(comparison)) =
@@ -61,7 +62,8 @@ impl When {
         }
     }
 
-    /// When a request is answered, or looked at, after a time; all in milliseconds.
+    /// Returns the next time when a request is answered, or looked at, after a time; all in
+    /// milliseconds.
     pub(super) fn next(&self, millis: u64) -> Option<u64> {
         match self {
             Self::Once => None,
@@ -82,12 +84,12 @@ impl When {
     }
 }
 
-/// How often the generator's clock event comes, in milliseconds.
+/// Returns the period of the generator's clock event, in milliseconds.
 fn clock(number: u16) -> Option<u64> {
     EVENTS.iter().find(|event| event.0 == number).map(|event| event.1)
 }
 
 /// The generator's clock events and their periods. The periods are not those of the accelerator, so that nobody mistakes one for the other.
 const EVENTS: &[(u16, u64)] = &[(0x02, 5001), (0x0f, 67), (0x1d, 2001)];
-/// How often a state is looked at, in milliseconds.
+/// The time between two looks at a state, in milliseconds.
 const STATE_LOOK: u64 = 99;

@@ -48,7 +48,7 @@ impl Simulator {
         self.requests
     }
 
-    /// How many requests are being answered again and again.
+    /// Returns the number of requests that are being answered again and again.
     pub fn streams(&self) -> usize {
         self.streams.len() + self.plots.len() + self.snapshots.len()
     }
@@ -101,7 +101,7 @@ impl Simulator {
         }
     }
 
-    /// When [`tick`](Self::tick) has something to do next.
+    /// Returns the time when [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
         let timer = self.timers.peek().map(|timer| timer.0.0);
         let delayed = self.delayed.peek().map(|delayed| delayed.0.0);

@@ -1,4 +1,4 @@
-//! What simulated devices show.
+//! Players: the values that simulated devices show.
 
 use std::collections::HashMap;
 use std::f64::consts::TAU;
@@ -14,7 +14,7 @@ use crate::status::Status;
 #[derive(Debug)]
 pub(super) struct Player {
     devices: HashMap<u32, (Arc<Device>, Option<Script>), ahash::RandomState>,
-    /// What was set, by device and property.
+    /// The values that were set, by device and property.
     settings: HashMap<(u32, u8), Vec<u8>, ahash::RandomState>,
     counts: HashMap<u32, i32, ahash::RandomState>,
     random: u64,
@@ -80,7 +80,7 @@ impl Player {
         Some(script.as_ref().map_or(0, |script| shape(script, millis, 0, 0.5)))
     }
 
-    /// How many bytes one element of a scripted reading has.
+    /// Returns the number of bytes that one element of a scripted reading has.
     pub(super) fn scripted(&self, item: &Item) -> Option<u32> {
         let (device, script) = self.devices.get(&item.device)?;
         script.as_ref().filter(|script| script.shape != "silent")?;

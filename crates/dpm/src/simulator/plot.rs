@@ -92,7 +92,7 @@ impl Simulator {
         }
     }
 
-    /// How many bytes a device has, if it can be plotted.
+    /// Returns the number of bytes that a device has, if it can be plotted.
     pub(super) fn length(&self, item: &Item) -> Option<u32> {
         let place = self.player.scripted(item).filter(|_| item.property == Property::Reading.index())?;
         matches!(place, 2 | 4).then_some(place)

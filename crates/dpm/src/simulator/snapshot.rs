@@ -21,7 +21,7 @@ impl Snapshot {
         self.armed.map(|armed| armed + u64::from(self.setup.delay).div_ceil(1000))
     }
 
-    /// When all of them are there.
+    /// Returns the time when all of them are there.
     fn ends(&self) -> Option<u64> {
         let takes = u64::from(self.setup.points) * 1000 / u64::from(self.setup.rate.max(1)) + 1;
         self.begins().map(|begins| begins + takes)

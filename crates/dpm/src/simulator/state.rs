@@ -1,4 +1,4 @@
-//! What the simulated nodes are doing.
+//! The state of the simulated nodes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -24,11 +24,11 @@ pub struct Simulator {
     /// Datagrams that leave at a time, in milliseconds.
     pub(super) delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
     pub(super) out: Vec<(SocketAddr, Vec<u8>)>,
-    /// Requests that came, for tests and for whoever looks.
+    /// Requests that came, for tests and for those who look.
     pub(super) requests: u64,
 }
 
-/// Who asked, and the request's id.
+/// The asker, and the request's id.
 pub(super) type StreamKey = (SocketAddr, u16, u16);
 
 /// A request that is answered again and again.
@@ -41,13 +41,13 @@ pub(super) struct Stream {
     pub(super) sequence: u32,
     /// Was the state that is waited for there at the last look?
     pub(super) was_there: bool,
-    /// When the answer to a state that came is due.
+    /// The time when the answer to a state that came is due.
     pub(super) answer_at: Option<u64>,
     /// Was the node restarted since?
     pub(super) born: u64,
 }
 
-/// What was asked, by the protocol.
+/// The request, by the protocol.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) items: Vec<Item>,
@@ -73,11 +73,11 @@ pub(super) struct Snapshot {
     pub(super) header: Header,
     pub(super) setup: SnapshotSetup,
     pub(super) devices: Vec<Device>,
-    /// When it is armed, in milliseconds; never if its event never comes.
+    /// The time when it is armed, in milliseconds; never if its event never comes.
     pub(super) armed: Option<u64>,
     /// The time when it is armed, in milliseconds since 1970.
     pub(super) armed_unix: i64,
-    /// When its requester is told the next time.
+    /// The time when its requester is told next.
     pub(super) due: Option<u64>,
     /// The node was restarted since.
     pub(super) born: u64,

@@ -1,4 +1,4 @@
-//! When requests are answered: what front-ends, their clock and the states of devices say.
+//! The times when requests are answered: by front-ends, their clock and the states of devices.
 
 use rookery_dpm::sdd::reply::Reply;
 

@@ -75,7 +75,7 @@ trait Session {
     /// Sends what a client sent.
     fn send(&mut self, bytes: &[u8]);
 
-    /// What the service answered since the last burst, each message in a word.
+    /// Returns the service's replies since the last burst, each message in a word.
     fn answered(&mut self) -> Vec<String>;
 
     /// A recorded message of the server in the same words.

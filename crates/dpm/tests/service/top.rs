@@ -1,4 +1,4 @@
-//! Who watches how the service works.
+//! Watchers of the service at work.
 
 use std::net::SocketAddr;
 

@@ -27,7 +27,7 @@ pub struct World {
     pub broken: BTreeMap<u32, Broken>,
     /// The devices of requests, by their ids.
     asked: HashMap<u16, Vec<u32>>,
-    /// What was written to clients that read.
+    /// The bytes that were written to clients that read.
     written: HashMap<ClientKey, Vec<u8>>,
     /// Clients that do not read.
     pub stuck: Vec<ClientKey>,
@@ -221,7 +221,7 @@ impl World {
         while self.dpm.render(key, written, usize::MAX) {}
     }
 
-    /// What a client got since it was asked last.
+    /// Returns the replies that a client got since it was last asked.
     pub fn replies(&mut self, client: &Client) -> Vec<Reply> {
         let bytes = self.bytes(client.key);
         frames(&bytes).into_iter().map(|frame| Reply::decode(frame).expect("a reply")).collect()

@@ -16,20 +16,20 @@ pub(super) struct Group {
     /// It is sent to see if somebody answers, and nobody reads it.
     pub(super) is_probe: bool,
     pub(super) slots: Vec<Slot>,
-    /// How many slots have an entry.
+    /// The number of slots that have an entry.
     pub(super) live: usize,
     pub(super) state: State,
     pub(super) rank: Rank,
-    /// When something has to be done about it, in milliseconds.
+    /// The time when something has to be done about it, in milliseconds.
     pub(super) deadline: u64,
-    /// When its timer rings: at that time or earlier.
+    /// The time when its timer rings: at that time or earlier.
     pub(super) timer: u64,
-    /// How often it was sent without an answer.
+    /// The number of times that it was sent without an answer.
     pub(super) attempts: u32,
     /// The number of replies with readings that its node had given when it was sent or answered
     /// last. For a part of a request that is asked once, the number when that request was sent.
     pub(super) pulse: u64,
-    /// When it was sent or answered last, in milliseconds.
+    /// The time when it was last sent or answered, in milliseconds.
     pub(super) answered_at: u64,
     /// It was answered since it was sent.
     pub(super) has_answered: bool,
@@ -49,7 +49,7 @@ pub(super) struct Group {
 pub(super) struct Once {
     /// The number of times that it was divided.
     pub(super) round: u8,
-    /// When its readers are told that nothing came, in milliseconds.
+    /// The time when its readers are told that nothing came, in milliseconds.
     pub(super) end: u64,
     pub(super) is_probed: bool,
     /// The status that the front-end gave instead of readings.

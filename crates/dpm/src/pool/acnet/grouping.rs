@@ -1,4 +1,4 @@
-//! Which entries go into one request, when it is sent, and what becomes of its id.
+//! The grouping of entries into requests, the times when these are sent, and the fate of their ids.
 
 use super::group::GroupKey;
 use super::group::{Group, Slot, State};

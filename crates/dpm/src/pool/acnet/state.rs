@@ -85,7 +85,7 @@ pub(super) struct Poll {
     pub(super) waiting: Vec<EntryKey>,
     pub(super) groups: IndexSet<GroupKey, ahash::RandomState>,
     pub(super) entries: usize,
-    /// When its event was seen last, in milliseconds, if it waits for one.
+    /// The time when its event was last seen, in milliseconds, if it waits for one.
     pub(super) event_at: Option<u64>,
     pub(super) is_unsettled: bool,
 }
@@ -103,6 +103,6 @@ pub(super) struct Front {
     pub(super) alone: usize,
     /// Probes that wait for its answer.
     pub(super) probes: usize,
-    /// When it may be asked for the next silent device, in milliseconds.
+    /// The time when it may be asked for the next silent device, in milliseconds.
     pub(super) next: u64,
 }

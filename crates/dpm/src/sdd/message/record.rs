@@ -1,4 +1,5 @@
-//! How fields of messages are written and read, and the macros that make types of the rows of the table.
+//! Reading and writing of the fields of messages, and the macros that make types of the rows of the
+//! table.
 
 pub(super) use crate::sdd::value::{
     Error, Reader, put_array, put_binary, put_boolean, put_double, put_integer, put_string,
@@ -26,13 +27,13 @@ pub struct Field {
     pub name: &'static str,
     /// Its id on the wire.
     pub id: u16,
-    /// What it holds.
+    /// The kind of its value.
     pub kind: FieldKind,
     /// May it be absent?
     pub optional: bool,
 }
 
-/// What a field holds.
+/// The kind of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// A signed integer of as many bytes at most.

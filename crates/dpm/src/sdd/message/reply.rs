@@ -10,9 +10,9 @@ direction! {
 
     /// Here I am.
     ServiceDiscovery = 0xcd7e {
-        /// How busy; the least busy is preferred.
+        /// The load; the least busy is preferred.
         load: i16 = 0x1eb3,
-        /// Where.
+        /// The place of the service.
         service_location: String = 0x11af,
     }
     /// The list is made.
@@ -26,7 +26,7 @@ direction! {
         list_id: i32 = 0xe820,
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// Whether.
+        /// The status: success or not.
         status: i16 = 0x4454,
     }
     /// The request was removed.
@@ -35,35 +35,35 @@ direction! {
         list_id: i32 = 0xe820,
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// Whether.
+        /// The status: success or not.
         status: i16 = 0x4454,
     }
     /// The list is started.
     StartList = 0x9600 {
         /// The list.
         list_id: i32 = 0xe820,
-        /// Whether.
+        /// The status: success or not.
         status: i16 = 0x4454,
     }
-    /// How the list is; also sent after silence, to show that someone is there.
+    /// The status of the list; also sent after silence, to show that someone is there.
     ListStatus = 0x7370 {
         /// The list.
         list_id: i32 = 0xe820,
-        /// How.
+        /// The status.
         status: i16 = 0x4454,
     }
     /// A request failed for now, or an answer that is nothing but a status.
     Status = 0xd6ad {
         /// The client's number for the request; 0 for the list.
         ref_id: i64 = 0x1eab,
-        /// When.
+        /// The time.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
-        /// What happened.
+        /// The status that it reports.
         status: i16 = 0x4454,
     }
-    /// What the database knows of the device of a request.
+    /// The database's knowledge of the device of a request.
     DeviceInfo = 0x6fed {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
@@ -71,7 +71,7 @@ direction! {
         di: i32 = 0x82dd,
         /// Its name.
         name: String = 0x931c,
-        /// What it is.
+        /// The description in words.
         description: String = 0xf92c,
         /// Of readings and settings.
         units: Option<String> = 0x3dfb,
@@ -82,7 +82,7 @@ direction! {
     Scalar = 0xd6ab {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When it was read.
+        /// The time when it was read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -95,7 +95,7 @@ direction! {
     ScalarArray = 0x59fc {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When they were read.
+        /// The time when they were read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -108,7 +108,7 @@ direction! {
     Raw = 0xcf5e {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When they were read.
+        /// The time when they were read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -121,7 +121,7 @@ direction! {
     Text = 0x8f32 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When it was read.
+        /// The time when it was read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -134,7 +134,7 @@ direction! {
     TextArray = 0x327b {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When they were read.
+        /// The time when they were read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -147,7 +147,7 @@ direction! {
     TimedScalarArray = 0x7a32 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When.
+        /// The time of the readings.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -162,7 +162,7 @@ direction! {
     AnalogAlarm = 0x7588 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When it was read.
+        /// The time when it was read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -187,7 +187,7 @@ direction! {
     DigitalAlarm = 0xc79b {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When it was read.
+        /// The time when it was read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -212,7 +212,7 @@ direction! {
     BasicStatus = 0xf2f9 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
-        /// When it was read.
+        /// The time when it was read.
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
@@ -227,7 +227,7 @@ direction! {
         /// Does it ramp?
         ramp: Option<bool> = 0x9238,
     }
-    /// What became of each setting.
+    /// The outcome of each setting.
     ApplySettings = 0x43c0 {
         /// Each once.
         status: Vec<SettingStatus> = 0x4454,

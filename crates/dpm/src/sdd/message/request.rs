@@ -7,7 +7,7 @@ direction! {
     /// A request to DPM.
     Request;
 
-    /// Who is there? Sent to everyone.
+    /// Asks everyone who is there.
     ServiceDiscovery = 0xdfda {}
     /// Makes a list.
     OpenList = 0x081c {
@@ -60,12 +60,12 @@ direction! {
         list_id: i32 = 0xe820,
         /// The integrity code over `message`.
         mic: Bytes = 0x1fcd,
-        /// What the code is over.
+        /// The message that the code is over.
         message: Bytes = 0x3102,
     }
     /// Sets devices.
     ApplySettings = 0xc678 {
-        /// Who sets; may be empty.
+        /// The user who sets; may be empty.
         user_name: String = 0x5648,
         /// The list.
         list_id: i32 = 0xe820,

@@ -33,7 +33,7 @@ record! {
 }
 
 record! {
-    /// What became of one setting.
+    /// The outcome of one setting.
     SettingStatus {
         /// The request that it was for.
         ref_id: i64 = 0x1eab,

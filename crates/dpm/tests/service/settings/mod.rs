@@ -75,7 +75,7 @@ fn apply_all(world: &mut World, client: &Client, settings: ApplySettings) -> Vec
     settled(&replies)
 }
 
-/// What became of settings.
+/// Returns the outcomes of settings.
 fn settled(replies: &[Reply]) -> Vec<(i64, Status)> {
     let applied = replies.iter().filter_map(|reply| match reply {
         Reply::ApplySettings(applied) => Some(&applied.status),
@@ -104,7 +104,8 @@ fn near(numbers: &[f64], expected: &[f64]) -> bool {
     numbers.len() == expected.len() && numbers.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.02)
 }
 
-/// Believes whoever says who it is, for an hour: the token is the name, and the signature is the message.
+/// Believes any client's name, for an hour: the token is the name, and the signature is the
+/// message.
 #[derive(Debug)]
 pub struct Door;
 

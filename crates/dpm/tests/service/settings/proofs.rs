@@ -1,4 +1,4 @@
-//! Who may set: proofs, roles, and the log of what was tried.
+//! The right to set: proofs, roles, and the log of attempts.
 
 use rookery_dpm::authority::Roles;
 use rookery_dpm::sdd::reply::{self, Reply};

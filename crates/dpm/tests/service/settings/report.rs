@@ -89,7 +89,7 @@ fn a_large_batch_is_told_in_several_messages() {
     assert!(world.datagrams.iter().all(|datagram| datagram.len() <= 8450));
 }
 
-/// What was sent to the task that keeps the log.
+/// Returns the reports that were sent to the task that keeps the log.
 fn told(world: &World) -> Vec<(Header, Vec<u8>)> {
     let read = |datagram: &Vec<u8>| {
         let mut datagram = datagram.clone();

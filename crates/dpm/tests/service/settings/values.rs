@@ -1,4 +1,4 @@
-//! What settings come to: bytes for front-ends, and an answer for each.
+//! The results of settings: bytes for front-ends, and a status for each.
 
 use rookery_dpm::acnet::sets32;
 use rookery_dpm::rad50::Rad50;
