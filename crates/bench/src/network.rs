@@ -1,7 +1,8 @@
 //! A shard over a network in memory: all of the server but the kernel.
 //!
-//! [`Network`] logs clients in as sockets would, byte for byte through stream, TLS and SASL, and then lets go of them: what remains is
-//! what the server holds for an idle session. Nothing of the network itself remains for a session that nobody looks at.
+//! [`Network`] logs clients in as sockets would, byte for byte through stream, TLS and SASL, and
+//! then drops them: what remains is what the server holds for an idle session. Nothing of the
+//! network itself remains for a session that nobody looks at.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};

@@ -26,7 +26,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts the own executable again as a relay.
+    /// Starts this executable again as a relay.
     ///
     /// # Errors
     /// What the system says.

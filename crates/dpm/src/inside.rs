@@ -15,7 +15,7 @@ use crate::time::Moment;
 #[derive(Debug, Default)]
 pub struct Inside {
     lists: Vec<List>,
-    /// On which list a request is, by its number.
+    /// The list that each request is on, by the request's number.
     places: HashMap<i64, usize, ahash::RandomState>,
     last: i64,
     bytes: Vec<u8>,

@@ -152,7 +152,7 @@ impl Status {
         (self.0 >> 8) as i8
     }
 
-    /// Did it fail? Warnings did not.
+    /// Returns whether it failed. Warnings did not.
     pub const fn is_fatal(self) -> bool {
         self.error() < 0
     }

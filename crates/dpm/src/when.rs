@@ -38,9 +38,9 @@ pub enum When {
 pub struct Wish {
     /// The times when the front-end answers.
     pub when: When,
-    /// Does the reader want only answers that differ from the one before?
+    /// True if the reader wants only answers that differ from the one before.
     pub on_change: bool,
-    /// Does it want the current value, if there is one?
+    /// True if it wants the current value, if there is one.
     pub at_once: bool,
 }
 
@@ -89,7 +89,7 @@ impl When {
         }
     }
 
-    /// Can a front-end that is asked like this do it?
+    /// Checks that a front-end can do it when it is asked like this.
     pub fn check(&self, protocol: Protocol) -> Result<(), Status> {
         match (protocol, self) {
             (Protocol::Gets32, _) => Ok(()),
@@ -130,7 +130,7 @@ impl When {
         }
     }
 
-    /// Does it wait for something that may never happen? Silence is no failure then.
+    /// Returns whether it waits for something that may never happen. Silence is no failure then.
     pub fn is_event(&self) -> bool {
         matches!(self, Self::Clock { .. } | Self::State { .. })
     }

@@ -356,7 +356,8 @@ impl Outboxes {
         }
     }
 
-    /// So many rendered bytes from the front are encrypted already, though the transport has not taken them: they must leave as they are.
+    /// Marks that many rendered bytes from the front as encrypted already, though the transport has
+    /// not taken them: they must leave as they are.
     pub fn commit(&mut self, link: Link, bytes: usize) {
         if let Some(queue) = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             queue.committed = queue.taken + bytes;

@@ -41,7 +41,7 @@ pub struct Context {
 pub struct Peer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub name: String,
-    /// For how long its ticket was good when it came; `None` if for ever.
+    /// The time for which its ticket was good when it came; `None` if for ever.
     pub good_for: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl Context {
         Ok(step.answer)
     }
 
-    /// Did the client prove who it is?
+    /// Returns whether the client has proved its identity.
     pub fn is_complete(&self) -> bool {
         self.peer.is_some() && !self.is_over
     }

@@ -136,7 +136,7 @@ const INVITATION_DAYS: OptionSpec = OptionSpec {
     check: option::at_least_one,
 };
 
-/// Answers a request of somebody who has logged in, to the domain or to the own account.
+/// Replies to a request of a user who has logged in, to the domain or to the user's own account.
 fn of_account(world: &mut World, iq: Iq) {
     // Only the account's own stream to its own domain will do; whoever asks by another way has no account here to change.
     let Some(session) = iq.origin.filter(|_| iq.from.domain() == iq.to.domain() && (iq.to.is_domain() || iq.is_own()))

@@ -20,7 +20,7 @@ pub struct Shared {
     pub block_lists: rtbl::Lists,
     /// The rooms that exist.
     pub rooms: rookery_rooms::Directory,
-    /// With whom domains don't communicate.
+    /// The domains that each domain doesn't communicate with.
     pub borders: administration::border::Borders,
     /// The messages of the day.
     pub motds: rookery_operations::announce::Motds,

@@ -10,13 +10,13 @@ pub type Stages = stages::Stages<Stage>;
 pub enum Stage {
     /// The header is found and read.
     Decode,
-    /// May the sender use the service?
+    /// The check that the sender may use the service.
     Access,
-    /// Are there too many recipients?
+    /// The check that there aren't too many recipients.
     Limits,
     /// Addresses become JIDs.
     Addresses,
-    /// May the sender reach others through this server?
+    /// The check that the sender may reach others through this server.
     Relay,
     /// Recipients are sorted by next hop.
     Group,

@@ -1,4 +1,4 @@
-//! For which domains somebody is an administrator: those who may use XEP-0133, and nobody else (see [`crate::rights`]).
+//! Administrators of domains: those who may use XEP-0133, and nobody else (see [`crate::rights`]).
 
 use rookery_hub::World;
 use rookery_jid::Jid;

@@ -15,7 +15,7 @@ pub enum Wanted {
         domain: String,
         /// The localpart.
         local: Option<String>,
-        /// The bare JID of who invites.
+        /// The bare JID of the inviter.
         inviter: Option<Jid>,
     },
     /// To set a new password for an account.

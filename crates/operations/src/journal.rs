@@ -37,7 +37,7 @@ pub struct Entry {
     pub unix_ms: u64,
     /// The actor: an account, or a token.
     pub who: String,
-    /// By which way: `page`, `api` or `command`; for those from outside with the address.
+    /// The way: `page`, `api` or `command`; for those from outside with the address.
     pub by: String,
     /// The act, in words.
     pub act: String,

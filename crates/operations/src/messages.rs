@@ -40,7 +40,7 @@ pub fn motd(world: &mut World, domain: &str, then: impl FnOnce(&mut World, Outco
     announce::motd(world, domain, |world, text| then(world, text.map_err(Refusal::from)));
 }
 
-/// Sets the message of the day and gives it to who is here; or removes it.
+/// Sets the message of the day and gives it to those who are here; or removes it.
 pub fn set_motd(
     world: &mut World,
     domain: &str,

@@ -24,7 +24,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// That of an account as it is now; `None` if there is no such account.
+    /// Returns the mark of an account as it is now; `None` if there is no such account.
     pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
         let (account, keys) = (account.bare().to_jid(), stores.accounts.credentials(account));
         Box::pin(async move { Ok(keys.await?.map(|keys| Self { account, mark: mark(&keys) })) })
@@ -145,7 +145,7 @@ impl Deed {
 
 /// Somebody wants something done with an account.
 struct Note {
-    /// Since when.
+    /// The time since when it counts, milliseconds since 1970.
     unix_ms: u64,
     deed: Deed,
     /// The account's [`mark`].
@@ -175,7 +175,7 @@ fn mark(credentials: &Credentials) -> String {
 
 /// The key under which the store keeps the notes.
 const KEY: &str = "removed";
-/// For how long one counts, milliseconds.
+/// The time for which one counts, milliseconds.
 const KEPT_MS: u64 = 60_000;
 /// The time between two looks at the notes, milliseconds.
 const PERIOD_MS: u64 = 1_000;

@@ -181,7 +181,8 @@ pub fn revoke(stores: &Stores, name: &str) -> Pending<bool> {
     stores.meta.remove_entry(KEY, name)
 }
 
-/// The token with this secret. Secrets are compared by their hashes: what the time of a comparison tells is of no use to who guesses.
+/// Returns the token with this secret. Secrets are compared by their hashes: the time of a
+/// comparison tells a guesser nothing of use.
 pub fn find(stores: &Stores, secret: &str) -> Pending<Option<Token>> {
     let (tokens, hash) = (list(stores), hash(secret));
     Box::pin(async move { Ok(tokens.await?.into_iter().find(|token| token.hash == hash)) })

@@ -68,7 +68,7 @@ pub(super) fn node(world: &mut World, call: Call, action: Action) -> Option<(Cal
     None
 }
 
-/// Goes on with the bookmarks of who asks.
+/// Goes on with the bookmarks of the asker.
 fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<Item>) + 'static) {
     let found = world.stores.pubsub.items(iq.to.bare(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
     world.wait(found, move |world, found| match found {
@@ -80,7 +80,7 @@ fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<
     });
 }
 
-/// Makes the bookmarks of who asks what a client of the older kind has written.
+/// Replaces the asker's bookmarks with those that a client of the older kind has written.
 fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnce(&mut World, &Iq) + 'static) {
     let Some(storage) = storage else { return world.reply_error(&iq, Condition::BadRequest) };
     if storage.children().filter(|child| child.is("conference", LEGACY)).count() > MAX_BOOKMARKS {

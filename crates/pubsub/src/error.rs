@@ -39,7 +39,7 @@ pub(crate) fn presence_required() -> StanzaError {
 /// Says why an operation gets no node.
 #[derive(Debug)]
 pub(crate) enum Withheld {
-    /// As much waits for nodes as may, of this sender or of all.
+    /// The requests that wait for nodes are as many as may, of this sender or of all.
     Crowded,
     /// The store failed.
     Store(StoreError),

@@ -19,7 +19,7 @@ use super::state::{self, Change};
 use super::subscriptions::tell_subscriber;
 use super::{approval, subscribe};
 
-/// §5.6: the subscriptions of who asks to the nodes of a host, or to one of them.
+/// §5.6: the subscriptions of the asker to the nodes of a host, or to one of them.
 pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<String>) {
     let found = world.stores.pubsub.subscriptions_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
@@ -40,7 +40,7 @@ pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<Stri
     });
 }
 
-/// §5.7: the affiliations of who asks with the nodes of a host, or with one of them.
+/// §5.7: the affiliations of the asker with the nodes of a host, or with one of them.
 pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<String>) {
     let found = world.stores.pubsub.affiliations_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {

@@ -19,7 +19,7 @@ impl Pace {
         Self { rate, gone: Bucket::default(), start: now }
     }
 
-    /// So many bytes have gone; says how long to wait before the next.
+    /// Takes in that so many bytes have gone; returns the time to wait before the next.
     pub fn went(&mut self, bytes: usize, now: Instant) -> Duration {
         if self.rate == 0 {
             return Duration::ZERO;

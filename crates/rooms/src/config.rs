@@ -46,7 +46,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// That of a new room.
+    /// Returns the configuration of a new room.
     pub(crate) fn new(limits: &Limits) -> Self {
         let defaults = limits.defaults;
         Self {

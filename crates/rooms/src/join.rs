@@ -156,7 +156,7 @@ impl Room {
         }
     }
 
-    /// §7.2.9: a nick belongs to who has it, and to who reserved it.
+    /// §7.2.9: a nick belongs to the occupant that has it, and to the account that reserved it.
     pub(crate) fn may_have_nick(&self, to: JidRef<'_>, from: &Jid, key: &str) -> Result<(), StanzaError> {
         let nick = to.resource().unwrap_or_default();
         if nick.len() > self.limits.nick {

@@ -71,7 +71,8 @@ impl Occupant {
     }
 }
 
-/// By what nicks are compared: "Crone", "crone" and " crone " are one. `None` for a nick that nobody could see (§17.1).
+/// Returns the key by which nicks are compared: "Crone", "crone" and " crone " are one. `None` for
+/// a nick that nobody could see (§17.1).
 ///
 /// A nick has passed Resourceprep already, so that only case and spaces can make a difference (RFC 8266 §2.3 compares the same way).
 pub(crate) fn nick_key(nick: &str) -> Option<String> {

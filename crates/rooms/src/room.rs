@@ -85,7 +85,7 @@ pub(crate) struct Room {
     /// The number of removed accounts that it has forgotten.
     removed_seen: usize,
     last_number: u64,
-    /// It was destroyed.
+    /// True if it was destroyed.
     pub is_over: bool,
     /// True if the store has it.
     is_stored: bool,

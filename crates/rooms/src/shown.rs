@@ -17,7 +17,7 @@ pub(crate) struct Shown<'a> {
     pub now: Option<(Affiliation, Role)>,
     /// The nick that takes the place of this one (§7.6).
     pub nick: Option<&'a str>,
-    /// The nick of who did this.
+    /// The nick of the occupant that did this.
     pub actor: Option<&'a str>,
     /// The reason for a change, as the actor gave it.
     pub reason: Option<&'a str>,

@@ -19,11 +19,11 @@ pub(crate) struct Unsaved(Map<Jid, Lack>);
 pub(crate) struct Lack {
     /// Writes that it has not answered.
     pending: usize,
-    /// It has refused one.
+    /// True if it has refused one.
     pub(super) is_refused: bool,
     /// The users whose affiliations it lacks, besides the document.
     pub(super) users: BTreeSet<Jid>,
-    /// It has a room that was destroyed.
+    /// True if it has a room that was destroyed.
     pub(super) is_destroyed: bool,
 }
 

@@ -71,7 +71,7 @@ impl TokenMechanism {
 pub struct TokenKey([u8; 32]);
 
 impl TokenKey {
-    /// That of a token.
+    /// Returns the stored form of a token.
     pub fn of(token: &str) -> TokenKey {
         let mut key = [0; 32];
         key.iter_mut().zip(Hash::Sha256.digest(token.as_bytes())).for_each(|(to, from)| *to = from);

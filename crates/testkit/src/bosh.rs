@@ -150,7 +150,7 @@ impl Pending {
         body
     }
 
-    /// It waits.
+    /// Checks that it waits.
     pub fn expect_nothing(&self) {
         let answer = self.answer();
         assert!(answer.is_none(), "an answer: {}", String::from_utf8_lossy(&answer.expect("one").body));

@@ -69,7 +69,8 @@ pub struct Config {
     pub relay: Option<Vec<String>>,
     /// The store.
     pub stores: Stores,
-    /// From which seed the store shuffles what isn't of the same owner, if it does: without this as [`SHUFFLE`] says.
+    /// The seed from which the store shuffles what isn't of the same owner, if it does; without
+    /// this [`SHUFFLE`] decides.
     pub shuffle: Option<u64>,
 }
 

@@ -165,7 +165,8 @@ impl Class {
         Some(Self { status: Status(status as i16), continuous, snapshot })
     }
 
-    /// Does the front-end collect points itself? The other classes only repeat what can be read anyway.
+    /// Returns whether the front-end collects points itself. The other classes only repeat what can
+    /// be read anyway.
     pub fn is_fast(self) -> bool {
         !self.status.is_fatal() && self.continuous >= FIRST_NEW && !POOLED.contains(&self.continuous)
     }

@@ -12,7 +12,7 @@ pub const TASK: Rad50 = Rad50::literal(b"GETS32");
 pub struct Request {
     /// The node that is asked.
     pub node: u16,
-    /// Is it answered again and again?
+    /// True if it is answered again and again.
     pub repetitive: bool,
     /// The time, as `RETDAT` would say it; `ffff` if it cannot.
     pub ftd: u16,

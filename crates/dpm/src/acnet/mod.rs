@@ -30,7 +30,7 @@ pub struct Item {
     pub ssdn: [u8; 8],
     /// The number of bytes.
     pub length: u32,
-    /// From which byte on.
+    /// The first byte.
     pub offset: u32,
 }
 

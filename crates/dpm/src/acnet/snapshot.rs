@@ -40,7 +40,7 @@ pub struct Retrieval {
     pub item: u16,
     /// The highest number of points to give.
     pub count: u16,
-    /// From which on; `None` for those behind the ones that were given last.
+    /// The first point; `None` for those behind the ones that were given last.
     pub from: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub struct Retrieval {
 pub struct SnapshotControl {
     /// Its name.
     pub name: Rad50,
-    /// It is taken again; otherwise its points are given from the first on.
+    /// True if it is taken again; otherwise its points are given from the first on.
     pub restarts: bool,
 }
 

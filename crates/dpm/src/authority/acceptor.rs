@@ -1,4 +1,4 @@
-//! Proofs of who a client is, and what an authority consists of.
+//! Proofs of a client's identity, and the parts of an authority.
 
 use std::fmt::Debug;
 
@@ -33,7 +33,7 @@ pub trait Conversation: Debug + Send {
     /// Returns the client's identity, once it is proved.
     fn peer(&self) -> Option<Peer>;
 
-    /// Did the client sign this message?
+    /// Checks that the client signed this message.
     fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String>;
 }
 
@@ -56,6 +56,6 @@ pub enum Proof {
 pub struct Peer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub principal: String,
-    /// For how many milliseconds from then on that is good; `None` if for ever.
+    /// The milliseconds from then on for which that is good; `None` if for ever.
     pub good_for: Option<u64>,
 }

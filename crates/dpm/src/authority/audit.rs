@@ -16,7 +16,7 @@ use crate::time::{Moment, Utc};
 pub struct Attempt {
     /// The principal, as was proved; `None` if nothing was.
     pub principal: Option<String>,
-    /// In which role, as the client said.
+    /// The role, as the client named it.
     pub role: Option<String>,
     /// From where; `None` for a client of this process.
     pub from: Option<SocketAddr>,
@@ -38,7 +38,7 @@ pub trait Audit: Debug + Send {
 #[derive(Debug)]
 pub struct AuditFile {
     path: PathBuf,
-    /// Did the last line fail?
+    /// True if the last line failed.
     is_broken: bool,
 }
 

@@ -76,7 +76,7 @@ impl Roles {
         Ok(Self { users: users.collect::<Result<_, Mistake>>()?, roles })
     }
 
-    /// May somebody, in a role or in none, set a device?
+    /// Returns whether somebody, in a role or in none, may set a device.
     pub fn allow(&self, principal: &str, role: Option<&str>, device: &Device) -> bool {
         let by_role = role.is_some_and(|name| {
             self.roles.iter().any(|role| {
@@ -106,7 +106,7 @@ impl Roles {
         self.roles.len()
     }
 
-    /// May nobody set anything?
+    /// Returns whether nobody may set anything.
     pub fn is_empty(&self) -> bool {
         self.roles.is_empty() && self.users.iter().all(|user| user.classes == 0)
     }

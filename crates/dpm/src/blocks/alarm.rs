@@ -108,22 +108,22 @@ impl AlarmBlock {
         Ok(())
     }
 
-    /// Is the device watched?
+    /// Returns whether the device is watched.
     pub fn is_enabled(&self) -> bool {
         self.flags & 1 != 0
     }
 
-    /// Is it bad?
+    /// Returns whether it is bad.
     pub fn is_bad(&self) -> bool {
         self.flags & 1 << 1 != 0
     }
 
-    /// Does it abort the beam?
+    /// Returns whether it aborts the beam.
     pub fn aborts(&self) -> bool {
         self.flags & 1 << 2 != 0
     }
 
-    /// Is the abort suppressed?
+    /// Returns whether the abort is suppressed.
     pub fn is_abort_inhibited(&self) -> bool {
         self.flags & 1 << 3 != 0
     }

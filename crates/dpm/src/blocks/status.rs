@@ -18,15 +18,15 @@ pub struct Attribute {
 /// The attributes that a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatusBits {
-    /// Is it on?
+    /// The attribute that it is on.
     pub on: Option<Attribute>,
-    /// Is it ready?
+    /// The attribute that it is ready.
     pub ready: Option<Attribute>,
-    /// Is it under remote control?
+    /// The attribute that it is under remote control.
     pub remote: Option<Attribute>,
-    /// Is its polarity positive?
+    /// The attribute that its polarity is positive.
     pub positive: Option<Attribute>,
-    /// Does it ramp?
+    /// The attribute that it ramps.
     pub ramp: Option<Attribute>,
 }
 
@@ -44,7 +44,7 @@ pub struct Bit {
 }
 
 impl Attribute {
-    /// Is it true of a status word?
+    /// Returns whether it is true of a status word.
     pub fn of(self, word: u32) -> bool {
         (word & self.mask == self.matching) != self.invert
     }

@@ -46,7 +46,7 @@ pub struct Wanted {
     pub ssdn: [u8; 8],
     /// The number of bytes.
     pub length: u32,
-    /// From which byte on.
+    /// The first byte.
     pub offset: u32,
 }
 
@@ -56,7 +56,7 @@ pub struct Wanted {
 pub struct Form {
     /// The property.
     pub property: Property,
-    /// In which form.
+    /// The form in which it is wanted.
     pub field: Field,
 }
 
@@ -154,7 +154,7 @@ impl Device {
         }
     }
 
-    /// Can the property be shown in that form?
+    /// Checks that the property can be shown in that form.
     fn check(&self, form: Form) -> Result<(), Status> {
         match (form.property, form.field) {
             (Property::Analog, Field::Raw | Field::Text) => Ok(()),

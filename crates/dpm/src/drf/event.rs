@@ -17,14 +17,14 @@ pub enum Event {
     Periodic {
         /// The time between two readings.
         period: Time,
-        /// Also now?
+        /// True if it is answered now, too.
         at_once: bool,
     },
     /// `Q`: looked at again and again, answered when it has changed.
     OnChange {
         /// The time between two looks at it.
         period: Time,
-        /// Also now?
+        /// True if it is answered now, too.
         at_once: bool,
     },
     /// `E`: on an event of the accelerator's clock.
@@ -186,7 +186,7 @@ impl Comparison {
         Self::parse(sign).ok()
     }
 
-    /// Does a state compare so with a value?
+    /// Returns whether a state compares so with a value.
     pub fn holds(self, state: i32, value: i32) -> bool {
         match self {
             Self::Equal => state == value,

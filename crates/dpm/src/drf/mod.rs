@@ -26,7 +26,7 @@ pub struct Request {
     pub property: Property,
     /// The elements or bytes; the first element if there was no range.
     pub range: Option<Range>,
-    /// In which form.
+    /// The form in which it is wanted.
     pub field: Field,
     /// The event at which it is answered.
     pub event: Event,

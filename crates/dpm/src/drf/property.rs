@@ -27,7 +27,7 @@ pub enum Property {
     BitStatus,
 }
 
-/// In which form a property is wanted.
+/// The form in which a property is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "they are the grammar's own words, which `name` shows")]
 pub enum Field {

@@ -17,7 +17,7 @@ use crate::time::Utc;
 pub enum Until {
     /// Each request has one answer.
     Answered,
-    /// So many readings came; for ever if there is no number.
+    /// After so many readings; never if there is no number.
     Readings(Option<usize>),
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Visitor {
     /// Bytes written to it are read by the thread that brought it; closing it ends the client.
     pub(super) stream: UnixStream,
     pub(super) errand: Errand,
-    /// For which address it counts.
+    /// The address that it counts for.
     pub(super) from: IpAddr,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Hands a client over. Is anybody there to serve it?
+    /// Hands a client over. Returns whether anybody is there to serve it.
     pub(super) fn enter(&self, visitor: Visitor) -> bool {
         let is_taken = self.visitors.send(visitor).is_ok();
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());

@@ -129,7 +129,8 @@ impl Desk {
     }
 }
 
-/// Waits for work, then for more of it for a while, so that many readings are one transaction. A question ends the wait. Was this the last?
+/// Waits for work, then for more of it for a while, so that many readings are one transaction. A
+/// question ends the wait. Returns the work, and whether it is the last.
 fn gather(to_do: &Receiver<Vec<Work>>, wait: Duration) -> (Vec<Work>, bool) {
     let mut all = match to_do.recv_timeout(wait) {
         Ok(work) => work,

@@ -82,7 +82,7 @@ pub struct Server {
 struct Listener {
     socket: TcpListener,
     reserve: Reserve,
-    /// It can't accept, and is left alone until then, in milliseconds.
+    /// The time until when it is left alone since it can't accept, in milliseconds.
     rests_until: Option<u64>,
 }
 
@@ -91,7 +91,8 @@ struct Connection {
     stream: Peer,
     /// Rendered bytes that the socket did not take.
     unsent: Vec<u8>,
-    /// Since when the socket has taken nothing, in milliseconds, if it was offered something.
+    /// The time since when the socket has taken nothing, in milliseconds, if it was offered
+    /// something.
     stuck: Option<u64>,
     reads: bool,
     writes: bool,

@@ -12,7 +12,7 @@ use super::generated::services::devdb::{
 use crate::database::{self, Database, Device};
 use crate::drf;
 
-/// The database as it is now, for who is asked about it on another thread.
+/// The database as it is now, for code on another thread that is asked about it.
 #[derive(Debug, Clone)]
 pub struct Devices(Arc<RwLock<Arc<Database>>>);
 

@@ -1,7 +1,8 @@
 //! gRPC: `services.daq.DAQ`, the protocol of newer clients, and `services.devdb.DevDB`, which tells them of devices.
 //!
-//! A `Read` is a list that starts at once and ends with the stream; its readings are encoded once for all of its kind, as those of other clients are.
-//! A `Set` is a list whose settings are applied at once, for who proves by a token or by Kerberos that a role allows them.
+//! A `Read` is a list that starts at once and ends with the stream; its readings are encoded once
+//! for all of its kind, as those of other clients are. A `Set` is a list whose settings are applied
+//! at once, for clients that prove by a token or by Kerberos that a role allows them.
 //!
 //! - [`generated`] are the messages, made of the files of the interface; [`daq`] turns replies into such and such into settings, [`devdb`] devices.
 //! - [`protocol`] is what a stream of readings needs of gRPC beside HTTP/2; all other methods are called by `tonic`.

@@ -12,9 +12,9 @@ pub enum Source {
     FastPlot,
     /// All of a time, from the recording.
     Span {
-        /// From when, in milliseconds since 1970.
+        /// The beginning, in milliseconds since 1970.
         from: i64,
-        /// Until when.
+        /// The end.
         to: i64,
         /// The logger that is asked; any if there is none.
         logger: Option<String>,

@@ -105,7 +105,7 @@ impl Entries {
 /// The facts that hold for all samples of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
-    /// For how many milliseconds they count as current.
+    /// The milliseconds for which they count as current.
     pub(super) fresh_for: u64,
     /// No more will come.
     pub(super) is_last: bool,

@@ -18,7 +18,7 @@ pub struct Common {
 /// A piece of transform 90.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
-    /// It counts for primary values below this.
+    /// The limit below which it counts for primary values.
     pub below: f64,
     /// The transform of that piece, which has no pieces itself (90).
     pub common: Common,
@@ -121,7 +121,8 @@ impl Common {
         padded
     }
 
-    /// Are there as many constants and points as the transform needs? `Err` says what is wrong.
+    /// Checks that there are as many constants and points as the transform needs. `Err` says what
+    /// is wrong.
     pub fn check(&self) -> Result<(), String> {
         match self.index {
             60 | 84 => return Ok(()),

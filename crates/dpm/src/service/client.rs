@@ -19,7 +19,7 @@ pub(super) struct Client {
     pub(super) from: Option<SocketAddr>,
     /// The address of a client that another thread brought, for the log.
     pub(super) calls_from: Option<SocketAddr>,
-    /// For whom it counts.
+    /// The address that it counts for.
     pub(super) address: Address,
     /// Its part of what all clients share.
     pub(super) held: Held,
@@ -27,11 +27,12 @@ pub(super) struct Client {
     pub(super) steps: usize,
     /// There was no more when it needed some.
     pub(super) is_full: bool,
-    /// Until when it has to say what it speaks, or end the frame that it began, in milliseconds.
+    /// The time until when it has to say what it speaks, or end the frame that it began, in
+    /// milliseconds.
     pub(super) speaks_by: Option<u64>,
     /// There is an entry for it among those who are waited for.
     pub(super) is_waited_for: bool,
-    /// Proofs of who it is that failed.
+    /// The number of its proofs of identity that failed.
     pub(super) failures: u32,
     /// Settings that it tried without a proof and that were logged.
     pub(super) unproved: usize,

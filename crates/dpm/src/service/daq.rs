@@ -107,7 +107,7 @@ impl Dpm {
 }
 
 impl Outlets {
-    /// Is it the list of a client by gRPC?
+    /// Returns whether it is the list of a client by gRPC.
     pub(super) fn is_daq(&self, list: usize) -> bool {
         self.lists.get(list).is_some_and(|list| matches!(list.route, Route::Daq))
     }

@@ -4,7 +4,7 @@ use crate::grpc::daq;
 use crate::sdd::{SettingStatus, Shared};
 use crate::status::Status;
 
-/// Encodes a message for clients by gRPC. Is it something to them?
+/// Encodes a message for clients by gRPC. Returns whether it says anything to them.
 pub(super) fn prepare(message: &Shared, is_last: bool) -> bool {
     !message.other(|reply| daq::outcome(reply, is_last).unwrap_or_default()).is_empty()
 }

@@ -17,7 +17,8 @@ pub(super) enum Greeting {
     Refused(&'static str),
 }
 
-/// Reads the first lines, and tells how many bytes they are. `None` if they have not all come. `may_watch`: is it of this machine?
+/// Reads the first lines, and returns the number of their bytes; `None` if they have not all come.
+/// `may_watch` is true for clients of this machine.
 pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, Close> {
     let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());
     let Some(end) = end else {

@@ -71,11 +71,11 @@ pub(super) struct Asked {
     pub(super) request: Result<Box<drf::Request>, Status>,
     /// The source that it reads from, if it does.
     pub(super) joined: Option<Joined>,
-    /// Was it put on the list after the last start?
+    /// True if it was put on the list after the last start.
     pub(super) is_new: bool,
-    /// Was its error told since?
+    /// True if its error was told since.
     pub(super) is_told: bool,
-    /// Was it answered for good? What is asked once is not repeated.
+    /// True if it was answered for good: a reading that is asked for once is not repeated.
     pub(super) is_done: bool,
 }
 

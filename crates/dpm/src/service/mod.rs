@@ -309,7 +309,8 @@ impl Dpm {
         std::mem::take(&mut self.outlets.dirty)
     }
 
-    /// Appends what a client is to be sent, until `out` has about `limit` bytes. Is there more?
+    /// Appends what a client is to be sent, until `out` has about `limit` bytes. Returns whether
+    /// there is more.
     pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
         self.outlets.render(client, out, limit);
         self.outlets.play_on_for(client);
@@ -324,7 +325,7 @@ impl Dpm {
         self.outlets.clients.get(client).is_some_and(|client| !client.outbox.is_empty())
     }
 
-    /// Should a client's bytes be read now?
+    /// Returns whether a client's bytes should be read now.
     pub fn wants_input(&self, client: ClientKey) -> bool {
         self.outlets.has_room(client)
     }

@@ -74,7 +74,7 @@ impl Dpm {
         (Status::SUCCESS, words.iter().flat_map(|word| word.to_le_bytes()).collect())
     }
 
-    /// For how many milliseconds packets have been counted, in 48 bits.
+    /// Returns the milliseconds for which packets have been counted, in 48 bits.
     fn since_start(&self) -> [u16; 3] {
         let millis = self.outlets.now.millis;
         [millis as u16, (millis >> 16) as u16, (millis >> 32) as u16]

@@ -114,7 +114,7 @@ impl Outlets {
         }
     }
 
-    /// Sends what was answered. Is there more to ask?
+    /// Sends what was answered. Returns whether there is more to ask.
     fn play(&mut self, list: usize, playback: &mut Playback, answer: Answer) -> bool {
         let ref_id = playback.ref_id;
         let (points, more) = match answer {

@@ -16,7 +16,7 @@ pub(super) struct Playlist {
     pub(super) last: u64,
     /// The question that the archive has not answered yet.
     pub(super) asked: Option<u64>,
-    /// It is among the lists that wait until their address may ask again.
+    /// True if it is among the lists that wait until their address may ask again.
     pub(super) is_waiting: bool,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Playback {
     pub(super) question: Question,
     /// The time that its messages carry, in milliseconds since 1970.
     pub(super) timestamp: i64,
-    /// Did an array come?
+    /// True if an array came.
     pub(super) is_array: bool,
 }
 

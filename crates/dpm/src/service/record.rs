@@ -43,7 +43,7 @@ impl Dpm {
         &self.outlets.recorder.failed
     }
 
-    /// So many readings were not recorded because the archive did not follow.
+    /// Takes in that so many readings were not recorded because the archive did not follow.
     pub fn lost_for_history(&mut self, lost: u64) {
         self.outlets.recorder.lost = lost;
     }

@@ -12,7 +12,7 @@ use crate::status::Status;
 /// The requests that are recorded, and the work for the archive.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    /// Is there an archive?
+    /// True if there is an archive.
     pub(super) is_on: bool,
     /// By the number of the reader; what is not recorded any more is gone.
     pub(super) recorded: Vec<Option<Recorded>>,

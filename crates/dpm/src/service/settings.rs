@@ -175,7 +175,7 @@ impl Dpm {
         self.outlets.push_of_list(list, reply::ApplySettings { status: status.collect() });
     }
 
-    /// May this be set, and how?
+    /// Returns the order that a setting comes to, if it is allowed.
     fn judge(&self, list: usize, ref_id: i64, value: &Value, now: Moment) -> Result<Order, Status> {
         let state = self.outlets.lists.get(list).ok_or(Status::NO_SUCH_LIST)?;
         let session = state.session.as_ref().filter(|session| session.is_good(now)).ok_or(Status::PRIV)?;
@@ -237,7 +237,7 @@ impl Order {
 }
 
 impl Session {
-    /// May its client set anything now?
+    /// Returns whether its client may set anything now.
     fn is_good(&self, now: Moment) -> bool {
         self.is_enabled && self.expires.is_none_or(|expires| now.millis < expires)
     }

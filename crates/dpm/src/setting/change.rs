@@ -1,4 +1,4 @@
-//! From what a client wants something to be to what the front-end is told.
+//! Changes: from the value that a client wants to the bytes that the front-end is told.
 
 use super::limit;
 use crate::acnet::Item;
@@ -100,7 +100,7 @@ pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), S
     }
 }
 
-/// May this part of a block be set?
+/// Returns whether this part of a block may be set.
 fn is_part(property: Property, field: Field) -> bool {
     use Field::{AbortInhibit, AlarmEnable, Mask, Max, Min, Nom, RawMax, RawMin, RawNom, RawTol, Tol, TriesNeeded};
     match field {

@@ -78,7 +78,7 @@ impl When {
         }
     }
 
-    /// Is it answered now, too? Events are waited for.
+    /// Returns whether it is answered now, too. Events are waited for.
     pub(super) fn is_now(&self) -> bool {
         matches!(self, Self::Once | Self::Every(_))
     }

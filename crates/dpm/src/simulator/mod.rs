@@ -234,7 +234,7 @@ impl Simulator {
         }
     }
 
-    /// Does a stream's event happen now?
+    /// Returns whether a stream's event happens now.
     fn fires(&self, stream: &mut Stream, now: Moment) -> bool {
         let When::State { state, delay } = &stream.when else { return true };
         let reading = self.player.state(state.device, now.millis);

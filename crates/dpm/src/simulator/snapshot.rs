@@ -16,7 +16,7 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Snapshot {
-    /// From when on points are collected, in milliseconds.
+    /// Returns the time from which on points are collected, in milliseconds.
     fn begins(&self) -> Option<u64> {
         self.armed.map(|armed| armed + u64::from(self.setup.delay).div_ceil(1000))
     }

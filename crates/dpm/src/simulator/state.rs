@@ -39,11 +39,11 @@ pub(super) struct Stream {
     pub(super) when: When,
     pub(super) due: u64,
     pub(super) sequence: u32,
-    /// Was the state that is waited for there at the last look?
+    /// True if the state that is waited for was there at the last look.
     pub(super) was_there: bool,
     /// The time when the answer to a state that came is due.
     pub(super) answer_at: Option<u64>,
-    /// Was the node restarted since?
+    /// The number of restarts of the node when it began, to see if there was one since.
     pub(super) born: u64,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Plot {
     pub(super) due: u64,
     /// The next point, in tens of microseconds of the simulator's time.
     pub(super) next: u64,
-    /// Was the node restarted since?
+    /// The number of restarts of the node when it began, to see if there was one since.
     pub(super) born: u64,
 }
 

@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Lets the archive work. Did it answer?
+    /// Lets the archive work. Returns whether it answered.
     fn consult(&mut self) -> bool {
         let now = self.moment();
         self.work.extend(self.dpm.take_work());

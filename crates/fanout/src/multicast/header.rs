@@ -66,7 +66,7 @@ pub struct Address<'a> {
     pub(super) name_end: usize,
     /// The attribute `delivered` within it.
     pub(super) mark: Option<Range<usize>>,
-    /// It has more than type and JID: a description, content.
+    /// True if it has more than type and JID: a description, content.
     pub(super) is_rich: bool,
     /// `written` is a JID, or is meant to be one.
     has_jid: bool,

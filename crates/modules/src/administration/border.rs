@@ -1,5 +1,6 @@
-//! With whom the users of a domain may not communicate: the blacklist, and the whitelist besides which there is nobody if it has entries
-//! (XEP-0133 §4.11, §4.12). Both rule what comes from other servers and what goes there; a user of this server is disabled instead.
+//! Domains with which the users of a domain may not communicate: the blacklist, and the whitelist
+//! besides which there is nobody if it has entries (XEP-0133 §4.11, §4.12). Both rule what comes
+//! from other servers and what goes there; a user of this server is disabled instead.
 //!
 //! # Invariants
 //!

@@ -12,7 +12,7 @@ use super::rules::Rules;
 use super::sessions::Sessions;
 use super::{change, report};
 
-/// Answers a request of the blocking command.
+/// Replies to a request of the blocking command.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
     // Nobody but the account itself has a block list to ask for.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {

@@ -14,7 +14,7 @@ use super::pushes::{push_blocks, push_list, rules_of};
 use super::rules::{Fault, Item, List, Rules, Test};
 use super::sessions::{Sessions, screen, sessions_of};
 
-/// Answers a request of the privacy lists protocol.
+/// Replies to a request of the privacy lists protocol.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
     // Nobody but the account itself has privacy lists to ask for.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {

@@ -17,7 +17,7 @@ use super::rate::{Creations, Slot};
 use super::tokens::Shown;
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, rate};
 
-/// Answers a request of a guest: with what to fill in, or by creating the account.
+/// Replies to a request of a guest: with what to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     let invitation = world.state::<Shown>().of(guest).filter(|invitation| invitation.domain == iq.to.domain());
     let options = match may_create(world, guest, &iq, invitation.as_ref()) {

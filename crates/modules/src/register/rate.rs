@@ -23,7 +23,7 @@ pub struct Creations {
 struct Recent {
     /// Milliseconds since 1970.
     until: u64,
-    /// It has created an account, or is about to.
+    /// True if it has created an account, or is about to.
     created: bool,
     /// The number of times that a name which it wanted was taken.
     conflicts: u32,

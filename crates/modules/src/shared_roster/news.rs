@@ -176,7 +176,7 @@ fn tell(world: &mut World, account: &Jid, difference: &Difference) {
     }
 }
 
-/// Tells of a contact that is in the own roster too: what is kept there has to be looked up.
+/// Tells of a contact that is in the user's own roster too: what is kept there has to be looked up.
 fn tell_of_own(world: &mut World, account: &Jid, contact: &Jid) {
     let stored = world.stores.rosters.item(account.as_ref(), contact.as_ref());
     let (account, contact) = (account.clone(), contact.clone());

@@ -42,7 +42,7 @@ pub struct Description {
     pub about: String,
     /// The namespace of the payloads.
     pub payload: &'static str,
-    /// Of what its numbers are; may be empty.
+    /// The units of its numbers; may be empty.
     pub units: String,
 }
 

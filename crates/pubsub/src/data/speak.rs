@@ -66,7 +66,8 @@ struct Doing {
     /// The id of the stanza to be sent that needs one, of which there is one at most.
     id: String,
     stanzas: Vec<(Built, Jid)>,
-    /// In how many milliseconds to look again, where the service was then, and in which attempt.
+    /// The milliseconds after which to look again, the service's place then, and the number of the
+    /// attempt.
     later: Option<(u64, Seat, u64)>,
 }
 
@@ -204,7 +205,7 @@ impl Speaker {
         doing.later = Some((wait_ms, seat, self.attempt));
     }
 
-    /// It is a while later; it may have got further.
+    /// Looks again after a while; the speaker may have got further.
     fn again(&mut self, seat: Seat, attempt: u64, doing: &mut Doing) {
         if self.seat != seat || self.attempt != attempt {
             return;

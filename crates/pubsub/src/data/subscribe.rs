@@ -132,7 +132,7 @@ pub(super) fn default_options(world: &mut World, call: &Call, options: &Options)
     world.reply(&call.iq, reply);
 }
 
-/// XEP-0060 §5.6: the subscriptions of who asks, to all nodes or to one.
+/// XEP-0060 §5.6: the subscriptions of the asker, to all nodes or to one.
 pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
     let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
     let mut reply = call.iq.result();

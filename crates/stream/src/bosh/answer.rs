@@ -163,5 +163,5 @@ impl Writer {
     }
 }
 
-/// The content type of answers to who wants no other (§7.1).
+/// The content type of replies to a client that asks for no other (§7.1).
 pub const CONTENT_TYPE: &str = "text/xml; charset=utf-8";

@@ -18,7 +18,7 @@ pub struct Request {
     pub newkey: Option<Box<str>>,
     /// The newest answer that the client has, with all before it (§9.2).
     pub ack: Option<u64>,
-    /// For how many seconds the client wants to be away (§10).
+    /// The seconds for which the client wants to be away (§10).
     pub pause: Option<u32>,
     /// True if the session ends with it (§13).
     pub terminate: bool,
@@ -35,7 +35,7 @@ pub struct Request {
 pub enum Whose {
     /// A new one (§7.1).
     New(Box<Opening>),
-    /// That of this id.
+    /// The session of this id.
     Session(u128),
     /// None: an id that was never given.
     Nobody,

@@ -57,7 +57,7 @@ pub struct Session {
     repeats: u32,
     /// The client is away for so long (§10).
     pause: Option<u32>,
-    /// Since when nobody waits for an answer.
+    /// The time since when no request waits for a reply.
     idle_since_ms: Option<u64>,
     /// The last answer of a session that ended when nobody waited.
     last_words: Option<Box<Answer>>,

@@ -8,11 +8,11 @@ use super::request::{Opening, write_sid};
 /// The bounds that the operator sets, in seconds unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// For how long a request may wait.
+    /// The longest time that a request may wait.
     pub wait: u32,
-    /// For how long a session may be without a request.
+    /// The longest time that a session may be without a request.
     pub inactivity: u32,
-    /// For how long a client may ask to be away; 0 for not at all.
+    /// The longest absence that a client may ask for; 0 for none at all.
     pub max_pause: u32,
     /// The shortest time between two requests of a client that has nothing to say.
     pub polling: u32,

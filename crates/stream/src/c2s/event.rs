@@ -55,9 +55,10 @@ pub enum Event {
         client: String,
         /// The token that it has used, by which older ones become invalid.
         used: Option<Slot>,
-        /// That token is to become invalid too.
+        /// True if that token is to become invalid too.
         invalidate: bool,
-        /// It wants a token for this mechanism. Else it gets one only if the one that it has used is due to be replaced.
+        /// The mechanism for which it wants a token. Else it gets one only if the one that it has
+        /// used is due to be replaced.
         issue: Option<TokenMechanism>,
     },
     /// An authentication failed and the client has been told; for throttling and the log. No answer.

@@ -15,7 +15,8 @@ pub(super) struct Attempt {
     account: Option<Jid>,
     /// The request of XEP-0388 that came with it, if it is one of those.
     pub request: Option<Box<Request>>,
-    /// It is disabled, which only who proves to be its owner is told.
+    /// True if it is disabled, which a client is only told when it has proven to be the account's
+    /// owner.
     is_disabled: bool,
 }
 

@@ -11,9 +11,9 @@ use crate::error::{Condition, StreamError};
 /// The request of an `<enable/>` (XEP-0198 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Enable {
-    /// It wants to be able to resume.
+    /// True if it wants to be able to resume.
     pub resume: bool,
-    /// For how many seconds at most, if it says so.
+    /// The most seconds for which it wants to, if it says so.
     pub max: Option<u32>,
 }
 

@@ -13,7 +13,7 @@ pub(super) type GroupKey = usize;
 pub(super) struct Group {
     pub(super) node: usize,
     pub(super) poll: usize,
-    /// It is sent to see if somebody answers, and nobody reads it.
+    /// True if it is sent to see if somebody answers, and nobody reads it.
     pub(super) is_probe: bool,
     pub(super) slots: Vec<Slot>,
     /// The number of slots that have an entry.
@@ -31,11 +31,11 @@ pub(super) struct Group {
     pub(super) pulse: u64,
     /// The time when it was last sent or answered, in milliseconds.
     pub(super) answered_at: u64,
-    /// It was answered since it was sent.
+    /// True if it was answered since it was sent.
     pub(super) has_answered: bool,
-    /// It is a part of a request that was not answered.
+    /// True if it is a part of a request that was not answered.
     pub(super) is_search: bool,
-    /// It is counted among the searches of its node.
+    /// True if it is counted among the searches of its node.
     pub(super) is_counted: bool,
     /// Its event came without it.
     pub(super) has_missed: bool,

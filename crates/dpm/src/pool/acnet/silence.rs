@@ -30,7 +30,7 @@ type Key = (usize, u32, u8);
 struct Record {
     /// The number of times that it fell silent.
     times: u32,
-    /// Since when it has answered again, in milliseconds; `None` while it is silent.
+    /// The time since when it has answered again, in milliseconds; `None` while it is silent.
     answers_since: Option<u64>,
 }
 

@@ -29,7 +29,7 @@ pub struct Field {
     pub id: u16,
     /// The kind of its value.
     pub kind: FieldKind,
-    /// May it be absent?
+    /// True if it may be absent.
     pub optional: bool,
 }
 

@@ -170,13 +170,13 @@ direction! {
         minimum: f64 = 0x234c,
         /// Readings above are bad.
         maximum: f64 = 0xe288,
-        /// Is it watched?
+        /// True if it is watched.
         alarm_enable: bool = 0x8f20,
-        /// Is it bad?
+        /// True if it is bad.
         alarm_status: bool = 0x6036,
-        /// Does it abort the beam?
+        /// True if it aborts the beam.
         abort: bool = 0x4a1c,
-        /// Is the abort suppressed?
+        /// True if the abort is suppressed.
         abort_inhibit: bool = 0x8172,
         /// Bad readings in a row that make an alarm.
         tries_needed: i32 = 0x0132,
@@ -195,13 +195,13 @@ direction! {
         nominal: i32 = 0x4f1d,
         /// The bits that count.
         mask: i32 = 0x11eb,
-        /// Is it watched?
+        /// True if it is watched.
         alarm_enable: bool = 0x8f20,
-        /// Is it bad?
+        /// True if it is bad.
         alarm_status: bool = 0x6036,
-        /// Does it abort the beam?
+        /// True if it aborts the beam.
         abort: bool = 0x4a1c,
-        /// Is the abort suppressed?
+        /// True if the abort is suppressed.
         abort_inhibit: bool = 0x8172,
         /// Bad readings in a row that make an alarm.
         tries_needed: i32 = 0x0132,
@@ -216,15 +216,15 @@ direction! {
         timestamp: i64 = 0xd55b,
         /// Cycle.
         cycle: i64 = 0x0740,
-        /// Is it on?
+        /// True if it is on.
         on: Option<bool> = 0x5c01,
-        /// Is it ready?
+        /// True if it is ready.
         ready: Option<bool> = 0xab23,
-        /// Is it under remote control?
+        /// True if it is under remote control.
         remote: Option<bool> = 0xe486,
-        /// Is its polarity positive?
+        /// True if its polarity is positive.
         positive: Option<bool> = 0x2716,
-        /// Does it ramp?
+        /// True if it ramps.
         ramp: Option<bool> = 0x9238,
     }
     /// The outcome of each setting.

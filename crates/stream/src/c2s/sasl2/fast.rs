@@ -23,7 +23,7 @@ pub struct StoredToken {
     pub key: TokenKey,
     /// The time when it was made, in seconds since 1970.
     pub issued: u64,
-    /// Until when it is good, in seconds since 1970.
+    /// The time until when it is valid, in seconds since 1970.
     pub expires: u64,
 }
 
@@ -41,7 +41,7 @@ pub enum Slot {
 pub struct Issued {
     /// The token itself.
     pub token: String,
-    /// Until when it is good, as XEP-0082 writes it.
+    /// The time until when it is valid, as XEP-0082 writes it.
     pub expiry: String,
 }
 

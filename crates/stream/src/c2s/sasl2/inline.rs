@@ -20,7 +20,7 @@ pub(crate) struct Inline {
     waits: Waits,
 }
 
-/// For which answer of the owner.
+/// The answer of the owner that is waited for.
 enum Waits {
     Nothing,
     /// To [`Event::Token`].

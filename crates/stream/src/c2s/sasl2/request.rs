@@ -38,7 +38,7 @@ pub(crate) struct Bind {
 pub struct Features {
     /// Stream management (XEP-0198 §9.1).
     pub enable: Option<Enable>,
-    /// It begins inactive (XEP-0352).
+    /// True if it begins inactive (XEP-0352).
     pub inactive: bool,
     /// Copies of what other resources send and get (XEP-0280).
     pub carbons: bool,
