@@ -1,9 +1,11 @@
 //! Bounds how fast something may happen.
 
-/// A bucket that empties with time, kept as one number: the time until which all that was put in is paid for.
+/// A bucket that empties with time, kept as one number: the time until which all that was put in is
+/// paid for.
 ///
-/// The unit of time is the caller's, and so is the price: what costs 10 in it fills the bucket by 10, which is gone 10
-/// later. The clock must not go back: until it is where it was, nothing would empty.
+/// The unit of time is the caller's, and so is the price: what costs 10 in it fills the bucket by
+/// 10, which is gone 10 later. The clock must not go back: until it is where it was, nothing would
+/// empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bucket(u64);
 

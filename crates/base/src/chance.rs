@@ -1,9 +1,9 @@
 //! Chance, as a thread has it: random bytes, and the keys of hash tables.
 //!
-//! Both come from the operating system, unless the thread was given a seed. Then all that is drawn in
-//! it follows from that seed, so that a simulation, which runs a whole server in one thread, does the
-//! same again for the same seed. This is the one door through which chance comes in: what lies below
-//! `shard` draws nothing by itself (`clippy.toml` forbids it).
+//! Both come from the operating system, unless the thread was given a seed. Then all that is drawn
+//! in it follows from that seed, so that a simulation, which runs a whole server in one thread,
+//! does the same again for the same seed. This is the one door through which chance comes in: what
+//! lies below `shard` draws nothing by itself (`clippy.toml` forbids it).
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,8 +13,8 @@ thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Makes everything that this thread draws from now on follow from a seed. For tests and simulations:
-/// who knows the seed knows every token and nonce.
+/// Makes everything that this thread draws from now on follow from a seed. For tests and
+/// simulations: who knows the seed knows every token and nonce.
 pub fn seed(seed: u64) {
     SEED.set(Some(seed));
 }
@@ -53,7 +53,8 @@ pub fn text(length: usize) -> Result<String, NoChance> {
     Ok(bytes.into_iter().map(letter).collect())
 }
 
-/// Returns the letter or digit for the lowest five bits. None is taken for another by people who read it.
+/// Returns the letter or digit for the lowest five bits. None is taken for another by people who
+/// read it.
 #[inline]
 pub fn letter(bits: u8) -> char {
     LETTERS.get(usize::from(bits & 31)).copied().map_or('x', char::from)

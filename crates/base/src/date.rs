@@ -3,7 +3,8 @@
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Returns a time of day in UTC with seconds, as XEP-0082 §3.2 writes it; from milliseconds since 1970.
+/// Returns a time of day in UTC with seconds, as XEP-0082 §3.2 writes it; from milliseconds since
+/// 1970.
 pub fn timestamp(unix_ms: u64) -> String {
     let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
     let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -19,7 +20,8 @@ pub fn timestamp_ms(unix_ms: u64) -> String {
     text
 }
 
-/// Reads a time of day as XEP-0082 §3.2 writes it, into milliseconds since 1970; what was before counts as 0. `None` if it is none.
+/// Reads a time of day as XEP-0082 §3.2 writes it, into milliseconds since 1970; what was before
+/// counts as 0. `None` if it is none.
 pub fn parse(text: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?;
     Some(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))

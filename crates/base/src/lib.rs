@@ -1,15 +1,17 @@
-//! The ground that all other crates stand on: words that several layers share and none of them owns.
+//! The ground that all other crates stand on: words that several layers share and none of them
+//! owns.
 //!
 //! # Layout
 //!
-//! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
-//! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: how fast something may
-//!   happen.
+//! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one who waits. [`transport`]: what
+//!   carries a client's stream.
+//! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`mod@lock`]: locks. [`hex`]: bytes
+//!   as digits. [`bucket`]: how fast something may happen.
 //!
 //! # Invariants
 //!
-//! * Nothing here depends on another crate of the server or touches the outside, but for [`chance`], which
-//!   asks the operating system for random bytes.
+//! * Nothing here depends on another crate of the server or touches the outside, but for
+//!   [`chance`], which asks the operating system for random bytes.
 
 pub mod bucket;
 pub mod chance;

@@ -1,8 +1,8 @@
 //! Locks that a panic doesn't spoil.
 //!
-//! A thread that panics while it holds a lock of the standard library poisons it. What our locks guard is changed in
-//! steps that leave it whole, and a panic ends one request or one task, not the server: so the next thread goes on
-//! with what is there.
+//! A thread that panics while it holds a lock of the standard library poisons it. What our locks
+//! guard is changed in steps that leave it whole, and a panic ends one request or one task, not the
+//! server: so the next thread goes on with what is there.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

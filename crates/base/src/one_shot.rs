@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //!
-//! * The answer is given once; the last waker given is woken exactly then, on the thread that gave it.
+//! * The answer is given once; the last waker given is woken exactly then, on the thread that gave
+//!   it.
 //! * A completer that is dropped unused wakes as well, with [`Abandoned`]: no future waits forever.
 
 use std::fmt;
@@ -22,7 +23,8 @@ pub fn one_shot<T>() -> (Completer<T>, Awaited<T>) {
     (Completer { cell: Some(cell.clone()) }, Awaited { cell })
 }
 
-/// Blocks this thread until a future is done: for command-line tools and start-up, never for a shard.
+/// Blocks this thread until a future is done: for command-line tools and start-up, never for a
+/// shard.
 pub fn wait<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);

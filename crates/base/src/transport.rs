@@ -1,11 +1,11 @@
 //! Transports: carriers of the stream of a client.
 
-/// The carrier of a client's stream: all that writes to a session, counts it or tells of it means one of
-/// these.
+/// The carrier of a client's stream: all that writes to a session, counts it or tells of it means
+/// one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Transport {
-    /// A TCP connection, whose bytes are the stream (RFC 6120). A session without a connection writes
-    /// for one, too.
+    /// A TCP connection, whose bytes are the stream (RFC 6120). A session without a connection
+    /// writes for one, too.
     #[default]
     Tcp,
     /// The messages of a WebSocket, each a document of its own (RFC 7395).
@@ -24,8 +24,8 @@ impl Transport {
         }
     }
 
-    /// Tells whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH does
-    /// both by itself: its sessions outlive connections, and requests acknowledge answers.
+    /// Tells whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH
+    /// does both by itself: its sessions outlive connections, and requests acknowledge answers.
     pub const fn is_managed(self) -> bool {
         !matches!(self, Self::Bosh)
     }

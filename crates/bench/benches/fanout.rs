@@ -1,7 +1,8 @@
 //! Measures what one more recipient of a packet costs: `cargo bench -p rookery-bench --bench
 //! fanout`.
 //!
-//! The figures are per packet; divan's `item/s` column counts recipients. Nothing may be allocated or formatted per recipient.
+//! The figures are per packet; divan's `item/s` column counts recipients. Nothing may be allocated
+//! or formatted per recipient.
 
 use divan::counter::ItemsCount;
 use divan::{AllocProfiler, Bencher, black_box};
@@ -31,7 +32,8 @@ fn links(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// The first half of it: a copy into each outbox. (Emptying them is not counted, so their queues are: they are new each time.)
+/// The first half of it: a copy into each outbox. (Emptying them is not counted, so their queues
+/// are: they are new each time.)
 #[divan::bench(args = RECIPIENTS)]
 fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     let packet = packet();
@@ -55,7 +57,8 @@ fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Presence of an account to contacts who are all here: scan, audience, look-up of each, queue, render.
+/// Presence of an account to contacts who are all here: scan, audience, look-up of each, queue,
+/// render.
 #[divan::bench(args = RECIPIENTS)]
 fn presence(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut world, mut out) = (world_of(recipients), Vec::with_capacity(1 << 16));

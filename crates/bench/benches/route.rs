@@ -1,6 +1,8 @@
-//! User-space time and allocations of one routed chat stanza: `cargo bench -p rookery-bench --bench route`.
+//! User-space time and allocations of one routed chat stanza: `cargo bench -p rookery-bench --bench
+//! route`.
 //!
-//! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in `sockets`.
+//! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in
+//! `sockets`.
 
 use divan::{AllocProfiler, Bencher, black_box};
 use rookery_bench::engine::login::Target;
@@ -67,7 +69,8 @@ fn to_another_shard(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A whole tick of a shard with one message in it: as `to_full_jid`, with the connections on either side of it.
+/// A whole tick of a shard with one message in it: as `to_full_jid`, with the connections on either
+/// side of it.
 #[divan::bench(args = [1, 8, 64])]
 fn tick(bencher: Bencher<'_, '_>, messages: usize) {
     ticks(bencher, messages, None);

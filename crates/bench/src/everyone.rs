@@ -1,7 +1,8 @@
-//! A store in which every account exists: so many accounts as a benchmark likes, without a byte for any of them.
+//! A store in which every account exists: so many accounts as a benchmark likes, without a byte for
+//! any of them.
 //!
-//! All have one password, and the same number of contacts on either side of their own number. Nothing is kept; whatever else an account
-//! may have, these have not.
+//! All have one password, and the same number of contacts on either side of their own number.
+//! Nothing is kept; whatever else an account may have, these have not.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub struct Everyone {
 }
 
 impl Everyone {
-    /// Accounts from zero up, in a ring: each sees, and is seen by, the `contacts` that are nearest to it.
+    /// Accounts from zero up, in a ring: each sees, and is seen by, the `contacts` that are nearest
+    /// to it.
     pub fn stores(credentials: Credentials, accounts: usize, contacts: usize) -> Stores {
         let everyone = Arc::new(Everyone { credentials, accounts, contacts });
         Stores { accounts: everyone.clone(), rosters: everyone.clone(), last_presence: everyone, ..Memory::stores() }

@@ -1,8 +1,9 @@
 //! Sampled stacks as a picture: each function as wide as its share of the samples, above its
 //! caller.
 //!
-//! Stacks are walked by frame pointers, which is safe wherever the signal comes; so the build has to keep them (`.cargo/config.toml`). The
-//! picture is our own: the library that others draw it with has a licence that doesn't go with ours.
+//! Stacks are walked by frame pointers, which is safe wherever the signal comes; so the build has
+//! to keep them (`.cargo/config.toml`). The picture is our own: the library that others draw it
+//! with has a licence that doesn't go with ours.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

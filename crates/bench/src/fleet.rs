@@ -1,7 +1,8 @@
 //! Many clients over sockets, on one thread with one epoll set.
 //!
-//! Sockets are watched for input only, level-triggered and read once per readiness, as the server does it; what a socket doesn't take is kept
-//! and it is watched for output meanwhile. A connection that breaks ends the benchmark: a load that loses clients measures something else.
+//! Sockets are watched for input only, level-triggered and read once per readiness, as the server
+//! does it; what a socket doesn't take is kept and it is watched for output meanwhile. A connection
+//! that breaks ends the benchmark: a load that loses clients measures something else.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -17,7 +18,8 @@ use crate::engine::client::{Client, Item};
 use crate::engine::login::Target;
 use crate::{Outcome, chat};
 
-/// Called with the number of a client and a stanza that it got; appends what it sends because of it.
+/// Called with the number of a client and a stanza that it got; appends what it sends because of
+/// it.
 pub type React<'a> = dyn FnMut(usize, &[u8], &mut Vec<u8>) + 'a;
 
 /// Clients of one server.
@@ -215,8 +217,8 @@ impl Fleet {
     }
 }
 
-/// Connects from an address of its own range: on this machine every 20 000 connections come from another 127.0.0.x, since there are
-/// no more ports than that for one address.
+/// Connects from an address of its own range: on this machine every 20 000 connections come from
+/// another 127.0.0.x, since there are no more ports than that for one address.
 fn open(server: SocketAddr, number: usize) -> Outcome<TcpStream> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

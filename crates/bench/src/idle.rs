@@ -21,7 +21,8 @@ pub struct Idle {
     pub user_share: f64,
 }
 
-/// Logs accounts in, from the first of `sessions` up to the last in several steps, and looks at the server after each step.
+/// Logs accounts in, from the first of `sessions` up to the last in several steps, and looks at the
+/// server after each step.
 ///
 /// # Errors
 /// A login that fails.

@@ -1,17 +1,20 @@
 //! The load generator, `rookery bench`, and the benchmarks of this server.
 //!
-//! CPU time and memory are what counts, not wall time alone: machines are shared, and clients on the same machine as the server say little
-//! about time. So the server under test is always a process of its own, whose consumption is read from `/proc`.
+//! CPU time and memory are what counts, not wall time alone: machines are shared, and clients on
+//! the same machine as the server say little about time. So the server under test is always a
+//! process of its own, whose consumption is read from `/proc`.
 //!
 //! # Layout
 //!
-//! * [`cli`]: the command line. [`scenario`]: the loads, one file each, and the table of them. [`engine`]: threads, clients, what they
-//!   count. [`result`]: what a run has measured. [`report`]: what people see of it. [`peers`]: the same loads on several servers.
+//! * [`cli`]: the command line. [`scenario`]: the loads, one file each, and the table of them.
+//!   [`engine`]: threads, clients, what they count. [`result`]: what a run has measured.
+//!   [`report`]: what people see of it. [`peers`]: the same loads on several servers.
 //! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
-//! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account exists. For what doesn't fit into
-//!   sockets, such as a million sessions.
-//! * [`relay`]: the least that any server could do, to compare with. [`rookery`]: our own server as a child process. [`fleet`], [`pairs`],
-//!   [`idle`]: clients of one thread for the benchmark `sockets`, which has the relay and the server take turns.
+//! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
+//!   exists. For what doesn't fit into sockets, such as a million sessions.
+//! * [`relay`]: the least that any server could do, to compare with. [`rookery`]: our own server as
+//!   a child process. [`fleet`], [`pairs`], [`idle`]: clients of one thread for the benchmark
+//!   `sockets`, which has the relay and the server take turns.
 //! * [`process`]: what a process has used. [`chat`]: the stanzas.
 //!
 //! # How to run

@@ -182,8 +182,8 @@ impl Network {
         Ok(Network { shard, target: Arc::new(target), next: 0, now_ms: 0, ready: Vec::new() })
     }
 
-    /// Logs the next `count` accounts in, all at the same time, has each send `first`, and looks away: what is sent to them later is
-    /// thrown away.
+    /// Logs the next `count` accounts in, all at the same time, has each send `first`, and looks
+    /// away: what is sent to them later is thrown away.
     ///
     /// # Errors
     /// What a login failed of.

@@ -1,6 +1,7 @@
 //! Pairs that play ping-pong in a closed loop: what relaying one message costs a server.
 //!
-//! Several loads are alive at the same time and are measured in turn, so that whatever else the machine does meets all of them alike.
+//! Several loads are alive at the same time and are measured in turn, so that whatever else the
+//! machine does meets all of them alike.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,8 +62,9 @@ impl Pairs {
         Ok(Pairs { fleet, pid: relay.pid(), messages: vec![line; 2 * pairs], in_flight: 0 })
     }
 
-    /// Plays for that time with so many messages of each pair on their way, and half a second before to warm up. The number can only grow:
-    /// messages stay on their way between measurements.
+    /// Plays for that time with so many messages of each pair on their way, and half a second
+    /// before to warm up. The number can only grow: messages stay on their way between
+    /// measurements.
     ///
     /// # Errors
     /// A connection that breaks.

@@ -1,8 +1,9 @@
 //! The measurements of a run: the one thing that the engine and the reports share, and the JSON
 //! file of a run.
 //!
-//! Times are microseconds where a name ends in `_us`, seconds where it ends in `_s` or is `seconds`; memory is bytes; a share of CPU is cores,
-//! so that 1.0 is one core kept busy. What could not be measured is `None`, never zero.
+//! Times are microseconds where a name ends in `_us`, seconds where it ends in `_s` or is
+//! `seconds`; memory is bytes; a share of CPU is cores, so that 1.0 is one core kept busy. What
+//! could not be measured is `None`, never zero.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -206,7 +207,8 @@ impl RunResult {
     /// Reads a file that [`RunResult::write`] wrote.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::InvalidData`] if it is no such file or of another format.
+    /// What the system says; [`io::ErrorKind::InvalidData`] if it is no such file or of another
+    /// format.
     pub fn read(file: &Path) -> io::Result<RunResult> {
         let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text}", file.display()));
         let result: RunResult = serde_json::from_slice(&fs::read(file)?)

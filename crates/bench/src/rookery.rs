@@ -30,8 +30,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server that `ROOKERY_BENCH_SERVER` (address and port) names, with `ROOKERY_BENCH_PID`, `ROOKERY_BENCH_DOMAIN` and
-    /// `ROOKERY_BENCH_PASSWORD`; `None` if the first isn't set.
+    /// The server that `ROOKERY_BENCH_SERVER` (address and port) names, with `ROOKERY_BENCH_PID`,
+    /// `ROOKERY_BENCH_DOMAIN` and `ROOKERY_BENCH_PASSWORD`; `None` if the first isn't set.
     ///
     /// # Errors
     /// When only a part of it is there.
@@ -53,15 +53,17 @@ pub struct Rookery {
     folder: TempDir,
     /// The address and the process.
     pub server: Server,
-    /// Accounts imported per second of wall time by `rookery user import`, in the course of the preparation.
+    /// Accounts imported per second of wall time by `rookery user import`, in the course of the
+    /// preparation.
     pub imports_per_second: f64,
 }
 
 impl Rookery {
     /// Starts a server of two shards with so many accounts.
     ///
-    /// The first [`IMPORTED`] accounts come by `rookery user import`, which hashes each password. The others are put into the store with
-    /// one and the same hash: a login costs the server the same, and eighteen thousand hashes would take minutes.
+    /// The first [`IMPORTED`] accounts come by `rookery user import`, which hashes each password.
+    /// The others are put into the store with one and the same hash: a login costs the server the
+    /// same, and eighteen thousand hashes would take minutes.
     ///
     /// # Errors
     /// What the system or the server says.
@@ -107,8 +109,8 @@ impl Drop for Rookery {
     }
 }
 
-/// The server's executable: the one that `ROOKERY_BIN` names, else the one of this workspace, built now with the same profile and into the
-/// same target folder as this benchmark.
+/// The server's executable: the one that `ROOKERY_BIN` names, else the one of this workspace, built
+/// now with the same profile and into the same target folder as this benchmark.
 ///
 /// # Errors
 /// What cargo says.

@@ -1,4 +1,5 @@
-//! Declares the bounds on what clients of DPM can make it keep or do, for the page that operators read.
+//! Declares the bounds on what clients of DPM can make it keep or do, for the page that operators
+//! read.
 //!
 //! Numbers come from where they are enforced, so that the page can't promise another one.
 

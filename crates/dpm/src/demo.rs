@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Front-ends that are simulated. They end when this is dropped, or this process ends in whatever way: their standard input is closed then.
+/// Front-ends that are simulated. They end when this is dropped, or this process ends in whatever
+/// way: their standard input is closed then.
 #[derive(Debug)]
 pub struct Simulated {
     child: Child,
@@ -13,7 +14,8 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Starts this very program with `dpm simulate` for the front-ends of a database file, or of the small one within.
+    /// Starts this very program with `dpm simulate` for the front-ends of a database file, or of
+    /// the small one within.
     ///
     /// # Errors
     /// What the system says, and `InvalidData` if the program doesn't say where it listens.

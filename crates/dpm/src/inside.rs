@@ -1,7 +1,7 @@
 //! A client in the same process: it speaks as those over TCP do, without a socket.
 //!
-//! The service knows nothing of it, and its requests are pooled with those of all others. At every start a list goes through all of its requests, so
-//! that they are spread over several lists.
+//! The service knows nothing of it, and its requests are pooled with those of all others. At every
+//! start a list goes through all of its requests, so that they are spread over several lists.
 
 use std::collections::HashMap;
 
@@ -30,8 +30,8 @@ struct List {
 }
 
 impl Inside {
-    /// Asks for something. Returns the number by which its replies, which begin after the next [`start`](Self::start), call it; `None` if the service
-    /// gives no more lists.
+    /// Asks for something. Returns the number by which its replies, which begin after the next
+    /// [`start`](Self::start), call it; `None` if the service gives no more lists.
     pub fn add(&mut self, dpm: &mut Dpm, request: &str, now: Moment) -> Option<i64> {
         let place = match self.lists.iter().position(|list| list.requests < REQUESTS) {
             Some(place) => place,

@@ -1,7 +1,7 @@
 //! RAD50: how ACNET packs names of up to six characters into 32 bits.
 //!
-//! Three characters make 16 bits, each worth a power of 40. The first three are the low half. The alphabet has no lower case, so names are
-//! compared without regard to it.
+//! Three characters make 16 bits, each worth a power of 40. The first three are the low half. The
+//! alphabet has no lower case, so names are compared without regard to it.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Rad50(pub u32);
 
-/// A text that is no RAD50 name: longer than six characters, or with one outside of space, A–Z, `$`, `.`, `%`, 0–9.
+/// A text that is no RAD50 name: longer than six characters, or with one outside of space, A–Z,
+/// `$`, `.`, `%`, 0–9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotRad50;
 
@@ -28,7 +29,8 @@ impl Rad50 {
         Ok(Self(halves[1] << 16 | halves[0]))
     }
 
-    /// The same for a name that is known when this is compiled; one that is no name stops the build (or panics).
+    /// The same for a name that is known when this is compiled; one that is no name stops the build
+    /// (or panics).
     pub const fn literal(name: &[u8]) -> Self {
         let mut halves = [0u32; 2];
         let mut position = 0;

@@ -5,7 +5,8 @@ use std::fmt;
 /// A status of ACNET: facility + 256 × error. A negative error is fatal, a positive one a warning,
 /// 0 is success.
 ///
-/// Little endian in ACNET, an integer in SDD. It is shown as people write it: `[17 -26] DPM_NO_SUCH_DEVICE`.
+/// Little endian in ACNET, an integer in SDD. It is shown as people write it: `[17 -26]
+/// DPM_NO_SUCH_DEVICE`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Status(pub i16);
 

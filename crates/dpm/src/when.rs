@@ -78,7 +78,8 @@ impl When {
         }
     }
 
-    /// Returns what a front-end that speaks `protocol` is asked for: events that it is told in the same words are the same.
+    /// Returns what a front-end that speaks `protocol` is asked for: events that it is told in the
+    /// same words are the same.
     pub fn on_wire(self, protocol: Protocol) -> Self {
         match (protocol, &self, self.ftd()) {
             (Protocol::Retdat, Self::Every(_), Some(ftd)) => Self::Every((u64::from(ftd) * 1000).div_ceil(60)),

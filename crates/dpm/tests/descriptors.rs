@@ -1,4 +1,5 @@
-//! A service in a process that has no descriptors left. The limit is the whole process's, so this test is alone in its program.
+//! A service in a process that has no descriptors left. The limit is the whole process's, so this
+//! test is alone in its program.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

@@ -252,7 +252,8 @@ fn calls_that_take_nothing_end() {
     });
 }
 
-/// Starts front-ends and a service, and hands over its address and the number of lists as it changes.
+/// Starts front-ends and a service, and hands over its address and the number of lists as it
+/// changes.
 fn with_service(test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
     with_options(Options::default(), test);
 }
@@ -302,7 +303,8 @@ async fn connect_from(from: IpAddr, address: SocketAddr) -> SendRequest<Bytes> {
     client
 }
 
-/// Calls a method with a message, in pieces as the service takes them. A service that ends the call early is heard all the same.
+/// Calls a method with a message, in pieces as the service takes them. A service that ends the call
+/// early is heard all the same.
 async fn call(
     client: &mut SendRequest<Bytes>,
     path: &str,

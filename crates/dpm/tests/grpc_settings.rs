@@ -1,4 +1,5 @@
-//! Settings by gRPC on real sockets: who proves by a token that a role allows them sets, over TLS and from this machine; everybody else is refused and logged.
+//! Settings by gRPC on real sockets: who proves by a token that a role allows them sets, over TLS
+//! and from this machine; everybody else is refused and logged.
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,5 +1,6 @@
-//! Front-ends die and come back at random for two minutes of virtual time, while the network between loses, delays, repeats and mixes up datagrams. No list
-//! stays stuck, and no reading is given to another device.
+//! Front-ends die and come back at random for two minutes of virtual time, while the network
+//! between loses, delays, repeats and mixes up datagrams. No list stays stuck, and no reading is
+//! given to another device.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -177,7 +178,8 @@ impl Soak {
         }
     }
 
-    /// Puts a datagram on its way: sometimes on none, on two, or on a longer one. Sometimes it comes from another front-end than it says.
+    /// Puts a datagram on its way: sometimes on none, on two, or on a longer one. Sometimes it
+    /// comes from another front-end than it says.
     fn post(&mut self, direction: Direction, datagram: Vec<u8>, rough: bool) {
         if rough && self.chance(5) {
             return;
@@ -272,6 +274,7 @@ const READERS: usize = 2;
 /// In milliseconds.
 const PERIOD: u64 = 500;
 const SOAK_MILLIS: u64 = 120_000;
-/// A front-end is asked again at the latest eight seconds after it came back, and it may take as long to see that it was gone.
+/// A front-end is asked again at the latest eight seconds after it came back, and it may take as
+/// long to see that it was gone.
 const RECOVERY_MILLIS: u64 = 30_000;
 const FIRST_PORT: u16 = 7000;

@@ -1,11 +1,12 @@
 //! Audiences: the addresses that get a packet, grouped by next hop.
 //!
-//! A next hop is a shard of this server, today; cluster nodes and remote domains join as further groups. Addresses are
-//! kept packed in one buffer per group, with their hash beside them, so that an audience of ten thousand bare JIDs
-//! costs one allocation per group and no hashing at the far end.
+//! A next hop is a shard of this server, today; cluster nodes and remote domains join as further
+//! groups. Addresses are kept packed in one buffer per group, with their hash beside them, so that
+//! an audience of ten thousand bare JIDs costs one allocation per group and no hashing at the far
+//! end.
 
-/// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. Bare where an
-/// account is meant, full where one of its sessions is.
+/// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. Bare
+/// where an account is meant, full where one of its sessions is.
 #[derive(Debug, Default, Clone)]
 pub struct Addresses {
     packed: Vec<u8>,
@@ -13,7 +14,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Appends a bare JID with its keyed hash. Text of more than 65 535 bytes is no JID and is left out.
+    /// Appends a bare JID with its keyed hash. Text of more than 65 535 bytes is no JID and is left
+    /// out.
     pub fn push(&mut self, hash: u64, bare: &str) {
         let Ok(len) = u16::try_from(bare.len()) else { return };
         self.packed.extend_from_slice(&hash.to_le_bytes());
@@ -93,8 +95,8 @@ impl Audience {
     }
 }
 
-/// The home shard of a bare JID with this keyed hash: the upper half decides, so that the lower half stays
-/// evenly spread inside the shard's own tables.
+/// The home shard of a bare JID with this keyed hash: the upper half decides, so that the lower
+/// half stays evenly spread inside the shard's own tables.
 pub fn home(hash: u64, shards: usize) -> usize {
     (hash >> 32) as usize % shards.max(1)
 }

@@ -1,7 +1,7 @@
 //! The fan-out engine: a packet, an audience and a stamp rule become one copy per next hop.
 //!
-//! Everything that leaves this server towards a session passes through here, whether it has one recipient or
-//! a hundred thousand, so that limits, counters and coalescing exist once.
+//! Everything that leaves this server towards a session passes through here, whether it has one
+//! recipient or a hundred thousand, so that limits, counters and coalescing exist once.
 //!
 //! # Layout
 //!
@@ -14,10 +14,11 @@
 //!
 //! # Invariants
 //!
-//! * A [`Packet`] is made from a scanned stanza or from the escaping writer, never from loose bytes: what leaves is
-//!   well-formed because nothing else can be expressed.
-//! * A copy for one more recipient is a reference count and a queue entry. Nothing is formatted per recipient; the
-//!   `to` attribute is spliced in from the session's address when the outbox is rendered.
+//! * A [`Packet`] is made from a scanned stanza or from the escaping writer, never from loose
+//!   bytes: what leaves is well-formed because nothing else can be expressed.
+//! * A copy for one more recipient is a reference count and a queue entry. Nothing is formatted per
+//!   recipient; the `to` attribute is spliced in from the session's address when the outbox is
+//!   rendered.
 //! * An outbox never grows beyond its hard limit; what is refused is handed back, not lost.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]

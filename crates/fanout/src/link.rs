@@ -8,8 +8,8 @@ pub struct Link(pub u32);
 const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "every link is an index");
 
 impl Link {
-    /// Returns the link of a place in a list; the last link for places beyond, which no shard has the
-    /// memory for.
+    /// Returns the link of a place in a list; the last link for places beyond, which no shard has
+    /// the memory for.
     pub fn at(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }

@@ -1,11 +1,13 @@
 //! The outbox: what waits for a session, bounded in bytes.
 //!
-//! One slab holds the outboxes of a shard, indexed by [`Link`]. An empty outbox is an address and a null pointer; the
-//! queue behind it exists only while something waits, and drained queues are reused from a small pool.
+//! One slab holds the outboxes of a shard, indexed by [`Link`]. An empty outbox is an address and a
+//! null pointer; the queue behind it exists only while something waits, and drained queues are
+//! reused from a small pool.
 //!
-//! Rendering and removal are separate steps: [`Outboxes::render`] writes the bytes for the transport,
-//! [`Outboxes::sent`] removes what the transport has taken. What was not wholly taken when a connection dies comes
-//! back from [`Outboxes::close`], so that a slow or broken reader loses its connection but not its messages.
+//! Rendering and removal are separate steps: [`Outboxes::render`] writes the bytes for the
+//! transport, [`Outboxes::sent`] removes what the transport has taken. What was not wholly taken
+//! when a connection dies comes back from [`Outboxes::close`], so that a slow or broken reader
+//! loses its connection but not its messages.
 //!
 //! Limits: above the soft one a presence replaces the older one of the same
 //! sender that still waits; above the hard one the packet is refused and the caller ends the
@@ -15,16 +17,18 @@
 //! A client isn't to blame for stanzas that the server sends of its own accord, at login above all:
 //! see [`paced`].
 //!
-//! A session that acknowledges what it gets (XEP-0198) keeps its queue: what was sent stays, as the same references, until it is
-//! acknowledged; see [`managed`]. A session whose client is not being looked at (XEP-0352), or whose connection is gone for the moment,
-//! lets what is of no urgency wait; see [`quiet`].
+//! A session that acknowledges what it gets (XEP-0198) keeps its queue: what was sent stays, as the
+//! same references, until it is acknowledged; see [`managed`]. A session whose client is not being
+//! looked at (XEP-0352), or whose connection is gone for the moment, lets what is of no urgency
+//! wait; see [`quiet`].
 //!
 //! # Layout
 //!
 //! This file: the outboxes of a shard, and what every session has. `item`: a stanza that waits.
-//! `queue`: what waits for one session. `unacked`: what it was sent and has not acknowledged. [`managed`]: stream management.
-//! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a transport puts around each stanza. [`paced`]: what
-//! goes as fast as the client reads. `held`: the memory that accounts hold by not reading.
+//! `queue`: what waits for one session. `unacked`: what it was sent and has not acknowledged.
+//! [`managed`]: stream management. [`quiet`]: which stanzas may wait, and which take the place of
+//! which. [`framing`]: what a transport puts around each stanza. [`paced`]: what goes as fast as
+//! the client reads. `held`: the memory that accounts hold by not reading.
 
 pub mod framing;
 mod held;
@@ -56,7 +60,8 @@ pub struct Limits {
     pub hard: usize,
     /// The bytes that [`paced`] stanzas may take besides.
     pub paced: usize,
-    /// All sessions of one account together may hold this much, with all that counts above. Sessions below the soft limit don't count.
+    /// All sessions of one account together may hold this much, with all that counts above.
+    /// Sessions below the soft limit don't count.
     pub account: usize,
     /// While all outboxes of the shard together hold more, the accounts go that hold most.
     pub total: usize,
@@ -75,13 +80,14 @@ impl Default for Limits {
 pub enum Pushed {
     /// It waits for the next flush.
     Queued,
-    /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the client.
+    /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the
+    /// client.
     Unattended,
     /// The stanza waits, and the shard as a whole holds too much: the caller ends sessions of
     /// [`Outboxes::fattest`] accounts.
     Crowded,
-    /// The outbox is over its hard limit: the packet was not taken, the session has to be closed with
-    /// `resource-constraint`.
+    /// The outbox is over its hard limit: the packet was not taken, the session has to be closed
+    /// with `resource-constraint`.
     Overflow,
     /// No session has this link.
     Gone,
@@ -236,7 +242,8 @@ impl Outboxes {
         pushed
     }
 
-    /// Says whether the client of a connected session is being looked at. What waited for that is sent when it is.
+    /// Says whether the client of a connected session is being looked at. What waited for that is
+    /// sent when it is.
     pub fn set_active(&mut self, link: Link, active: bool) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         if slot.attention == Attention::Detached {
@@ -263,8 +270,8 @@ impl Outboxes {
         }
     }
 
-    /// The sessions that got something since the last call; the caller flushes each once and hands the buffer back
-    /// with [`Outboxes::recycle`].
+    /// The sessions that got something since the last call; the caller flushes each once and hands
+    /// the buffer back with [`Outboxes::recycle`].
     pub fn take_dirty(&mut self) -> Vec<Link> {
         let dirty = std::mem::take(&mut self.dirty);
         for link in &dirty {
@@ -303,9 +310,10 @@ impl Outboxes {
         waiting == 0 || is_below(self.limits.hard) && queue.has_room(waiting + bytes)
     }
 
-    /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when the session ends: with the number of
-    /// stanzas marked [`To::Kept`] that were not wholly sent. Dropped uncalled when another call takes its place. A session that
-    /// acknowledges what it gets has been sent nothing before it has acknowledged it.
+    /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when
+    /// the session ends: with the number of stanzas marked [`To::Kept`] that were not wholly sent.
+    /// Dropped uncalled when another call takes its place. A session that acknowledges what it gets
+    /// has been sent nothing before it has acknowledged it.
     pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) {
         match self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             Some(queue) if !queue.is_drained() => queue.drained = Some(Drained(Box::new(call))),
@@ -318,7 +326,8 @@ impl Outboxes {
         self.waiting
     }
 
-    /// Sessions for which more waits than the soft limit. While less than that waits for all together nobody is looked at.
+    /// Sessions for which more waits than the soft limit. While less than that waits for all
+    /// together nobody is looked at.
     pub fn slow_readers(&self) -> usize {
         if self.waiting <= self.limits.soft {
             return 0;
@@ -334,8 +343,8 @@ impl Outboxes {
         self.pushed
     }
 
-    /// Appends the bytes that wait for a session to `out`, as far as whole stanzas fit below `max` (at least one
-    /// stanza). Nothing is removed: see [`Outboxes::sent`].
+    /// Appends the bytes that wait for a session to `out`, as far as whole stanzas fit below `max`
+    /// (at least one stanza). Nothing is removed: see [`Outboxes::sent`].
     pub fn render(&self, link: Link, max: usize, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
@@ -405,8 +414,9 @@ impl Outboxes {
         has_room.into_iter().for_each(|Roomy(call)| call());
     }
 
-    /// Gives up on a session: what the transport had not wholly taken, or its client not acknowledged, is given back, oldest first, and
-    /// nothing more is taken. The address stays until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
+    /// Gives up on a session: what the transport had not wholly taken, or its client not
+    /// acknowledged, is given back, oldest first, and nothing more is taken. The address stays
+    /// until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
     /// [`Outboxes::unfinished`].
     pub fn abandon(&mut self, link: Link) -> Vec<Unsent> {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else {
@@ -436,7 +446,8 @@ impl Outboxes {
         given_back
     }
 
-    /// Appends the rest of a stanza whose beginning the transport has taken: whatever a stream ends with has to follow a whole stanza.
+    /// Appends the rest of a stanza whose beginning the transport has taken: whatever a stream ends
+    /// with has to follow a whole stanza.
     pub fn unfinished(&self, link: Link, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };

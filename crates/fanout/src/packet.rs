@@ -1,8 +1,8 @@
 //! A stanza in canonical form: built once, shared by all who get it.
 //!
-//! Canonical means: the root has no `xmlns` (the stream's default namespace applies), no `to` (spliced in per session),
-//! and `from` stamped by the server. The bytes are those that the sender wrote, otherwise: what was validated on the
-//! way in leaves unchanged.
+//! Canonical means: the root has no `xmlns` (the stream's default namespace applies), no `to`
+//! (spliced in per session), and `from` stamped by the server. The bytes are those that the sender
+//! wrote, otherwise: what was validated on the way in leaves unchanged.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,7 +14,8 @@ use triomphe::ThinArc;
 /// The `type` of a stanza, by kind: RFC 6121 §4.7.1, §5.2.2, RFC 6120 §8.2.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StanzaType {
-    /// `<message/>` without a type, of type `normal`, or of a type that nobody knows (RFC 6121 §5.2.2).
+    /// `<message/>` without a type, of type `normal`, or of a type that nobody knows (RFC 6121
+    /// §5.2.2).
     Normal,
     /// `<message type='chat'/>`.
     Chat,
@@ -47,8 +48,8 @@ pub enum StanzaType {
 }
 
 impl StanzaType {
-    /// The type of a stanza from its `type` attribute as written. `None` where the standard knows no such type:
-    /// a presence or IQ that deserves `bad-request`.
+    /// The type of a stanza from its `type` attribute as written. `None` where the standard knows
+    /// no such type: a presence or IQ that deserves `bad-request`.
     pub fn of(kind: Kind, raw: Option<&[u8]>) -> Option<Self> {
         Some(match (kind, raw) {
             (Kind::Message, Some(b"chat")) => Self::Chat,
@@ -98,19 +99,20 @@ struct OwnAddress {
 }
 
 impl Packet {
-    /// The canonical form of a stanza that came in from a session, sent by `from`; `lang` is the stream's `xml:lang` for a stanza
-    /// without its own (RFC 6120 §4.7.4).
+    /// The canonical form of a stanza that came in from a session, sent by `from`; `lang` is the
+    /// stream's `xml:lang` for a stanza without its own (RFC 6120 §4.7.4).
     pub fn stamped(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, true)
     }
 
-    /// Returns the canonical form of a stanza of another server, whose stream has proven the domain of `from`: the address as
-    /// it was prepared and judged. `lang` is the stream's.
+    /// Returns the canonical form of a stanza of another server, whose stream has proven the domain
+    /// of `from`: the address as it was prepared and judged. `lang` is the stream's.
     pub fn received(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, false)
     }
 
-    /// The canonical form of a stanza that this server wrote, for one of its own addresses. Its `from` stays.
+    /// The canonical form of a stanza that this server wrote, for one of its own addresses. Its
+    /// `from` stays.
     ///
     /// # Errors
     /// As [`Packet::scanned`]; the writer makes no such stanza.
@@ -118,7 +120,8 @@ impl Packet {
         Self::read(built.bytes(), true)
     }
 
-    /// The canonical form of one whole stanza in its bytes, as [`Packet::built`]; for stanzas out of the store.
+    /// The canonical form of one whole stanza in its bytes, as [`Packet::built`]; for stanzas out
+    /// of the store.
     ///
     /// # Errors
     /// The fault of the scanner where the bytes are no stanza, as a damaged store may have them.
@@ -134,7 +137,8 @@ impl Packet {
         Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None, local))
     }
 
-    /// An element that is no stanza, such as those of stream management (XEP-0198): it has neither sender nor recipient.
+    /// An element that is no stanza, such as those of stream management (XEP-0198): it has neither
+    /// sender nor recipient.
     pub fn element(built: &Built) -> Self {
         let head = Head {
             kind: Kind::Other,
@@ -214,7 +218,8 @@ impl Packet {
         Jid::parse(&unescape(self.from_escaped())).ok()
     }
 
-    /// The sender where its address is plain ASCII, as nearly all are: without an allocation. `None` says nothing.
+    /// The sender where its address is plain ASCII, as nearly all are: without an allocation.
+    /// `None` says nothing.
     pub fn plain_sender(&self) -> Option<JidRef<'_>> {
         let text = std::str::from_utf8(self.from_escaped()).ok().filter(|text| !text.contains('&'))?;
         JidRef::parse_prepared(text)
@@ -233,7 +238,8 @@ impl Packet {
         out
     }
 
-    /// Appends the stanza for a recipient, whose address is attribute text. `declaration`: a further attribute with the space before it.
+    /// Appends the stanza for a recipient, whose address is attribute text. `declaration`: a
+    /// further attribute with the space before it.
     pub(crate) fn render(&self, declaration: &[u8], to: &[u8], out: &mut Vec<u8>) {
         let (name, rest) = self.spliced();
         for part in [name, declaration, TO, to, b"'"] {
@@ -264,7 +270,8 @@ impl Packet {
         self.bytes().len() + TO.len() + to + 1 + own
     }
 
-    /// For a stanza into which the recipient's own blind address is spliced: what comes behind `to` up to it, its beginning, and the rest.
+    /// For a stanza into which the recipient's own blind address is spliced: what comes behind `to`
+    /// up to it, its beginning, and the rest.
     pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
         let own = self.0.header.header.own?;
         let at = (own.at as usize).checked_sub(self.0.header.header.outline.name_end())?;
@@ -272,7 +279,8 @@ impl Packet {
         Some((before, own.opening(), after))
     }
 
-    /// The same stanza with a part of what is behind its start tag replaced by bytes that are valid there.
+    /// The same stanza with a part of what is behind its start tag replaced by bytes that are valid
+    /// there.
     pub(crate) fn replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
         let bytes = self.bytes();
         let (before, after) =
@@ -295,14 +303,16 @@ impl Packet {
         self.bytes().iter().rposition(|&byte| byte == b'<').unwrap_or_default()
     }
 
-    /// The same stanza, with each recipient's own blind address at that place. `declared`: the address has to name its namespace.
+    /// The same stanza, with each recipient's own blind address at that place. `declared`: the
+    /// address has to name its namespace.
     pub(crate) fn with_own(&self, at: usize, declared: bool) -> Self {
         let mut head = self.0.header.header.clone();
         head.own = Some(OwnAddress { at: at as u32, declared });
         Self(ThinArc::from_header_and_slice(head, self.bytes()))
     }
 
-    /// Returns where each recipient's own blind address is spliced in, as [`Packet::with_own`] was told.
+    /// Returns where each recipient's own blind address is spliced in, as [`Packet::with_own`] was
+    /// told.
     pub(crate) fn own(&self) -> Option<(usize, bool)> {
         self.0.header.header.own.map(|own| (own.at as usize, own.declared))
     }

@@ -1,7 +1,7 @@
 //! Packets and audiences in what one shard or node tells another.
 //!
-//! A packet is scanned again by its reader: the proof that its bytes are one well-formed stanza doesn't travel, only the
-//! bytes do. What the scan can't tell goes beside them.
+//! A packet is scanned again by its reader: the proof that its bytes are one well-formed stanza
+//! doesn't travel, only the bytes do. What the scan can't tell goes beside them.
 
 use rookery_xml::Kind;
 use serde::de::Error as _;
@@ -11,8 +11,8 @@ use serde_bytes::{ByteBuf, Bytes};
 
 use crate::{Addresses, Packet};
 
-/// A packet as it is written: its bytes, whether its sender is of this server, and where a recipient's own blind address
-/// goes.
+/// A packet as it is written: its bytes, whether its sender is of this server, and where a
+/// recipient's own blind address goes.
 type Written<B> = (bool, Option<(u32, bool)>, B);
 
 impl Serialize for Packet {

@@ -1,10 +1,13 @@
 //! Authentication by Kerberos: the accepting side of GSS-API (RFC 2743, RFC 4121).
 //!
-//! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] is opened, so that a program with this crate is built where there
-//! are no headers of Kerberos, and runs where there is no library: opening an acceptor fails there with a sentence that says what to install.
+//! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] is opened,
+//! so that a program with this crate is built where there are no headers of Kerberos, and runs
+//! where there is no library: opening an acceptor fails there with a sentence that says what to
+//! install.
 //!
 //! Invariants:
-//! - A [`Context`] that is not [complete](Context::is_complete) has no [peer](Context::peer) and verifies nothing.
+//! - A [`Context`] that is not [complete](Context::is_complete) has no [peer](Context::peer) and
+//!   verifies nothing.
 //! - After an error a context is over: every further call is an error.
 //! - `unsafe` is in `library` alone; everything here is safe to call with whatever a peer sends.
 
@@ -63,7 +66,8 @@ impl Acceptor {
 }
 
 impl Context {
-    /// Takes a client's token (`GSS_Accept_sec_context`) and gives what is to be sent back, if anything.
+    /// Takes a client's token (`GSS_Accept_sec_context`) and gives what is to be sent back, if
+    /// anything.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if self.is_over || self.peer.is_some() {
             return Err(Error("the conversation is over".into()));
@@ -85,7 +89,8 @@ impl Context {
         self.peer.as_ref().filter(|_| !self.is_over)
     }
 
-    /// Checks that the client signed a message (`GSS_VerifyMIC`). A signature that comes again or out of order is refused, too.
+    /// Checks that the client signed a message (`GSS_VerifyMIC`). A signature that comes again or
+    /// out of order is refused, too.
     pub fn verify_mic(&mut self, message: &[u8], mic: &[u8]) -> Result<(), Error> {
         if !self.is_complete() {
             return Err(Error("the client did not prove who it is".into()));

@@ -1,10 +1,13 @@
 //! MIT's GSS-API library: how it is found, and its functions behind types that clean up.
 //!
 //! All `unsafe` of the workspace that calls C is here. What every block relies on:
-//! - [`Functions`] holds addresses of functions of `libgssapi_krb5.so.2` under the types that `gssapi.h` declares them with (RFC 2744 names them). The library
-//!   is never unloaded, so they stay good.
-//! - Structures are passed by pointers to places that live for the whole call and that the library does not keep.
-//! - What the library allocates is released by the library, once, by the `Drop` of the type that holds it.
+//! - [`Functions`] holds addresses of functions of `libgssapi_krb5.so.2` under the types that
+//!   `gssapi.h` declares them with (RFC 2744 names them). The library is never unloaded, so they
+//!   stay good.
+//! - Structures are passed by pointers to places that live for the whole call and that the library
+//!   does not keep.
+//! - What the library allocates is released by the library, once, by the `Drop` of the type that
+//!   holds it.
 #![allow(unsafe_code, reason = "the system's library is C")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -310,7 +313,8 @@ struct KeyValueSet {
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal ($($argument:ty),*);)*) => {
-        /// The library's functions, typed as `gssapi.h` and `gssapi_ext.h` have them. All return a major status.
+        /// The library's functions, typed as `gssapi.h` and `gssapi_ext.h` have them. All return a
+        /// major status.
         #[derive(Debug)]
         struct Functions {
             $($field: unsafe extern "C" fn($($argument),*) -> u32,)*

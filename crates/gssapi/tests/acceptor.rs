@@ -1,4 +1,5 @@
-//! An acceptor without a realm: what needs no KDC. That clients with tickets get in is tried end to end, with pacsys and acsys-python.
+//! An acceptor without a realm: what needs no KDC. That clients with tickets get in is tried end to
+//! end, with pacsys and acsys-python.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,8 +45,8 @@ fn who_proves_nothing_is_nobody() {
     }
 }
 
-/// Writes a keytab with one key, in the form that MIT documents: version 0x0502, then for each key its length, principal, time, number and
-/// bytes. Sees to it that the library is there.
+/// Writes a keytab with one key, in the form that MIT documents: version 0x0502, then for each key
+/// its length, principal, time, number and bytes. Sees to it that the library is there.
 fn keytab(name: &str) -> PathBuf {
     rookery_needs::library("libgssapi_krb5.so.2", "libgssapi-krb5-2");
     let counted = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();

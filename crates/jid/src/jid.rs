@@ -1,4 +1,5 @@
-//! The two address types. [`Jid`] owns its text, [`JidRef`] borrows it; everything else is the same.
+//! The two address types. [`Jid`] owns its text, [`JidRef`] borrows it; everything else is the
+//! same.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -129,8 +130,8 @@ impl Jid {
 }
 
 impl<'a> JidRef<'a> {
-    /// Takes text that is prepared ASCII as it stands. `None` says that it has to go through [`prepare`](crate::prepare)
-    /// (which may refuse it), not that it is wrong. Allocates nothing.
+    /// Takes text that is prepared ASCII as it stands. `None` says that it has to go through
+    /// [`prepare`](crate::prepare) (which may refuse it), not that it is wrong. Allocates nothing.
     pub fn parse_prepared(raw: &'a str) -> Option<Self> {
         let parts = prepare::ascii_parts(raw.as_bytes())?;
         Some(Self { text: raw, parts })
@@ -239,7 +240,8 @@ impl PartialEq<Jid> for JidRef<'_> {
     }
 }
 
-/// Text decides everything, for both types alike: a derived comparison would look at the offsets too.
+/// Text decides everything, for both types alike: a derived comparison would look at the offsets
+/// too.
 macro_rules! compare_by_text {
     ($($type:ty),*) => {$(
         impl PartialEq for $type {

@@ -1,8 +1,9 @@
 //! XMPP addresses: borrowed with an ASCII fast path, prepared by libraries otherwise.
 //!
-//! An address is `[ localpart "@" ] domainpart [ "/" resourcepart ]` (RFC 7622 §3.1). Two spellings of one address must
-//! compare equal, so every part is *prepared* first. Doing that for each stanza is what makes naive servers slow;
-//! nearly all addresses on the wire are prepared ASCII already, and [`prepare`] proves that in one pass and borrows.
+//! An address is `[ localpart "@" ] domainpart [ "/" resourcepart ]` (RFC 7622 §3.1). Two spellings
+//! of one address must compare equal, so every part is *prepared* first. Doing that for each stanza
+//! is what makes naive servers slow; nearly all addresses on the wire are prepared ASCII already,
+//! and [`prepare`] proves that in one pass and borrows.
 //!
 //! # Invariants
 //! - The text of a [`Jid`] or [`JidRef`] is prepared: preparing it again yields the same text.
@@ -11,7 +12,8 @@
 //! - Each part has between 1 and 1023 bytes.
 //!
 //! # Layout
-//! `jid` holds the two types, `prepare` turns foreign text into them, `error` names what can be wrong, `wire` carries addresses between shards.
+//! `jid` holds the two types, `prepare` turns foreign text into them, `error` names what can be
+//! wrong, `wire` carries addresses between shards.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,8 +1,9 @@
 //! Preparation and enforcement of the three parts (RFC 7622 §3).
 //!
-//! ASCII that needs no change is proven so by one table look-up per byte and borrowed. All else goes to libraries:
-//! localparts through nodeprep and resourceparts through resourceprep (RFC 6122 appendices A and B, which is what
-//! deployed clients and servers prepare with), domainparts through IDNA (RFC 7622 §3.2, UTS #46) into U-labels.
+//! ASCII that needs no change is proven so by one table look-up per byte and borrowed. All else
+//! goes to libraries: localparts through nodeprep and resourceparts through resourceprep (RFC 6122
+//! appendices A and B, which is what deployed clients and servers prepare with), domainparts
+//! through IDNA (RFC 7622 §3.2, UTS #46) into U-labels.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -79,7 +80,8 @@ pub fn prepare_local(raw: &str) -> Result<Cow<'_, str>, JidError> {
     }
 }
 
-/// Prepares a domainpart (RFC 7622 §3.2): lower case, U-labels, no trailing dot; IPv6 literals in brackets.
+/// Prepares a domainpart (RFC 7622 §3.2): lower case, U-labels, no trailing dot; IPv6 literals in
+/// brackets.
 pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
     if raw.len() > MAX_PART + 1 {
         return Err(JidError::DomainTooLong);
@@ -115,8 +117,9 @@ pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
 
 /// Prepares a resourcepart (RFC 7622 §3.4).
 ///
-/// Resourceprep knows Unicode 3.2 only. RFC 3454 §7 leaves it to the application whether characters assigned since may
-/// pass unchanged; letters, digits and pictographs do here, because people put them into nicknames.
+/// Resourceprep knows Unicode 3.2 only. RFC 3454 §7 leaves it to the application whether characters
+/// assigned since may pass unchanged; letters, digits and pictographs do here, because people put
+/// them into nicknames.
 pub fn prepare_resource(raw: &str) -> Result<Cow<'_, str>, JidError> {
     if raw.is_empty() {
         return Err(JidError::EmptyResource);
@@ -202,8 +205,8 @@ fn without_final_dot(domain: &str) -> &str {
     domain.strip_suffix('.').unwrap_or(domain)
 }
 
-/// Resourceprep of the runs between characters that Unicode 3.2 doesn't know. Those are starters that nothing composes
-/// with in that version, so the normal form of the whole is that of the runs.
+/// Resourceprep of the runs between characters that Unicode 3.2 doesn't know. Those are starters
+/// that nothing composes with in that version, so the normal form of the whole is that of the runs.
 fn resourceprep_around_newer(raw: &str) -> Option<String> {
     let mut prepared = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -219,7 +222,8 @@ fn resourceprep_around_newer(raw: &str) -> Option<String> {
     is_one_direction(&prepared).then_some(prepared)
 }
 
-/// The rule for right-to-left text over the whole string (RFC 3454 §6); the runs were checked only one by one.
+/// The rule for right-to-left text over the whole string (RFC 3454 §6); the runs were checked only
+/// one by one.
 fn is_one_direction(text: &str) -> bool {
     if !text.contains(tables::bidi_r_or_al) {
         return true;

@@ -1,7 +1,7 @@
 //! The right to know that an account exists (XEP-0030 §8, RFC 6121 §8.5.1).
 //!
-//! The store is asked for every asker but the account itself, whether the account exists, is here or is away: so the time that an
-//! answer takes tells as little as the answer.
+//! The store is asked for every asker but the account itself, whether the account exists, is here
+//! or is away: so the time that an answer takes tells as little as the answer.
 
 use rookery_hub::{Iq, World};
 use rookery_store::{StoreError, Subscription, WorkError};
@@ -10,7 +10,8 @@ use rookery_stream::error::Condition;
 /// The knowledge that an asker may have of the account that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
-    /// That it exists, and what its resources show: the account itself, or a contact who gets its presence.
+    /// That it exists, and what its resources show: the account itself, or a contact who gets its
+    /// presence.
     Trusted,
     /// Nothing, not even whether it exists.
     Stranger,

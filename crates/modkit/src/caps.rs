@@ -1,4 +1,5 @@
-//! XEP-0115: Entity Capabilities, the hash: what a server announces of itself, and what a client that announces one has said.
+//! XEP-0115: Entity Capabilities, the hash: what a server announces of itself, and what a client
+//! that announces one has said.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,8 @@ pub fn ver(info: &Info) -> String {
     STANDARD.encode(Sha1::digest(described(identities.collect(), info.features.clone(), &info.forms)))
 }
 
-/// Returns whether `ver` is the hash of a service discovery answer (§5.4), by one of the algorithms that clients use. An answer that says something twice has none.
+/// Returns whether `ver` is the hash of a service discovery answer (§5.4), by one of the algorithms
+/// that clients use. An answer that says something twice has none.
 pub fn is_hash_of(algorithm: &str, ver: &str, answer: &Element) -> bool {
     let of = |name: &'static str| answer.children().filter(move |child| child.is(name, ns::DISCO_INFO));
     let part = |element: &Element, name: &str| element.attr(name).unwrap_or_default().to_owned();
@@ -45,7 +47,8 @@ fn repeats<T: Ord>(all: &[T]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// The text that is hashed. Identities are given as `category/type/lang/name`. Sorting is by bytes everywhere.
+/// The text that is hashed. Identities are given as `category/type/lang/name`. Sorting is by bytes
+/// everywhere.
 fn described(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Element]) -> String {
     identities.sort_unstable();
     features.sort_unstable();

@@ -1,4 +1,5 @@
-//! XEP-0030: Service Discovery, the part that every entity of the server has: its identities, features and forms, and lists of items.
+//! XEP-0030: Service Discovery, the part that every entity of the server has: its identities,
+//! features and forms, and lists of items.
 
 use rookery_hub::{Iq, World};
 use rookery_xml::{Element, Writer, ns};

@@ -1,17 +1,19 @@
-//! Tools that modules have in common and that know none of them: data forms, result sets, what disco#info tells of an entity,
-//! requests, options.
+//! Tools that modules have in common and that know none of them: data forms, result sets, what
+//! disco#info tells of an entity, requests, options.
 //!
 //! # Invariants
 //!
-//! * Nothing here has state, and nothing names a module: a module's crate needs this one and no other module's.
-//! * Whether an account exists is told to those who may see its presence, and to nobody else (XEP-0030 §8); [`asker`] decides it for all.
+//! * Nothing here has state, and nothing names a module: a module's crate needs this one and no
+//!   other module's.
+//! * Whether an account exists is told to those who may see its presence, and to nobody else
+//!   (XEP-0030 §8); [`asker`] decides it for all.
 //!
 //! # Layout
 //!
-//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] writes what an entity is and can do, [`caps`] makes
-//! the hash of that, [`request`] refuses malformed
-//! requests, [`asker`] decides who may know of an account, [`option`] checks what operators write, [`payload`] tells conversations
-//! from the rest.
+//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] writes what an entity is and can
+//! do, [`caps`] makes the hash of that, [`request`] refuses malformed requests, [`asker`] decides
+//! who may know of an account, [`option`] checks what operators write, [`payload`] tells
+//! conversations from the rest.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,8 +1,8 @@
-//! XEP-0059: Result Set Management. What a request asks for, and what the answer says of itself; for lists that lie in memory also the
-//! part that is meant.
+//! XEP-0059: Result Set Management. What a request asks for, and what the answer says of itself;
+//! for lists that lie in memory also the part that is meant.
 //!
-//! A number that no machine can hold means the largest that one can; text that is no number is `bad-request`. The ids are text that others
-//! wrote: they are compared and never interpreted.
+//! A number that no machine can hold means the largest that one can; text that is no number is
+//! `bad-request`. The ids are text that others wrote: they are compared and never interpreted.
 
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
@@ -69,10 +69,12 @@ impl Request {
         }
     }
 
-    /// The part of a list that lies in memory, in its order. `most`: items that the responder gives at once; `id` names each item.
+    /// The part of a list that lies in memory, in its order. `most`: items that the responder gives
+    /// at once; `id` names each item.
     ///
     /// # Errors
-    /// `item-not-found` where the id or the place that the request goes from isn't there (§2.2, §2.6).
+    /// `item-not-found` where the id or the place that the request goes from isn't there (§2.2,
+    /// §2.6).
     pub fn page<'a, T>(
         &self,
         items: &'a [T],

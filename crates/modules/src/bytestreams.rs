@@ -1,11 +1,13 @@
-//! XEP-0065: SOCKS5 Bytestreams, the proxy. A service `proxy.DOMAIN` through which clients that can't reach each other send files.
+//! XEP-0065: SOCKS5 Bytestreams, the proxy. A service `proxy.DOMAIN` through which clients that
+//! can't reach each other send files.
 //!
-//! This module tells where the proxy is and lets requesters activate their streams; the bytes go through the [`Relay`], on a port of its own and off the
-//! shards.
+//! This module tells where the proxy is and lets requesters activate their streams; the bytes go
+//! through the [`Relay`], on a port of its own and off the shards.
 //!
 //! # Invariants
 //!
-//! * Only the requester's own address makes the token of its stream: nobody activates somebody else's.
+//! * Only the requester's own address makes the token of its stream: nobody activates somebody
+//!   else's.
 //! * The rule who may use the proxy is asked for the address and for the activation alike.
 //!
 //! Left out: UDP (§7), which no client speaks.
@@ -88,7 +90,8 @@ impl Bytestreams {
 }
 
 impl Relay {
-    /// Says on which port connections are taken, and who joins them, from any thread. The first one counts.
+    /// Says on which port connections are taken, and who joins them, from any thread. The first one
+    /// counts.
     pub fn serve(&self, port: u16, join: impl Fn(Wish) + Send + Sync + 'static) {
         // Two relays would be a mistake of the program; that the second is never asked does no harm.
         let _ = self.0.set(Serving { port, join: Box::new(join) });

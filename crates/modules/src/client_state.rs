@@ -1,7 +1,8 @@
 //! XEP-0352: Client State Indication. A phone in a pocket is not woken for what nobody looks at.
 //!
-//! The hub takes what clients say, and the outbox of a session lets wait what may wait ([`rookery_fanout::outbox::quiet`]); this module
-//! switches it on and shows it. What waits is bounded by the soft limit of the outbox: above it everything is sent.
+//! The hub takes what clients say, and the outbox of a session lets wait what may wait
+//! ([`rookery_fanout::outbox::quiet`]); this module switches it on and shows it. What waits is
+//! bounded by the soft limit of the outbox: above it everything is sent.
 
 use rookery_hub::management::CLIENT_STATE;
 use rookery_hub::{Hooks, Module};

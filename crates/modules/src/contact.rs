@@ -29,7 +29,8 @@ impl Module for Contact {
     fn install(&self, _: &mut Hooks<'_>) {}
 }
 
-/// Returns the data forms that tell a domain's addresses (XEP-0128): none where the module is off, or nothing is set.
+/// Returns the data forms that tell a domain's addresses (XEP-0128): none where the module is off,
+/// or nothing is set.
 pub(crate) fn forms(domain: &Domain) -> Vec<Element> {
     domain.module("contact").and_then(form).into_iter().collect()
 }

@@ -1,4 +1,5 @@
-//! XEP-0030: Service Discovery. What a domain and its accounts can do, from what the modules that are on declare.
+//! XEP-0030: Service Discovery. What a domain and its accounts can do, from what the modules that
+//! are on declare.
 
 use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_jid::Jid;
@@ -118,7 +119,8 @@ fn account_info(world: &mut World, iq: Iq, asker: Asker) {
     world.reply(&iq, reply);
 }
 
-/// §8, second rule: an empty list for a stranger as for an account that doesn't exist; else the available resources.
+/// §8, second rule: an empty list for a stranger as for an account that doesn't exist; else the
+/// available resources.
 fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     if asker == Asker::Stranger {
         return reply_items(world, &iq, &[]);

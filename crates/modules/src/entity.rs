@@ -1,4 +1,5 @@
-//! The server's own entities as service discovery and capabilities describe them: its domains and their accounts.
+//! The server's own entities as service discovery and capabilities describe them: its domains and
+//! their accounts.
 
 use rookery_hub::{Domain, Registry, Target};
 use rookery_modkit::disco::{Identity, Info};
@@ -25,7 +26,8 @@ pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
 }
 
-/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where many clients look.
+/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where
+/// many clients look.
 fn personal_eventing(domain: &Domain) -> &'static [Identity<'static>] {
     let is_on = domain.module(pep::NAME).is_some();
     if is_on { &[Identity { category: "pubsub", type_: "pep", name: None }] } else { &[] }

@@ -1,9 +1,13 @@
-//! XEP-0215: External Service Discovery: STUN and TURN servers for calls, and whatever else the operator lists.
+//! XEP-0215: External Service Discovery: STUN and TURN servers for calls, and whatever else the
+//! operator lists.
 //!
-//! A TURN server that shares the option `secret` (coturn: `use-auth-secret`) is shown with credentials that are good for some hours: the username is when they
-//! end and the account, the password an HMAC of that under the secret. So the server keeps nothing, and a leaked password dies by itself.
+//! A TURN server that shares the option `secret` (coturn: `use-auth-secret`) is shown with
+//! credentials that are good for some hours: the username is when they end and the account, the
+//! password an HMAC of that under the secret. So the server keeps nothing, and a leaked password
+//! dies by itself.
 //!
-//! Only accounts of the domain are told. Left out: pushes (§3.2), since a list only changes with the configuration.
+//! Only accounts of the domain are told. Left out: pushes (§3.2), since a list only changes with
+//! the configuration.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -69,7 +73,8 @@ const HOURS: OptionSpec = OptionSpec {
     check: option::at_least_one,
 };
 
-/// A service as the operator writes it: type, host, and where they differ from the usual ones port and transport.
+/// A service as the operator writes it: type, host, and where they differ from the usual ones port
+/// and transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Service {
     type_: String,

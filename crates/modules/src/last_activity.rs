@@ -1,7 +1,9 @@
-//! XEP-0012: Last Activity. How long a server runs, when an account was here last, and who may ask a resource.
+//! XEP-0012: Last Activity. How long a server runs, when an account was here last, and who may ask
+//! a resource.
 //!
-//! The time of an account is that of its last unavailable presence, which the hub keeps for probes; so it is known of those who were available. Nobody
-//! learns it who may not see the presence of the account (§7), nor whether the account exists: both are `forbidden` alike.
+//! The time of an account is that of its last unavailable presence, which the hub keeps for probes;
+//! so it is known of those who were available. Nobody learns it who may not see the presence of the
+//! account (§7), nor whether the account exists: both are `forbidden` alike.
 
 use rookery_fanout::StanzaType;
 use rookery_hub::{Delivery, Hooks, Iq, Module, Passage, Phase, Stanzas, Target, Wanted, World};
@@ -75,7 +77,8 @@ fn of_account(world: &mut World, iq: Iq) {
     });
 }
 
-/// §4: a resource is asked by those only who may see its presence. Whether it is there is nobody else's business, so that the answer is the same.
+/// §4: a resource is asked by those only who may see its presence. Whether it is there is nobody
+/// else's business, so that the answer is the same.
 fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
         return Delivery::Pass;

@@ -2,12 +2,16 @@
 //!
 //! # Invariants
 //!
-//! * A message leaves the store after it is in an outbox, never before: whatever fails in between, it is there again, perhaps twice,
-//!   but not lost. What a session's outbox held when it ended comes back to the store by the hub.
-//! * While messages travel from the store to a session, later stanzas for the account wait (a hold), so nothing overtakes them. The
-//!   hold ends early in one case: when the client reads so slowly that its outbox is half full. Everything else for the account,
-//!   its other resources included, would else wait for that one client; what overtakes then is told apart by the delay stamp.
-//! * A message goes to one session. A session that becomes reachable takes over from one that is being served.
+//! * A message leaves the store after it is in an outbox, never before: whatever fails in between,
+//!   it is there again, perhaps twice, but not lost. What a session's outbox held when it ended
+//!   comes back to the store by the hub.
+//! * While messages travel from the store to a session, later stanzas for the account wait (a
+//!   hold), so nothing overtakes them. The hold ends early in one case: when the client reads so
+//!   slowly that its outbox is half full. Everything else for the account, its other resources
+//!   included, would else wait for that one client; what overtakes then is told apart by the delay
+//!   stamp.
+//! * A message goes to one session. A session that becomes reachable takes over from one that is
+//!   being served.
 
 use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};
@@ -87,7 +91,8 @@ enum Fate {
     Kept,
     /// It would mean nothing later, and its sender doesn't need to hear so.
     Dropped,
-    /// It must not be stored; its sender hears that it is lost, if it may know that the user is away.
+    /// It must not be stored; its sender hears that it is lost, if it may know that the user is
+    /// away.
     Unstored,
     /// It is not for storage; the hub tells the sender.
     Refused,
@@ -95,9 +100,10 @@ enum Fate {
 
 /// XEP-0160 §3 with the hints of XEP-0334 §4.
 ///
-/// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of delivery" (XEP-0334 §3.3). A message that must
-/// not be stored at all is answered with an error if it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling; but only to those
-/// who get the user's presence: to others it would tell whether the user is here.
+/// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of
+/// delivery" (XEP-0334 §3.3). A message that must not be stored at all is answered with an error if
+/// it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling; but only to
+/// those who get the user's presence: to others it would tell whether the user is here.
 fn fate(packet: &Packet) -> Fate {
     if packet.kind() != Kind::Message || !matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat) {
         return Fate::Refused;
@@ -112,7 +118,8 @@ fn fate(packet: &Packet) -> Fate {
     if is_kept { Fate::Kept } else { Fate::Dropped }
 }
 
-/// Content that means nothing by itself once the moment has passed: chat states (XEP-0085), and what only goes along with other content.
+/// Content that means nothing by itself once the moment has passed: chat states (XEP-0085), and
+/// what only goes along with other content.
 fn is_fleeting(name: &str, namespace: &str) -> bool {
     match namespace {
         ns::CHAT_STATES | ns::HINTS | ns::STANZA_ID | ns::DELAY => true,
@@ -171,8 +178,8 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
     Verdict::Taken
 }
 
-/// Says that a message is lost which must not be stored, if its sender may know that the user is away. Everybody else hears nothing, as of a user who
-/// is here or of an address that nobody has.
+/// Says that a message is lost which must not be stored, if its sender may know that the user is
+/// away. Everybody else hears nothing, as of a user who is here or of an address that nobody has.
 fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(sender) = packet.sender() else { return };
     if sender.bare() == to.bare() {
@@ -195,15 +202,16 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     });
 }
 
-/// Tells which delivery of an account is the current one, while there is one. At most one entry per account that is here.
+/// Tells which delivery of an account is the current one, while there is one. At most one entry per
+/// account that is here.
 #[derive(Debug, Default)]
 struct Rounds {
     last: u64,
     current: Map<Jid, (u64, SessionRef)>,
 }
 
-/// The way of an account's messages to a session. They stay in the store until they were sent: whatever happens meanwhile, none is lost and
-/// none loses its place.
+/// The way of an account's messages to a session. They stay in the store until they were sent:
+/// whatever happens meanwhile, none is lost and none loses its place.
 struct Delivery {
     owner: Jid,
     session: SessionRef,
@@ -224,7 +232,8 @@ fn deliver(world: &mut World, link: Link) {
 }
 
 impl Rounds {
-    /// Begins a delivery in the place of one that goes on; `None` if that one goes to the same session.
+    /// Begins a delivery in the place of one that goes on; `None` if that one goes to the same
+    /// session.
     fn begin(&mut self, owner: &Jid, session: SessionRef) -> Option<u64> {
         if self.current.get(owner).is_some_and(|(_, served)| *served == session) {
             return None;
@@ -272,7 +281,8 @@ impl Delivery {
         self.next(world);
     }
 
-    /// `false` if the session did not take it. A message that can't be read is passed over: it would block those behind it for ever.
+    /// `false` if the session did not take it. A message that can't be read is passed over: it
+    /// would block those behind it for ever.
     fn push(&mut self, world: &mut World, message: &OfflineMessage) -> bool {
         match Packet::scanned(&message.stanza) {
             Ok(packet) => {
@@ -290,7 +300,8 @@ impl Delivery {
         true
     }
 
-    /// Everybody else goes on. When the session has read what it got, or is gone, what was sent is removed from the store.
+    /// Everybody else goes on. When the session has read what it got, or is gone, what was sent is
+    /// removed from the store.
     fn wait_until_sent(mut self, world: &mut World) {
         self.let_go(world);
         let (completer, drained) = rookery_base::one_shot::<usize>();
@@ -336,7 +347,8 @@ impl Delivery {
         });
     }
 
-    /// The session that gets the next portion: the one that got the last, or, if it is gone, any other that takes messages.
+    /// The session that gets the next portion: the one that got the last, or, if it is gone, any
+    /// other that takes messages.
     fn target(&self, world: &World) -> Option<SessionRef> {
         let takes = |session: &SessionRef| world.session(*session).is_some_and(|found| found.takes_messages());
         let others = || world.links_of(self.owner.as_ref()).into_iter().rev();
@@ -363,7 +375,8 @@ impl Delivery {
     }
 }
 
-/// A message with the stamp of when it came (XEP-0203 §2). The store has what the sender sent, so that a stamp in our name is forged.
+/// A message with the stamp of when it came (XEP-0203 §2). The store has what the sender sent, so
+/// that a stamp in our name is forged.
 fn stamped(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
     let is_forged = |child: &Child<'_>| child.is("delay", ns::DELAY) && child.attr("from").as_deref() == Some(domain);
     packet.without_children(is_forged).with_child(&delay::element(domain, unix_ms))

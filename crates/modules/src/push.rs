@@ -1,17 +1,21 @@
 //! XEP-0357: Push Notifications. A phone that has no connection hears that a message waits for it.
 //!
-//! The user's clients name the push services of their makers. When a message comes that a user wants to be told of, and none of the user's
-//! sessions is looked at – there is none, or they are inactive (XEP-0352), or have lost their connection (XEP-0198) – each service gets a
-//! notification. By default it says how many messages there are and nothing of them: it passes through others' hands.
+//! The user's clients name the push services of their makers. When a message comes that a user
+//! wants to be told of, and none of the user's sessions is looked at – there is none, or they are
+//! inactive (XEP-0352), or have lost their connection (XEP-0198) – each service gets a
+//! notification. By default it says how many messages there are and nothing of them: it passes
+//! through others' hands.
 //!
 //! # Invariants
 //!
-//! * A service is told at most once in `INTERVAL_MS` for one registration, and never again before it has answered: what comes meanwhile
-//!   is told together.
-//! * A registration ends when its service refuses it. An error that may pass, or no answer, does not end it.
+//! * A service is told at most once in `INTERVAL_MS` for one registration, and never again before
+//!   it has answered: what comes meanwhile is told together.
+//! * A registration ends when its service refuses it. An error that may pass, or no answer, does
+//!   not end it.
 //! * Registrations are bounded in number and size per account; they are kept in its documents.
 //!
-//! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8), which the next refusal does as well.
+//! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8),
+//! which the next refusal does as well.
 
 use rookery_base::Map;
 use std::rc::Rc;
@@ -107,7 +111,8 @@ struct Registration {
 #[derive(Debug, Clone, Default)]
 struct Registrations(Vec<Registration>);
 
-/// Registrations that have something to be told, or have been told a moment ago: by account, service and node.
+/// Registrations that have something to be told, or have been told a moment ago: by account,
+/// service and node.
 #[derive(Debug, Default)]
 struct News(Map<(Jid, Jid, Option<String>), Told>);
 

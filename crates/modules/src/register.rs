@@ -1,16 +1,20 @@
-//! XEP-0077: In-Band Registration. Off by default: a server that anybody may join needs somebody who looks after it.
+//! XEP-0077: In-Band Registration. Off by default: a server that anybody may join needs somebody
+//! who looks after it.
 //!
 //! # Layout
 //!
-//! Here: the module, and what an account does with itself after login. [`creation`]: new accounts, before login. [`rate`]: how often one
-//! address may create one. [`invite`]: invitations, and links to set a password; `tokens`: who has shown one.
+//! Here: the module, and what an account does with itself after login. [`creation`]: new accounts,
+//! before login. [`rate`]: how often one address may create one. [`invite`]: invitations, and links
+//! to set a password; `tokens`: who has shown one.
 //!
 //! # Invariants
 //!
 //! * Keys are derived in the background, never on the shard.
-//! * A token counts for one registration. While it is good, the name that it is for is nobody else's.
+//! * A token counts for one registration. While it is good, the name that it is for is nobody
+//!   else's.
 //! * A new password ends the other sessions of its account.
-//! * An account changes and removes only itself: whose stream it is decides, not what the request says.
+//! * An account changes and removes only itself: whose stream it is decides, not what the request
+//!   says.
 //! * No answer repeats the password (§3.3 asks for that).
 
 pub mod creation;

@@ -1,11 +1,15 @@
-//! Real-time block lists for rooms: hashes of abusers' addresses that operators share through a publish-subscribe node.
+//! Real-time block lists for rooms: hashes of abusers' addresses that operators share through a
+//! publish-subscribe node.
 //!
-//! The list is a node of another server (or this one) whose items are named by the SHA-256 of an address, in hexadecimal: of a bare JID, or of a domain.
-//! One shard subscribes, fetches the items and hears of changes; all shards look the hashes up. What a listed address of another server sends to a room,
-//! to enter or to speak, is refused as from an outcast. Accounts of this server are its own operator's business, unless the operator wants them treated alike.
+//! The list is a node of another server (or this one) whose items are named by the SHA-256 of an
+//! address, in hexadecimal: of a bare JID, or of a domain. One shard subscribes, fetches the items
+//! and hears of changes; all shards look the hashes up. What a listed address of another server
+//! sends to a room, to enter or to speak, is refused as from an outcast. Accounts of this server
+//! are its own operator's business, unless the operator wants them treated alike.
 //!
 //! Invariants:
-//! * Only what comes from the configured service changes a list. One that can't be reached leaves what is known as it was, and is asked again soon.
+//! * Only what comes from the configured service changes a list. One that can't be reached leaves
+//!   what is known as it was, and is asked again soon.
 //! * Without a list, or without hashes, a stanza costs one look at a flag.
 
 use rookery_base::{Map, Set};
@@ -146,7 +150,8 @@ fn wanted(world: &World, domain: &str) -> Vec<List> {
     texts.iter().filter_map(|text| list(text)).collect()
 }
 
-/// Subscribes to the lists that are not known yet and fetches them; again for all of them, once in a while.
+/// Subscribes to the lists that are not known yet and fetches them; again for all of them, once in
+/// a while.
 fn follow(world: &mut World) {
     let (settings, lists) = (world.settings().clone(), world.state::<Lists>().clone());
     let mut all = Set::default();

@@ -1,5 +1,5 @@
-//! The list of what is implemented, made from what the modules say of themselves: a page for people, and a description of the project for programs
-//! (DOAP, XEP-0453).
+//! The list of what is implemented, made from what the modules say of themselves: a page for
+//! people, and a description of the project for programs (DOAP, XEP-0453).
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,10 @@
-//! Limits for messages and subscription requests between those who are no contacts of each other: what spam consists of.
+//! Limits for messages and subscription requests between those who are no contacts of each other:
+//! what spam consists of.
 //!
-//! What a local account sends to strangers is counted at its home; what strangers of other servers send to an account, at the home of that. Whether
-//! somebody is a contact is known of accounts that are here. For others the store is asked, but only where it decides about a refusal, and the answer to
-//! a sender is that for an account that doesn't exist.
+//! What a local account sends to strangers is counted at its home; what strangers of other servers
+//! send to an account, at the home of that. Whether somebody is a contact is known of accounts that
+//! are here. For others the store is asked, but only where it decides about a refusal, and the
+//! answer to a sender is that for an account that doesn't exist.
 
 use rookery_base::Map;
 use rookery_fanout::StanzaType;
@@ -106,7 +108,8 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
     Delivery::Taken
 }
 
-/// Asks the store whether a sender is a contact of an account that has no session. Those to one account keep their order.
+/// Asks the store whether a sender is a contact of an account that has no session. Those to one
+/// account keep their order.
 fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender: &Jid, refusal: Condition) {
     let item = world.stores.rosters.item(to.bare(), sender.bare());
     let (packet, to, mut notes) = (packet.clone(), to.to_jid(), notes.clone());
@@ -133,7 +136,8 @@ fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option
     world.subscription(account, contact).map(|subscription| subscription != Subscription::None)
 }
 
-/// Counts one more for an address. Too many addresses at once are forgotten together: an attacker must not fill the memory.
+/// Counts one more for an address. Too many addresses at once are forgotten together: an attacker
+/// must not fill the memory.
 fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
     if counts.len() >= MAX_ADDRESSES {
         counts.clear();

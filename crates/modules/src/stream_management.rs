@@ -1,6 +1,7 @@
 //! XEP-0198: Stream Management. Neither side loses a stanza when a connection breaks.
 //!
-//! The streams and the hub do it ([`rookery_hub::management`]); this module switches it on, shows it, and has its options.
+//! The streams and the hub do it ([`rookery_hub::management`]); this module switches it on, shows
+//! it, and has its options.
 //!
 //! Left out: `location` (§3), since any address of this server will do.
 

@@ -8,8 +8,8 @@ use crate::{
     stream_management, time, upload, version,
 };
 
-/// The state that the modules of all shards share. It is made once per server; every shard's [`table`]
-/// gets a clone.
+/// The state that the modules of all shards share. It is made once per server; every shard's
+/// [`table`] gets a clone.
 #[derive(Debug, Clone, Default)]
 pub struct Shared {
     /// The parties that have created accounts recently.

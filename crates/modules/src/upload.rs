@@ -1,13 +1,16 @@
 //! XEP-0363: HTTP File Upload. A service `upload.DOMAIN` that gives users places for files.
 //!
-//! This module hands out slots and keeps the books; the bytes go to and come from the web front, which looks into the same store.
+//! This module hands out slots and keeps the books; the bytes go to and come from the web front,
+//! which looks into the same store.
 //!
 //! # Invariants
 //!
 //! * An address has a token of 400 random bits: who wasn't told of a file doesn't find it.
-//! * A slot counts against its owner's quota, in bytes and in number, from the moment it is handed out until it has expired or its file is removed.
+//! * A slot counts against its owner's quota, in bytes and in number, from the moment it is handed
+//!   out until it has expired or its file is removed.
 //!
-//! Left out: purposes (§4), whose retention nobody configures here, and headers for the upload, which the address makes unnecessary.
+//! Left out: purposes (§4), whose retention nobody configures here, and headers for the upload,
+//! which the address makes unnecessary.
 
 use std::fmt::Write as _;
 

@@ -32,7 +32,8 @@ impl Module for Version {
     }
 }
 
-/// §5: the administrator must be able to keep the operating system secret; it helps attackers more than users.
+/// §5: the administrator must be able to keep the operating system secret; it helps attackers more
+/// than users.
 const SHOW_OS: OptionSpec = OptionSpec {
     key: "show_os",
     default: || Value::Switch(false),

@@ -1,7 +1,8 @@
 //! Describes the bounds on what anybody can make the server keep or do.
 //!
-//! A bound that stands only in the code that enforces it is found by the attacker first. Each part of the server therefore declares
-//! its bounds as data, and one page for operators is made from all of them, with the values that are in force.
+//! A bound that stands only in the code that enforces it is found by the attacker first. Each part
+//! of the server therefore declares its bounds as data, and one page for operators is made from all
+//! of them, with the values that are in force.
 //!
 //! # Invariants
 //!
@@ -21,7 +22,8 @@ pub struct Bound {
     pub unit: Unit,
     /// Says in a few words what happens to one more: `its sender gets <service-unavailable/>`.
     pub excess: &'static str,
-    /// Names the tables of the store whose rows the bound limits; none if it is about memory, time or connections.
+    /// Names the tables of the store whose rows the bound limits; none if it is about memory, time
+    /// or connections.
     pub tables: &'static [&'static str],
 }
 

@@ -1,7 +1,8 @@
 //! Histograms: how often a value was how large, to a factor of two.
 //!
-//! A bound is twice the one before, so finding the place of a value is counting its leading zeros: a record costs about a nanosecond and
-//! never allocates. Values are whole numbers: nanoseconds or bytes.
+//! A bound is twice the one before, so finding the place of a value is counting its leading zeros:
+//! a record costs about a nanosecond and never allocates. Values are whole numbers: nanoseconds or
+//! bytes.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -49,7 +50,8 @@ impl Histogram {
         self.sum
     }
 
-    /// Each bound with the number of values that were at most that large, and behind them, without a bound, all values.
+    /// Each bound with the number of values that were at most that large, and behind them, without
+    /// a bound, all values.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         self.counts.iter().enumerate().scan(0, |sum, (place, count)| {
             *sum += count;
@@ -57,7 +59,8 @@ impl Histogram {
         })
     }
 
-    /// The bound below which this share of the values lies, such as 0.99; the last one if there is none. `None` without values.
+    /// The bound below which this share of the values lies, such as 0.99; the last one if there is
+    /// none. `None` without values.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let count = self.count();
         let wanted = (share * count as f64).ceil() as u64;

@@ -5,9 +5,9 @@
 //!
 //! # Layout
 //!
-//! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the time of a
-//! multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators read them.
-//! [`vital`](mod@vital): threads without which the process is to end.
+//! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the
+//! time of a multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators
+//! read them. [`vital`](mod@vital): threads without which the process is to end.
 
 pub mod bound;
 pub mod histogram;
@@ -49,8 +49,9 @@ pub struct Counters {
     pub bound: u64,
     /// The times that the stages of multicasts take, if they are measured.
     pub stages: Stages,
-    /// From the beginning of the tick that read a stanza until its copies were written, on whatever shard, in nanoseconds: each copy once. What
-    /// waits for the store, or for a slow reader, counts from when it goes on.
+    /// From the beginning of the tick that read a stanza until its copies were written, on whatever
+    /// shard, in nanoseconds: each copy once. What waits for the store, or for a slow reader,
+    /// counts from when it goes on.
     pub delivery: Histogram,
     /// The times that letters waited for another shard, in nanoseconds.
     pub mailbox: Histogram,

@@ -1,6 +1,7 @@
 //! Times by stage: the table that eprof made, always compiled in.
 //!
-//! Switched off, a stage costs a branch; on, two readings of the clock. Times are those of the wall: on a busy machine they hold what others took.
+//! Switched off, a stage costs a branch; on, two readings of the clock. Times are those of the
+//! wall: on a busy machine they hold what others took.
 
 use std::fmt;
 use std::marker::PhantomData;

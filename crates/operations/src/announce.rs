@@ -1,13 +1,17 @@
-//! Announcements of administrators, and the message of the day: XEP-0133 §4.23 to §4.26, and by messages to addresses as other servers have them.
+//! Announcements of administrators, and the message of the day: XEP-0133 §4.23 to §4.26, and by
+//! messages to addresses as other servers have them.
 //!
-//! A message to `DOMAIN/announce/online` goes to those who are available, one to `DOMAIN/announce/all` to all accounts, also to those who are away.
-//! `DOMAIN/announce/motd` sets the message of the day: those who are available get it at once, the others when they come next, everybody once.
-//! `DOMAIN/announce/motd/update` changes it for those who haven't got it yet, `DOMAIN/announce/motd/delete` removes it.
+//! A message to `DOMAIN/announce/online` goes to those who are available, one to
+//! `DOMAIN/announce/all` to all accounts, also to those who are away. `DOMAIN/announce/motd` sets
+//! the message of the day: those who are available get it at once, the others when they come next,
+//! everybody once. `DOMAIN/announce/motd/update` changes it for those who haven't got it yet,
+//! `DOMAIN/announce/motd/delete` removes it.
 //!
 //! # Invariants
 //!
 //! * Only administrators announce; others get `forbidden`.
-//! * What is announced has a subject and a body and nothing else of what the administrator's client sent; it comes from the domain.
+//! * What is announced has a subject and a body and nothing else of what the administrator's client
+//!   sent; it comes from the domain.
 //! * Large domains are served in steps: the store is never flooded.
 
 use rookery_base::Map;
@@ -64,7 +68,8 @@ impl Module for Announce {
     }
 }
 
-/// The messages of the day of all domains, as far as anybody has asked for them. Clones are handles on the same table; a look costs a lock per login.
+/// The messages of the day of all domains, as far as anybody has asked for them. Clones are handles
+/// on the same table; a look costs a lock per login.
 #[derive(Debug, Clone, Default)]
 pub struct Motds(Arc<Mutex<Map<String, Option<Motd>>>>);
 
@@ -262,7 +267,8 @@ fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>)
     });
 }
 
-/// Brings a message of the day to those of a shard who take messages, and has it remembered that they have it.
+/// Brings a message of the day to those of a shard who take messages, and has it remembered that
+/// they have it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct MotdForOnline {
     domain: String,
@@ -300,7 +306,8 @@ fn give_to_online(world: &mut World, domain: &str, motd: Motd) {
     }
 }
 
-/// Remembers that accounts have got a message of the day, one after the other: the store has other things to do as well.
+/// Remembers that accounts have got a message of the day, one after the other: the store has other
+/// things to do as well.
 fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String) {
     let Some(account) = accounts.next() else { return };
     let kept = world.stores.documents.put(account.as_ref(), SEEN, Some(id.clone().into_bytes()));

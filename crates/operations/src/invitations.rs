@@ -1,4 +1,5 @@
-//! Links that let somebody in without a password, once: to create an account, or to set a new password.
+//! Links that let somebody in without a password, once: to create an account, or to set a new
+//! password.
 
 use rookery_base::chance::{self, NoChance};
 use rookery_jid::Jid;
@@ -9,7 +10,8 @@ use super::{Outcome, Refusal};
 /// The purpose of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`, an account that is its first contact.
+    /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`,
+    /// an account that is its first contact.
     Account {
         /// The domain.
         domain: String,
@@ -22,8 +24,9 @@ pub enum Wanted {
     Password(Jid),
 }
 
-/// Makes an invitation that is good for so many days from `now_ms` (milliseconds since 1970). Whether anybody could use it, which takes the module
-/// `register`, is for the caller to know. [`uri`] makes the link of it.
+/// Makes an invitation that is good for so many days from `now_ms` (milliseconds since 1970).
+/// Whether anybody could use it, which takes the module `register`, is for the caller to know.
+/// [`uri`] makes the link of it.
 pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<Outcome<Invitation>> {
     let stores = stores.clone();
     Box::pin(async move {
@@ -62,7 +65,8 @@ pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<
     })
 }
 
-/// Returns the link of an invitation (XEP-0401 §3, XEP-0445 §2). `invites`: it is a user's to a contact, who may have an account elsewhere.
+/// Returns the link of an invitation (XEP-0401 §3, XEP-0445 §2). `invites`: it is a user's to a
+/// contact, who may have an account elsewhere.
 pub fn uri(invitation: &Invitation, invites: bool) -> String {
     let Invitation { token, domain, purpose, owner, .. } = invitation;
     match (purpose, owner) {

@@ -1,8 +1,9 @@
 //! The acts of administrators: their logins to the admin page and their changes, in any way, the
 //! newest last.
 //!
-//! One for all shards and the web front. The last thousand entries are kept in the store, some seconds later, so that they outlive a restart; the log of the
-//! process has all of them at once. Acts of the command line are not here: it works beside the server.
+//! One for all shards and the web front. The last thousand entries are kept in the store, some
+//! seconds later, so that they outlive a restart; the log of the process has all of them at once.
+//! Acts of the command line are not here: it works beside the server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,26 +1,31 @@
 //! Operations on accounts, sessions, rooms and domains: one implementation for all who offer them.
 //!
-//! The commands of XEP-0133, the HTTP API, the admin page and the command line are views of these operations: each reads what is asked in its own form,
-//! calls one of them, and says in its own form what came of it. Who may ask is theirs to know ([`administrators`] and [`tokens`] tell); what an operation
-//! checks itself is that what it is asked for is possible.
+//! The commands of XEP-0133, the HTTP API, the admin page and the command line are views of these
+//! operations: each reads what is asked in its own form, calls one of them, and says in its own
+//! form what came of it. Who may ask is theirs to know ([`administrators`] and [`tokens`] tell);
+//! what an operation checks itself is that what it is asked for is possible.
 //!
 //! # Layout
 //!
-//! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done. [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it
-//! by the API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
+//! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
+//! [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it by the
+//! API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
 //!
-//! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that pass for them; [`announce`], [`welcome`]: what
-//! domains tell users; [`password`]: from a password to its keys; [`removed`]: what the command line wants done with accounts; [`process`]: how
-//! an administrator ends the server.
+//! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
+//! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password
+//! to its keys; [`removed`]: what the command line wants done with accounts; [`process`]: how an
+//! administrator ends the server.
 //!
 //! # Invariants
 //!
 //! * An operation that needs a world runs on whatever shard it is asked on and finds the others
 //!   itself; it completes once, through its continuation.
-//! * What it asks of other shards is asked by questions, each beside the operation that puts it. Where no answer comes in time, it refuses or
-//!   says that its list is partial.
-//! * Nothing here knows a form or a command: those who offer an operation depend on it, never the other way.
-//! * What needs only the stores takes only those, so that the command line can do it beside a running server.
+//! * What it asks of other shards is asked by questions, each beside the operation that puts it.
+//!   Where no answer comes in time, it refuses or says that its list is partial.
+//! * Nothing here knows a form or a command: those who offer an operation depend on it, never the
+//!   other way.
+//! * What needs only the stores takes only those, so that the command line can do it beside a
+//!   running server.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -76,7 +81,8 @@ pub type Outcome<T> = Result<T, Refusal>;
 /// The reason why an operation was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request is impossible whatever there is: an address, a password or a text that nobody can have.
+    /// The request is impossible whatever there is: an address, a password or a text that nobody
+    /// can have.
     Impossible(String),
     /// The account, room or other thing that it is about isn't there.
     Missing(String),
@@ -86,7 +92,8 @@ pub enum Refusal {
     Full(String),
     /// A module that it needs is off.
     Off(String),
-    /// The shard that knows or does it has not answered in time. What was asked for may be done yet.
+    /// The shard that knows or does it has not answered in time. What was asked for may be done
+    /// yet.
     Late,
     /// The store failed, or the server is stopping.
     Store(StoreError),

@@ -16,7 +16,8 @@ pub enum Audience {
     All,
 }
 
-/// Sends a message of a domain to an address, here or elsewhere. What becomes of it is not known here, as with any message.
+/// Sends a message of a domain to an address, here or elsewhere. What becomes of it is not known
+/// here, as with any message.
 pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
     let mut message = Writer::new("message");
     message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", domain);

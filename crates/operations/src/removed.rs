@@ -30,7 +30,8 @@ impl Removal {
         Box::pin(async move { Ok(keys.await?.map(|keys| Self { account, mark: mark(&keys) })) })
     }
 
-    /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since 1970.
+    /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since
+    /// 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
         self.note(stores, unix_ms, Deed::Remove)
     }

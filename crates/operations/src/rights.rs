@@ -1,7 +1,9 @@
 //! The administrators of domains, and of the server.
 //!
-//! The administrators are those that the configuration names (option `admins` of the module `administration`) and those that administrators named themselves,
-//! which the store keeps per domain. The first start of a server puts the account that it makes into that list. Where the module is off, nobody is one.
+//! The administrators are those that the configuration names (option `admins` of the module
+//! `administration`) and those that administrators named themselves, which the store keeps per
+//! domain. The first start of a server puts the account that it makes into that list. Where the
+//! module is off, nobody is one.
 //!
 //! # Invariants
 //!

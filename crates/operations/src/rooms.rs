@@ -16,8 +16,8 @@ pub fn host(domain: &Domain) -> Option<String> {
     Some(domain.module(NAME)?.text("host").replace('@', &domain.name)).filter(|host| !host.is_empty())
 }
 
-/// Goes on with rooms of a service, `limit` at most (at least one), in the order of their localparts behind that of `after`. One more than the limit is
-/// given if there are more.
+/// Goes on with rooms of a service, `limit` at most (at least one), in the order of their
+/// localparts behind that of `after`. One more than the limit is given if there are more.
 pub fn list(
     world: &mut World,
     host: &str,
@@ -40,7 +40,8 @@ pub fn describe(world: &mut World, room: Jid, then: impl FnOnce(&mut World, Outc
     world.put_to(home, Describe(room.clone()), move |world, found| then(world, known(found, &room)));
 }
 
-/// Destroys a room (XEP-0045 §10.9): who is there is told so, with the reason if there is one, and all that is kept of it goes.
+/// Destroys a room (XEP-0045 §10.9): who is there is told so, with the reason if there is one, and
+/// all that is kept of it goes.
 pub fn destroy(
     world: &mut World,
     room: Jid,

@@ -53,8 +53,8 @@ impl Question for Of {
     }
 }
 
-/// Goes on with sessions of a domain, `limit` at most (at least one), in the order of their addresses behind `after`. One more than the limit is
-/// given if there are more.
+/// Goes on with sessions of a domain, `limit` at most (at least one), in the order of their
+/// addresses behind `after`. One more than the limit is given if there are more.
 pub fn list(
     world: &mut World,
     domain: &str,

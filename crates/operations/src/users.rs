@@ -242,8 +242,9 @@ pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, O
     });
 }
 
-/// Accounts of a domain, `limit` at most (at least one), behind `after`; those whose localparts contain `search` (in lower case, as localparts are). A
-/// search looks at a bounded number of accounts, so a part may be short or empty and still name a next one.
+/// Accounts of a domain, `limit` at most (at least one), behind `after`; those whose localparts
+/// contain `search` (in lower case, as localparts are). A search looks at a bounded number of
+/// accounts, so a part may be short or empty and still name a next one.
 pub fn list(stores: &Stores, domain: &str, search: &str, after: Option<Jid>, limit: usize) -> Pending<Page> {
     let (stores, domain, search, mut after) = (stores.clone(), domain.to_owned(), search.to_lowercase(), after);
     let limit = limit.max(1);
@@ -328,6 +329,7 @@ fn known(exists: bool, account: &Jid) -> Outcome<()> {
     if exists { Ok(()) } else { Err(Refusal::no_account(account)) }
 }
 
-/// Accounts that a search looks at in one step, and such steps. Also archived messages that are removed in one.
+/// Accounts that a search looks at in one step, and such steps. Also archived messages that are
+/// removed in one.
 const STEP: usize = 1000;
 const MOST_STEPS: usize = 100;

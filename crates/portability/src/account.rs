@@ -1,7 +1,7 @@
 //! One account of an import on its way into the stores.
 //!
-//! The standard has no order of the parts: the account is made when the first of them needs it, with keys that nobody has unless they came before;
-//! keys that come later replace those.
+//! The standard has no order of the parts: the account is made when the first of them needs it,
+//! with keys that nobody has unless they came before; keys that come later replace those.
 
 use std::collections::VecDeque;
 
@@ -235,7 +235,8 @@ impl Account {
         Ok(())
     }
 
-    /// Bookmarks of the older kind become items of the newer one (XEP-0402 §6), unless the file has such already.
+    /// Bookmarks of the older kind become items of the newer one (XEP-0402 §6), unless the file has
+    /// such already.
     fn bookmarks(&mut self, import: &Import<'_>, storage: &Element) -> Result<(), ImportError> {
         let (config, items) = bookmarks::imported(storage);
         let pubsub = import.stores.pubsub.clone();
@@ -359,7 +360,8 @@ impl Account {
         }
     }
 
-    /// A `<result/>` of an archive. Its id stays if it is one of this server's and in order; others get one of their time.
+    /// A `<result/>` of an archive. Its id stays if it is one of this server's and in order; others
+    /// get one of their time.
     fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
         let forwarded = result.child("forwarded", ns::FORWARD)?;
         let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;

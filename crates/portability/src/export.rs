@@ -51,8 +51,9 @@ impl From<StoreError> for ExportError {
     }
 }
 
-/// Exports an account, or with a domain all of its accounts, into a new file that is readable for its owner alone. Returns the number
-/// of accounts. `damaged` is told of each stanza in the store that can't be read and is left out.
+/// Exports an account, or with a domain all of its accounts, into a new file that is readable for
+/// its owner alone. Returns the number of accounts. `damaged` is told of each stanza in the store
+/// that can't be read and is left out.
 ///
 /// # Errors
 ///
@@ -77,8 +78,9 @@ pub fn to_new_file(
     synced
 }
 
-/// Exports an account into a file in `folder` that has no name any more and goes with its last reader: however large it is, it takes no
-/// memory. `damaged` is told of what is left out, as by [`to_new_file`].
+/// Exports an account into a file in `folder` that has no name any more and goes with its last
+/// reader: however large it is, it takes no memory. `damaged` is told of what is left out, as by
+/// [`to_new_file`].
 ///
 /// # Errors
 ///

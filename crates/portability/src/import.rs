@@ -14,7 +14,8 @@ use super::parts::{documents, private};
 use super::progress::Import;
 pub use super::progress::{Counts, ImportError, Importer, Terms};
 
-/// Imports a file. An account that exists is left alone. The numbers tell how far it came, even where it ended early.
+/// Imports a file. An account that exists is left alone. The numbers tell how far it came, even
+/// where it ended early.
 ///
 /// # Errors
 ///
@@ -33,7 +34,8 @@ pub fn from_file(
 ///
 /// # Errors
 ///
-/// The database can't be read, or isn't what it is said to be, or the store failed; what was imported before stays.
+/// The database can't be read, or isn't what it is said to be, or the store failed; what was
+/// imported before stays.
 pub fn from_database(
     database: Database,
     terms: Terms,

@@ -1,4 +1,5 @@
-//! The file that is imported: events with the lines where they stand, elements, and the files that it includes.
+//! The file that is imported: events with the lines where they stand, elements, and the files that
+//! it includes.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -91,7 +92,8 @@ impl Input {
         Self { reader: reader(lines), line, path: name.into(), whose: Some(whose), depth: MAX_INCLUDES }
     }
 
-    /// Returns where something is, for a report: the file and the line, or the database and the account.
+    /// Returns where something is, for a report: the file and the line, or the database and the
+    /// account.
     pub fn place(&self, line: u64) -> String {
         let path = self.path.display();
         match self.whose.as_ref().map(|whose| whose.0.borrow()) {
@@ -155,7 +157,8 @@ impl Input {
         }
     }
 
-    /// Reads the whole of an element that has begun; `None` if it is larger than a server would take, and has been passed over.
+    /// Reads the whole of an element that has begun; `None` if it is larger than a server would
+    /// take, and has been passed over.
     ///
     /// # Errors
     /// As for [`Input::next`].

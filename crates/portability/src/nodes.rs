@@ -38,8 +38,8 @@ pub fn write_item(item: &Item) -> Element {
     }
 }
 
-/// The configuration of a `<configure/>`, as the store keeps it: the form as it is submitted. What it has that no node here has is ignored when it
-/// is read.
+/// The configuration of a `<configure/>`, as the store keeps it: the form as it is submitted. What
+/// it has that no node here has is ignored when it is read.
 pub fn read_config(configure: &Element) -> Vec<u8> {
     match configure.child("x", ns::DATA_FORMS).cloned() {
         Some(mut form) => {

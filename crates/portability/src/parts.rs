@@ -15,7 +15,8 @@ pub fn documents() -> Vec<DocumentSpec> {
     Registry::new(rookery_modules::table(&rookery_modules::Shared::default())).documents().to_vec()
 }
 
-/// Returns what the names of documents begin with that hold private elements (XEP-0049); behind it are the element's name and namespace.
+/// Returns what the names of documents begin with that hold private elements (XEP-0049); behind it
+/// are the element's name and namespace.
 pub fn private(documents: &[DocumentSpec]) -> Option<String> {
     documents.iter().find(|spec| spec.export == Exported::Private).map(|spec| spec.name.stored())
 }
@@ -73,7 +74,8 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     }
 }
 
-/// Keys in the place of a password, as ejabberd wrote them before the standard had a place for keys: `scram:[hash,]stored,server,salt,count`.
+/// Keys in the place of a password, as ejabberd wrote them before the standard had a place for
+/// keys: `scram:[hash,]stored,server,salt,count`.
 pub fn keys_in_password(password: &str) -> Option<Keys> {
     let parts: Vec<_> = password.strip_prefix("scram:")?.split(',').collect();
     let (hash, parts) = match parts.as_slice() {

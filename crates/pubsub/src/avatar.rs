@@ -1,6 +1,8 @@
-//! XEP-0398: User Avatar to vCard-Based Avatars Conversion: the avatar follows the photo of the vCard; the other way is in `photo`.
+//! XEP-0398: User Avatar to vCard-Based Avatars Conversion: the avatar follows the photo of the
+//! vCard; the other way is in `photo`.
 //!
-//! An avatar (XEP-0084) becomes the photo of the vCard, which everybody may see, only if everybody may see the avatar too.
+//! An avatar (XEP-0084) becomes the photo of the vCard, which everybody may see, only if everybody
+//! may see the avatar too.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -11,7 +13,8 @@ use super::config::{Access, Config};
 use super::state::Sent;
 use super::{create, holders, publish};
 
-/// §3.2: the vCard of an account has another photo, or none: the avatar follows, where accounts have nodes.
+/// §3.2: the vCard of an account has another photo, or none: the avatar follows, where accounts
+/// have nodes.
 pub(super) fn photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     if !holders::is_on(world, account.as_ref()) {
         return;

@@ -1,4 +1,5 @@
-//! XEP-0402: PEP Native Bookmarks, and the older kinds, which are the same bookmarks in another form.
+//! XEP-0402: PEP Native Bookmarks, and the older kinds, which are the same bookmarks in another
+//! form.
 //!
 //! The items of the node `urn:xmpp:bookmarks:1` are what is kept. A client that asks for bookmarks
 //! in private storage (XEP-0049), or for the one item of the node `storage:bookmarks` (XEP-0048),
@@ -106,7 +107,8 @@ fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnc
     });
 }
 
-/// Returns the items that are new or different, each with its payload, and the ids of those that are gone.
+/// Returns the items that are new or different, each with its payload, and the ids of those that
+/// are gone.
 fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let kept: Set<&str> = wanted.iter().map(|(id, _)| id.as_str()).collect();
     let gone = items.iter().filter(|item| !kept.contains(item.id.as_str())).map(|item| item.id.clone()).collect();

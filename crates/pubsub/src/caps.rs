@@ -1,4 +1,5 @@
-//! Capabilities: what a presence announces, and which nodes an answer names (XEP-0115, XEP-0060 §9.2).
+//! Capabilities: what a presence announces, and which nodes an answer names (XEP-0115, XEP-0060
+//! §9.2).
 
 use std::rc::Rc;
 

@@ -33,7 +33,8 @@ pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<For
     });
 }
 
-/// §7.1.4: a publication makes its node, configured as its options want. `then` goes on with the node.
+/// §7.1.4: a publication makes its node, configured as its options want. `then` goes on with the
+/// node.
 pub(super) fn create_for(
     world: &mut World,
     call: Call,
@@ -114,7 +115,8 @@ fn make(
     });
 }
 
-/// Tells whether somebody may make nodes: an account its own, at the service whom the operator lets.
+/// Tells whether somebody may make nodes: an account its own, at the service whom the operator
+/// lets.
 fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
     if host.local().is_some() {
         return host.as_ref() == from.bare();

@@ -1,4 +1,5 @@
-//! Capabilities that sessions tell in directed presence: they count for the account that it went to (XEP-0163 §4.3.2).
+//! Capabilities that sessions tell in directed presence: they count for the account that it went to
+//! (XEP-0163 §4.3.2).
 //!
 //! Some clients tell their capabilities after login in no other way, so that without this they
 //! would hear nothing of a new contact's nodes. Where a session has told an account nothing, its
@@ -35,7 +36,8 @@ struct Told {
 }
 
 impl Directed {
-    /// Notes that a session has told an account of its capabilities; `false` if it has told as many as are remembered.
+    /// Notes that a session has told an account of its capabilities; `false` if it has told as many
+    /// as are remembered.
     pub fn tell(&mut self, link: Link, caps: &Caps, account: &Jid) -> bool {
         let told = self.0.entry(link).or_default();
         if told.iter().any(|told| *told.caps == *caps && told.accounts.contains_key(account)) {

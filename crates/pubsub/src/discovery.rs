@@ -135,7 +135,8 @@ pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
     });
 }
 
-/// §5.2: the nodes of a service that somebody may see, with their titles; page by page (XEP-0059), in the order of their ids.
+/// §5.2: the nodes of a service that somebody may see, with their titles; page by page (XEP-0059),
+/// in the order of their ids.
 pub(super) fn service_nodes(world: &mut World, call: Call) {
     let request = match rsm::Request::read(&call.iq.payload) {
         Ok(request) => request,

@@ -49,7 +49,8 @@ pub(super) fn write_item(out: &mut Writer, item: &Item, payload: bool, publisher
     out.end();
 }
 
-/// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the time of its publication.
+/// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the
+/// time of its publication.
 pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
     let packet = items(world, key, config, item);
     Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))

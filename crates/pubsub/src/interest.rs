@@ -1,9 +1,12 @@
-//! Finds out what clients want to be notified of, from their capabilities (XEP-0060 §9.2, XEP-0115).
+//! Finds out what clients want to be notified of, from their capabilities (XEP-0060 §9.2,
+//! XEP-0115).
 //!
-//! A client says in its presence by a hash what it can do; the features behind the hash are asked for once per server shard, by a service discovery
-//! request of its domain. Only the nodes to which `+notify` is appended are kept, and for each session that
-//! is available a reference to them. A hash is known to all sessions only if it is that of the answer: a client that lies about
-//! its hash lies for itself alone (XEP-0115 §9.1). What it says to single accounts only is in `directed`.
+//! A client says in its presence by a hash what it can do; the features behind the hash are asked
+//! for once per server shard, by a service discovery request of its domain. Only the nodes to which
+//! `+notify` is appended are kept, and for each session that is available a reference to them. A
+//! hash is known to all sessions only if it is that of the answer: a client that lies about its
+//! hash lies for itself alone (XEP-0115 §9.1). What it says to single accounts only is in
+//! `directed`.
 
 use std::rc::Rc;
 

@@ -93,5 +93,6 @@ impl Interests {
 
 /// Capabilities that a shard knows: there are some hundred clients and versions.
 const MAX_KNOWN: usize = 2000;
-/// Questions about one session's capabilities that may be without an answer: a client that changes them faster says so again.
+/// Questions about one session's capabilities that may be without an answer: a client that changes
+/// them faster says so again.
 const MAX_OPEN: u32 = 8;

@@ -9,7 +9,8 @@ use super::config::Config;
 use super::event;
 use super::interests::Interests;
 
-/// The bookmarks of an account have changed, or a resource has become available: resources that want the older kind get it whole.
+/// The bookmarks of an account have changed, or a resource has become available: resources that
+/// want the older kind get it whole.
 pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
     let links = world.links_of(account.as_ref());
     let interests = world.state::<Interests>();

@@ -1,10 +1,13 @@
-//! XEP-0060: Publish-Subscribe, by the service `pubsub.DOMAIN`, and the engine that it shares with the nodes of accounts ([`pep`], XEP-0163).
+//! XEP-0060: Publish-Subscribe, by the service `pubsub.DOMAIN`, and the engine that it shares with
+//! the nodes of accounts ([`pep`], XEP-0163).
 //!
 //! # How it works
 //!
-//! A *host* has nodes: the service, or an account under its bare JID. A node has a home shard, where all is done that concerns it: for an account's node
-//! that of the account, for the service's that of the node itself, so that no shard carries the whole service. A request that comes in elsewhere is handed
-//! over as it is. What concerns no node, as the list of one's subscriptions, is asked of the store wherever it comes in.
+//! A *host* has nodes: the service, or an account under its bare JID. A node has a home shard,
+//! where all is done that concerns it: for an account's node that of the account, for the service's
+//! that of the node itself, so that no shard carries the whole service. A request that comes in
+//! elsewhere is handed over as it is. What concerns no node, as the list of one's subscriptions, is
+//! asked of the store wherever it comes in.
 //!
 //! At its home a node is in memory while it is used (`state`): configuration, affiliations,
 //! subscriptions. Items are in the store only. A publication is checked against the node in memory,
@@ -13,15 +16,18 @@
 //!
 //! # Layout
 //!
-//! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `relation` finds out how an owner sees who asks.
-//! `run` has it carried out by `create`, `publish`, `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` tells the others
-//! with messages of `event`, `subscriptions` those whom a subscription concerns; `state` has the nodes that are in use.
-//! [`pep`] makes every account a host of nodes: `interest` finds out which news a client wants, by its capabilities (`caps`); `interests` and,
-//! for those told one account alone, `directed` remember it. `news` go to those who want them, `last` items to those who begin to; `holders` are
-//! the accounts that have nodes. `discovery` answers service discovery; `error` makes the errors. `bookmarks`, also in their `legacy` form,
-//! [`private`] and [`vcard`] keep an account's data beside its nodes or in them; `avatar` and `photo` are what node and `card` owe each other. [`data`] is another service, whose items come
-//! from outside. `limits` are those
-//! of the operator.
+//! `request` reads what is asked for; `config` and `node` are the data, and say who may do what;
+//! `relation` finds out how an owner sees who asks. `run` has it carried out by `create`,
+//! `publish`, `items`, `subscribe`, `approval`, `pending`, `owner` and `members`; `notify` tells
+//! the others with messages of `event`, `subscriptions` those whom a subscription concerns; `state`
+//! has the nodes that are in use. [`pep`] makes every account a host of nodes: `interest` finds out
+//! which news a client wants, by its capabilities (`caps`); `interests` and, for those told one
+//! account alone, `directed` remember it. `news` go to those who want them, `last` items to those
+//! who begin to; `holders` are the accounts that have nodes. `discovery` answers service discovery;
+//! `error` makes the errors. `bookmarks`, also in their `legacy` form, [`private`] and [`vcard`]
+//! keep an account's data beside its nodes or in them; `avatar` and `photo` are what node and
+//! `card` owe each other. [`data`] is another service, whose items come from outside. `limits` are
+//! those of the operator.
 //!
 //! # Left out
 //!
@@ -31,9 +37,11 @@
 //!   its id again would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe gets the
 //!   subscription that the first one has made (§6.1.6), and an id that a client makes up counts for
 //!   nothing (§6.2.3.5).
-//! * Of the options of a subscription, all but `pubsub#deliver`: the service doesn't see its subscribers' presence (`show-values`), knows no payload well
-//!   enough to write it down for people (`include_body`), and notifies at once (`digest`, `expire` with it).
-//! * Payment, and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
+//! * Of the options of a subscription, all but `pubsub#deliver`: the service doesn't see its
+//!   subscribers' presence (`show-values`), knows no payload well enough to write it down for
+//!   people (`include_body`), and notifies at once (`digest`, `expire` with it).
+//! * Payment, and of the fields of a configuration those about languages, style sheets, reply rooms
+//!   and offline purges.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -198,7 +198,8 @@ pub(super) const MAX_PENDING: usize = 1000;
 pub(super) const MAX_RESOURCES: usize = 10;
 /// Bytes of a payload that is told of.
 pub(super) const TOLD_BYTES: usize = 64 * 1024;
-/// Operations that may wait for the nodes of a shard, with the bytes of the stanzas that ask for them.
+/// Operations that may wait for the nodes of a shard, with the bytes of the stanzas that ask for
+/// them.
 pub(super) const WAITING: Bounds = Bounds { number: 16_384, bytes: 16 << 20 };
 /// The most accounts that a session may have told: as many as directed presence itself is
 /// remembered for.

@@ -1,4 +1,5 @@
-//! Lists of subscriptions and affiliations: an entity's own (XEP-0060 §5.6, §5.7), and those of a node for its owners (§8.8, §8.9).
+//! Lists of subscriptions and affiliations: an entity's own (XEP-0060 §5.6, §5.7), and those of a
+//! node for its owners (§8.8, §8.9).
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -112,7 +113,8 @@ struct Wish {
     is_new: bool,
 }
 
-/// §8.8.2: an owner changes subscriptions. What is wrong changes nothing and comes back; the rest is done.
+/// §8.8.2: an owner changes subscriptions. What is wrong changes nothing and comes back; the rest
+/// is done.
 pub(super) fn set_subscribers(
     world: &mut World,
     call: Call,
@@ -285,7 +287,8 @@ fn next_affiliated(
     });
 }
 
-/// §8.7.4: who waits for approval gets it with a higher affiliation; an outcast keeps no subscription.
+/// §8.7.4: who waits for approval gets it with a higher affiliation; an outcast keeps no
+/// subscription.
 fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliation>) {
     let key = key.clone();
     state::with_node(world, key.clone(), (), move |world, (), node| {

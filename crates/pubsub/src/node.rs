@@ -15,7 +15,8 @@ use super::error::{invalid_options, presence_required, specific};
 /// Names a node: its host and its id.
 pub(crate) type Key = (Jid, String);
 
-/// Those who see the presence of the owner of a node, with the groups that the owner has put them in where that matters.
+/// Those who see the presence of the owner of a node, with the groups that the owner has put them
+/// in where that matters.
 pub(super) type Contacts = Map<Jid, Relation>;
 
 /// A node without its items.
@@ -49,7 +50,8 @@ pub(crate) struct Relation {
     pub groups: Vec<String>,
 }
 
-/// Tells whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060 §9.1), or one of the whitelist.
+/// Tells whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060
+/// §9.1), or one of the whitelist.
 pub(super) fn hears(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
     match affiliation {
         Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return true,

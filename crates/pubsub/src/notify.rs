@@ -117,7 +117,8 @@ fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Co
     }
 }
 
-/// Goes on with those who see the presence of somebody: from memory if that is enough and they are there, else from the store.
+/// Goes on with those who see the presence of somebody: from memory if that is enough and they are
+/// there, else from the store.
 pub(super) fn with_contacts(
     world: &mut World,
     owner: Option<Jid>,

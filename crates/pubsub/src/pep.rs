@@ -1,32 +1,38 @@
-//! XEP-0163: Personal Eventing Protocol. Every account is a host of nodes, whose news reach contacts without a subscription.
+//! XEP-0163: Personal Eventing Protocol. Every account is a host of nodes, whose news reach
+//! contacts without a subscription.
 //!
 //! # Who hears of an account's news
 //!
-//! Beside those with a subscription to a node: the resources of the account, and of the contacts who see its presence, that want that node by their
-//! capabilities (`interest`). Nothing is kept for that with the account: its home knows its contacts, and the home of a contact knows the
-//! contact's resources. A publication goes as one letter to each shard that is home to any of the contacts, with one packet; there, those
-//! resources get it that want it.
+//! Beside those with a subscription to a node: the resources of the account, and of the contacts
+//! who see its presence, that want that node by their capabilities (`interest`). Nothing is kept
+//! for that with the account: its home knows its contacts, and the home of a contact knows the
+//! contact's resources. A publication goes as one letter to each shard that is home to any of the
+//! contacts, with one packet; there, those resources get it that want it.
 //!
-//! When a resource becomes available, or wants more than before, it gets the last items. Its home sends one letter to each shard that is home to any of
-//! its contacts, with all it wants; there, one question to the store answers for all those contacts. A filter in memory keeps those out of
-//! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids (`Holders`). So a login
-//! costs nothing where nobody has news, and at most one question per shard where somebody has little.
+//! When a resource becomes available, or wants more than before, it gets the last items. Its home
+//! sends one letter to each shard that is home to any of its contacts, with all it wants; there,
+//! one question to the store answers for all those contacts. A filter in memory keeps those out of
+//! the question who have no such node: for each account that has nodes 32 bits, one for each class
+//! of node ids (`Holders`). So a login costs nothing where nobody has news, and at most one
+//! question per shard where somebody has little.
 //!
-//! Last items come in portions: each shard sends the next when the resource has read its last one. So contacts can't publish more than a
-//! client takes at login; and an item that is too large for a notification is announced without its payload.
+//! Last items come in portions: each shard sends the next when the resource has read its last one.
+//! So contacts can't publish more than a client takes at login; and an item that is too large for a
+//! notification is announced without its payload.
 //!
-//! Capabilities in directed presence count for the account that it went to (§4.3.2): it hears nothing else of a client that tells them in no
-//! other way.
+//! Capabilities in directed presence count for the account that it went to (§4.3.2): it hears
+//! nothing else of a client that tells them in no other way.
 //!
 //! # Strangers
 //!
-//! To who doesn't see the account's presence, every node that they may not use looks as one for those who do: whether it exists or
-//! not, whether the account exists or not.
+//! To who doesn't see the account's presence, every node that they may not use looks as one for
+//! those who do: whether it exists or not, whether the account exists or not.
 //!
 //! # Left out
 //!
-//! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions. Nor are the hashes of XEP-0390 read:
-//! clients send those of XEP-0115 beside them. Last items don't follow a subscription to presence that an account of another server grants.
+//! Presence from other servers is not looked at for capabilities: contacts there hear of news by
+//! subscriptions. Nor are the hashes of XEP-0390 read: clients send those of XEP-0115 beside them.
+//! Last items don't follow a subscription to presence that an account of another server grants.
 
 use rookery_fanout::StanzaType;
 use rookery_hub::{

@@ -132,8 +132,8 @@ fn own_item(world: &World, key: &Key, id: String, payload: Vec<u8>) -> Item {
 }
 
 /// Publishes items in the name of the host, each with its id and payload, and removes those with
-/// the ids in `gone`; the store gets all of it at once. `then` hears when all has been answered, and
-/// of the first write that failed.
+/// the ids in `gone`; the store gets all of it at once. `then` hears when all has been answered,
+/// and of the first write that failed.
 pub(super) fn replace(
     world: &mut World,
     key: Key,

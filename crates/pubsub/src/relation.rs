@@ -8,7 +8,8 @@ use super::error::failed;
 use super::node::{Node, Relation};
 use super::request::Call;
 
-/// Finds out how an account sees who asks, then goes on; with nothing if the store failed, of which who asks has heard.
+/// Finds out how an account sees who asks, then goes on; with nothing if the store failed, of which
+/// who asks has heard.
 pub(super) fn relation(
     world: &mut World,
     owner: &Jid,

@@ -40,8 +40,9 @@ impl Call {
         world.reply_done(&self.iq);
     }
 
-    /// Answers with an error. To a stranger every node of an account that it can't use looks like one for those who see the account's
-    /// presence: so nobody learns which nodes there are, nor whether there is such an account.
+    /// Answers with an error. To a stranger every node of an account that it can't use looks like
+    /// one for those who see the account's presence: so nobody learns which nodes there are, nor
+    /// whether there is such an account.
     pub(crate) fn refuse(&self, world: &mut World, error: impl Into<StanzaError>) {
         let error = error.into();
         let tells_nothing = matches!(

@@ -1,10 +1,11 @@
 //! The nodes that a shard is home to: what is done to one is done in order, and those in use are in
 //! memory.
 //!
-//! An operation runs when its node is there: at once if it is, else when the store has answered. An operation that changes a node
-//! holds it ([`hold`]) until the store has taken the change; later ones wait in line. What leaves the node as it is, a publication
-//! above all, holds nothing: the store carries out what it is called for in the order of the calls for one host, so those never wait for
-//! each other.
+//! An operation runs when its node is there: at once if it is, else when the store has answered. An
+//! operation that changes a node holds it ([`hold`]) until the store has taken the change; later
+//! ones wait in line. What leaves the node as it is, a publication above all, holds nothing: the
+//! store carries out what it is called for in the order of the calls for one host, so those never
+//! wait for each other.
 //!
 //! # Invariants
 //!
@@ -101,7 +102,8 @@ impl std::fmt::Debug for Nodes {
     }
 }
 
-/// Nodes of two generations: when the younger one is full it becomes the older one, whose nodes go that nobody has used since.
+/// Nodes of two generations: when the younger one is full it becomes the older one, whose nodes go
+/// that nobody has used since.
 #[derive(Default)]
 struct AtHand {
     young: Map<Key, Rc<Node>>,

@@ -1,4 +1,5 @@
-//! Messages about subscriptions: requests that owners decide (XEP-0060 §8.6), and what owners and subscribers hear of them (§8.8.4).
+//! Messages about subscriptions: requests that owners decide (XEP-0060 §8.6), and what owners and
+//! subscribers hear of them (§8.8.4).
 
 use rookery_fanout::Packet;
 use rookery_hub::World;

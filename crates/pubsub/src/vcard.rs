@@ -128,7 +128,8 @@ fn keep(world: &mut World, iq: Iq) {
     });
 }
 
-/// XEP-0398 §4: presence with the hash of the photo, if it has none or another. An empty one is the client's wish to show none.
+/// XEP-0398 §4: presence with the hash of the photo, if it has none or another. An empty one is the
+/// client's wish to show none.
 fn stamped(world: &mut World, packet: &Packet) -> Option<Packet> {
     let sender = packet.sender()?;
     let hash = world.document::<PhotoHash>(sender.bare())?;

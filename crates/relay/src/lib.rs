@@ -1,19 +1,24 @@
-//! The proxy for SOCKS5 bytestreams (XEP-0065): clients that can't reach each other connect here, and are joined.
+//! The proxy for SOCKS5 bytestreams (XEP-0065): clients that can't reach each other connect here,
+//! and are joined.
 //!
-//! The module `bytestreams` speaks XMPP with them, on a shard; this crate has the port on which they connect, on a thread and runtime of its own, so that no
-//! file that somebody sends can hold up a shard. Two connections that give the same token wait until a shard says that the requester wants them joined.
+//! The module `bytestreams` speaks XMPP with them, on a shard; this crate has the port on which
+//! they connect, on a thread and runtime of its own, so that no file that somebody sends can hold
+//! up a shard. Two connections that give the same token wait until a shard says that the requester
+//! wants them joined.
 //!
 //! # Invariants
 //!
-//! * Nothing is relayed that was not activated by the one requester of whose address the token is made.
+//! * Nothing is relayed that was not activated by the one requester of whose address the token is
+//!   made.
 //! * A token is had by two connections at most. A third one is refused.
-//! * What strangers may take is bounded: connections that wait, in all and by address, and the time they do; streams, by the domain of the requester, their
-//!   pace and the time they may be idle. A stream takes two buffers of 16 KiB and nothing that grows.
+//! * What strangers may take is bounded: connections that wait, in all and by address, and the time
+//!   they do; streams, by the domain of the requester, their pace and the time they may be idle. A
+//!   stream takes two buffers of 16 KiB and nothing that grows.
 //!
 //! # Layout
 //!
-//! `socks` is what is spoken until a connection waits, `accept` takes connections, `waiting` keeps those that wait, `pump` carries the bytes of a stream,
-//! `pace` says how fast.
+//! `socks` is what is spoken until a connection waits, `accept` takes connections, `waiting` keeps
+//! those that wait, `pump` carries the bytes of a stream, `pace` says how fast.
 
 mod accept;
 mod pace;
@@ -36,7 +41,8 @@ pub struct Running {
     thread: JoinHandle<()>,
 }
 
-/// Starts to accept connections on a thread of its own, and to do what the modules ask `relay` for. The first listener's port is the one that clients are told.
+/// Starts to accept connections on a thread of its own, and to do what the modules ask `relay` for.
+/// The first listener's port is the one that clients are told.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Carrying the bytes of a stream that was activated, both ways, until both sides have ended theirs.
+//! Carrying the bytes of a stream that was activated, both ways, until both sides have ended
+//! theirs.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,7 +16,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::pace::Pace;
 
-/// Carries bytes between two connections and closes both. A side that has said all can still hear the other.
+/// Carries bytes between two connections and closes both. A side that has said all can still hear
+/// the other.
 ///
 /// # Errors
 ///

@@ -33,8 +33,8 @@ pub enum Reply {
     AddressTypeNotSupported = 8,
 }
 
-/// Reads until it is known what somebody wants, and refuses what is nothing for us. What is read is bounded by the lengths that the bytes themselves give:
-/// 519 bytes at most.
+/// Reads until it is known what somebody wants, and refuses what is nothing for us. What is read is
+/// bounded by the lengths that the bytes themselves give: 519 bytes at most.
 ///
 /// # Errors
 ///
@@ -66,7 +66,8 @@ pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::R
     Ok(Request { token: address.map(|digit| digit.to_ascii_lowercase()), address, port })
 }
 
-/// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it means nothing here.
+/// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it
+/// means nothing here.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Connections that have said which stream they are for and wait for the other one, and for the requester to activate it.
+//! Connections that have said which stream they are for and wait for the other one, and for the
+//! requester to activate it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -102,8 +103,8 @@ impl Waiting {
         Some(Place { counts: self.counts.clone(), of: Of::Waiting(network) })
     }
 
-    /// Closes the connection of a network that has waited longest: it has the most of them, and there is no place for others. `false` if all of them still say
-    /// what for.
+    /// Closes the connection of a network that has waited longest: it has the most of them, and
+    /// there is no place for others. `false` if all of them still say what for.
     fn close_oldest(&self, network: IpAddr) -> bool {
         let mut connections = lock(&self.connections);
         let is_of = |connection: &&Connection| matches!(connection.place.of, Of::Waiting(of) if of == network);

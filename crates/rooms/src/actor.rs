@@ -1,8 +1,9 @@
 //! A room is an actor: one stanza at a time, in order, at its home shard.
 //!
-//! While a room works on a stanza it is taken out of the table, because what it sends may come back to it at once, as when a message to a
-//! session that is gone bounces; such stanzas wait for their turn. The same queue holds those that come while a room is loaded from the store,
-//! and so nothing overtakes.
+//! While a room works on a stanza it is taken out of the table, because what it sends may come back
+//! to it at once, as when a message to a session that is gone bounces; such stanzas wait for their
+//! turn. The same queue holds those that come while a room is loaded from the store, and so nothing
+//! overtakes.
 
 use rookery_base::Map;
 use std::collections::VecDeque;
@@ -126,7 +127,8 @@ impl Actors {
     }
 }
 
-/// Runs `then` with the stanza when it is known which rooms the service has; at once, but for the first moment after the start.
+/// Runs `then` with the stanza when it is known which rooms the service has; at once, but for the
+/// first moment after the start.
 pub(super) fn when_listed(
     world: &mut World,
     packet: &Packet,
@@ -288,7 +290,8 @@ fn go_on(world: &mut World, mut room: Box<Room>) {
     }
 }
 
-/// Writes again what the store did not take, and forgets rooms that were only here because it had not.
+/// Writes again what the store did not take, and forgets rooms that were only here because it had
+/// not.
 pub(super) fn save_again(world: &mut World) {
     for (jid, lack) in world.state_mut::<Unsaved>().take() {
         match world.state_mut::<Actors>().take(jid.as_str()) {
@@ -304,7 +307,8 @@ pub(super) fn save_again(world: &mut World) {
     }
 }
 
-/// Lets rooms that nobody speaks to forget accounts that were removed, so that these need not be remembered.
+/// Lets rooms that nobody speaks to forget accounts that were removed, so that these need not be
+/// remembered.
 pub(super) fn heed_removals(world: &mut World) {
     let (actors, directory) = (world.state::<Actors>(), world.state::<Directory>());
     let count = directory.removed_count();

@@ -1,4 +1,5 @@
-//! Lists of roles and affiliations, asked for and changed (XEP-0045 §8, §9): a change with many items is applied as a whole or not at all.
+//! Lists of roles and affiliations, asked for and changed (XEP-0045 §8, §9): a change with many
+//! items is applied as a whole or not at all.
 
 use rookery_base::Map;
 use rookery_hub::{Iq, World};

@@ -1,8 +1,9 @@
 //! Requests to register that somebody has to approve (XEP-0045 §9.9): where membership is a
 //! privilege, a user who wants it waits for an admin.
 //!
-//! Admins and owners are asked by a form at their accounts, in the room or not. What waits is kept with the room, so that nobody is forgotten by a restart
-//! of the server. It ends when an admin decides, or when the user becomes anything to the room in another way.
+//! Admins and owners are asked by a form at their accounts, in the room or not. What waits is kept
+//! with the room, so that nobody is forgotten by a restart of the server. It ends when an admin
+//! decides, or when the user becomes anything to the room in another way.
 
 use std::cmp::Reverse;
 
@@ -158,7 +159,8 @@ impl Room {
 
 /// The decision.
 pub(super) const ALLOW: &str = "muc#register_allow";
-/// Whose request it is: not among the registered fields of the form, but of the one for voice (§15.5.2).
+/// Whose request it is: not among the registered fields of the form, but of the one for voice
+/// (§15.5.2).
 const JID: &str = "muc#jid";
 
 /// Users who may wait for approval by one room.

@@ -22,8 +22,9 @@ impl Room {
         self.announce(world, at, &Shown { reason, ..Shown::default() });
     }
 
-    /// Changes affiliations of users, all at once, here and in the store, and shows what becomes of those who are here. `between` runs after the
-    /// removed have heard of it and before the others do.
+    /// Changes affiliations of users, all at once, here and in the store, and shows what becomes of
+    /// those who are here. `between` runs after the removed have heard of it and before the others
+    /// do.
     pub(crate) fn set_affiliations(
         &mut self,
         world: &mut World,
@@ -156,7 +157,8 @@ impl Room {
         self.announce(world, at, &Shown { actor, reason, ..Shown::default() });
     }
 
-    /// Moves an occupant's sessions to the audience that its role has. Who is not broadcast any more vanishes for the others.
+    /// Moves an occupant's sessions to the audience that its role has. Who is not broadcast any
+    /// more vanishes for the others.
     fn become_role(&mut self, world: &mut World, at: usize, role: Role) {
         let Some(occupant) = self.occupants.get(at) else { return };
         let (before, own) = (occupant.role, occupant.addresses());

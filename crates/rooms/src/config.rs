@@ -1,4 +1,5 @@
-//! The configuration of a room, as its owner sees it in a form (XEP-0045 §10.1.3) and as the store keeps it.
+//! The configuration of a room, as its owner sees it in a form (XEP-0045 §10.1.3) and as the store
+//! keeps it.
 
 use rookery_base::Set;
 use rookery_modkit::form::{Field, Form};
@@ -28,7 +29,8 @@ pub(crate) struct Config {
     pub subject_by_all: bool,
     /// Members may invite others to a members-only room.
     pub invites_by_members: bool,
-    /// Users may register (§7.10): where membership is a privilege, they ask an admin by that (§9.9).
+    /// Users may register (§7.10): where membership is a privilege, they ask an admin by that
+    /// (§9.9).
     pub takes_registrations: bool,
     /// The least role that may send private messages; [`Role::None`]: nobody may.
     pub private_messages: Role,
@@ -41,7 +43,8 @@ pub(crate) struct Config {
     pub is_logged: bool,
     /// True if messages go into the room's archive.
     pub is_archived: bool,
-    /// The days for which it stays there, unless the operator says less; 0: as long as the operator says.
+    /// The days for which it stays there, unless the operator says less; 0: as long as the operator
+    /// says.
     pub archive_days: u64,
 }
 
@@ -74,7 +77,8 @@ impl Config {
         }
     }
 
-    /// From the store, within what the operator allows now. `None` if it can't be read: a room must not open because its lock is damaged.
+    /// From the store, within what the operator allows now. `None` if it can't be read: a room must
+    /// not open because its lock is damaged.
     pub(crate) fn stored(form: &Form, limits: &Limits) -> Option<Self> {
         // A text that was short enough once stays.
         let lenient = Limits { description: usize::MAX, ..limits.clone() };

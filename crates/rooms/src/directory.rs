@@ -1,8 +1,9 @@
 //! The rooms that exist, here and in the store: for lists, for the limit of their number, and so
 //! that naming a room that doesn't exist costs nothing.
 //!
-//! The one thing that the shards share, since a room's home is any of them and a list names them all. It changes when a room is created,
-//! renamed or removed, and is not touched by what goes on in rooms.
+//! The one thing that the shards share, since a room's home is any of them and a list names them
+//! all. It changes when a room is created, renamed or removed, and is not touched by what goes on
+//! in rooms.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -174,7 +175,8 @@ impl Hosted {
 }
 
 impl Directory {
-    /// Adds what the store has of a service. Rooms that have come since are as they are now, those that went stay away.
+    /// Adds what the store has of a service. Rooms that have come since are as they are now, those
+    /// that went stay away.
     pub(crate) fn fill(&self, host: &str, list: Vec<ListedRoom>) {
         let mut hosts = self.hosts();
         let hosted = hosts.entry(host.to_owned()).or_default();

@@ -21,7 +21,8 @@ pub(crate) struct Holdings(Arc<Tables>);
 
 #[derive(Debug)]
 struct Tables {
-    /// Addresses count by a hash that nobody outside can foresee: a table of addresses would be larger than all else.
+    /// Addresses count by a hash that nobody outside can foresee: a table of addresses would be
+    /// larger than all else.
     hashing: Keyed,
     parts: [Mutex<Part>; PARTS],
 }
@@ -60,7 +61,8 @@ impl Default for Holdings {
 }
 
 impl Holdings {
-    /// Takes one more seat for the account of a session; `false` where it, or its domain of another server, has as many as it may.
+    /// Takes one more seat for the account of a session; `false` where it, or its domain of another
+    /// server, has as many as it may.
     pub(crate) fn take_seat(&self, session: JidRef<'_>, is_here: bool, limits: &Limits) -> bool {
         let (account, domain) = (session.bare_str(), session.domain());
         if !self.add(account, limits.of_account.seats) {

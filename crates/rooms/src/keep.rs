@@ -53,7 +53,8 @@ impl Room {
         }
     }
 
-    /// Keeps everything but the affiliations, if the room is one that stays, and answers a request then.
+    /// Keeps everything but the affiliations, if the room is one that stays, and answers a request
+    /// then.
     pub(crate) fn keep_document(&mut self, world: &mut World, iq: Option<&Iq>) {
         self.is_changed = false;
         if !self.is_stored() {

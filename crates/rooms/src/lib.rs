@@ -1,33 +1,49 @@
-//! XEP-0045: Multi-User Chat. A service `conference.DOMAIN` with rooms, and what has grown around them: self-ping (0410), pseudonyms of
-//! occupants (0421), hats (0317), retraction and moderation (0424, 0425), avatars (0486), stable ids (0359).
+//! XEP-0045: Multi-User Chat. A service `conference.DOMAIN` with rooms, and what has grown around
+//! them: self-ping (0410), pseudonyms of occupants (0421), hats (0317), retraction and moderation
+//! (0424, 0425), avatars (0486), stable ids (0359).
 //!
 //! # Layout
 //!
-//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `holdings`: what each account has of all rooms. `absent`: those that there are not.
-//! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`, `history`, `rate`: what it is made of.
-//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
-//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations;
-//!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `application`: requests to
-//!   register; `approve`: those that wait for an admin. `items`: long lists. `relay`: IQs between occupants. `stir`: how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`: what the store has; `past`: the archive and the history; `logs`: files for people.
+//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which
+//!   rooms there are. `holdings`: what each account has of all rooms. `absent`: those that there
+//!   are not.
+//! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
+//!   `history`, `rate`: what it is made of.
+//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `shown`: how it is written.
+//!   `speak`: messages; `invite`: those that are requests to the room.
+//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`,
+//!   `hats`. `change`: what becomes of roles and affiliations; `notices`: who else hears of that;
+//!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
+//!   those that wait for an admin. `items`: long lists. `relay`: IQs between occupants. `stir`: how
+//!   fast all that may go. `service`: the service itself.
+//! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `bounds`:
+//!   what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`:
+//!   what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
-//! * A room is touched by its home shard only, by one stanza at a time. What comes while it is at work, or on its way from the store, waits in order.
-//! * A packet for all is built once for each form: with the real JID for those who may see it, without it for all others. The audience stands ready.
-//! * Only the room says what is in `muc#user`, `stanza-id` by the room, `occupant-id`, hats and moderation: what occupants write of it is cut out.
-//! * What a change needs is checked before anything is changed: it happens as a whole or not at all.
+//! * A room is touched by its home shard only, by one stanza at a time. What comes while it is at
+//!   work, or on its way from the store, waits in order.
+//! * A packet for all is built once for each form: with the real JID for those who may see it,
+//!   without it for all others. The audience stands ready.
+//! * Only the room says what is in `muc#user`, `stanza-id` by the room, `occupant-id`, hats and
+//!   moderation: what occupants write of it is cut out.
+//! * What a change needs is checked before anything is changed: it happens as a whole or not at
+//!   all.
 //!
 //! # Choices
 //!
-//! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are one.
-//! * A list that doesn't fit one stanza comes in parts (XEP-0059), also to clients that don't ask for parts: they get the first one.
+//! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are
+//!   one.
+//! * A list that doesn't fit one stanza comes in parts (XEP-0059), also to clients that don't ask
+//!   for parts: they get the first one.
 //! * A change is seen at once; its request is answered when it is in the store. If the store
 //!   refuses it, the one who asked gets an error to wait (`unsaved`), the change holds, and the
 //!   room is written again until the store has it.
 //!
-//! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no configuration shows unavailable members), unique room
-//! names, the hash of the list of hats (XEP-0317 §4).
+//! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no
+//! configuration shows unavailable members), unique room names, the hash of the list of hats
+//! (XEP-0317 §4).
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

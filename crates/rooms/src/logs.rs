@@ -1,10 +1,13 @@
-//! Logs of rooms whose owners want them: a text and a page for each day, in `FOLDER/SERVICE/ROOM/YYYY-MM-DD.txt` and `.html`, in UTC.
+//! Logs of rooms whose owners want them: a text and a page for each day, in
+//! `FOLDER/SERVICE/ROOM/YYYY-MM-DD.txt` and `.html`, in UTC.
 //!
-//! What is said is gathered and written in the background: one piece of work per room at a time, so that lines stay in their order and a slow disk
-//! delays nobody. What can't be written is missing, and the operator reads so once per piece of work.
+//! What is said is gathered and written in the background: one piece of work per room at a time, so
+//! that lines stay in their order and a slow disk delays nobody. What can't be written is missing,
+//! and the operator reads so once per piece of work.
 //!
-//! Invariants: nothing that occupants write ends a line of the text or is read as HTML; a room's name never leads out of its folder; private
-//! messages are not logged, and neither are real addresses.
+//! Invariants: nothing that occupants write ends a line of the text or is read as HTML; a room's
+//! name never leads out of its folder; private messages are not logged, and neither are real
+//! addresses.
 
 #![allow(
     clippy::disallowed_methods,
@@ -122,7 +125,8 @@ impl Logs {
         is_idle
     }
 
-    /// Takes out what waits for a room, which is being written from now on. `None` if there is nothing: it is written then.
+    /// Takes out what waits for a room, which is being written from now on. `None` if there is
+    /// nothing: it is written then.
     fn take(&mut self, room: &Jid) -> Option<Waiting> {
         let waiting = self.0.get_mut(room).map(std::mem::take);
         let waiting = waiting.filter(|waiting| !waiting.lines.is_empty() || waiting.lost > 0);
@@ -157,7 +161,8 @@ impl Line {
         self.nick.len() + text.len() + BYTES_PER_LINE
     }
 
-    /// `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken for another's.
+    /// `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken for
+    /// another's.
     fn text(&self) -> String {
         let time = time(self.unix_ms);
         let clean = |text: &str| {
@@ -227,7 +232,8 @@ fn head(room: &Jid, lang: &str, day: &str) -> String {
     )
 }
 
-/// The folder of a room: letters that could mean something else in a path are written as their bytes.
+/// The folder of a room: letters that could mean something else in a path are written as their
+/// bytes.
 fn place(folder: &Path, room: &Jid) -> PathBuf {
     folder.join(file_name(room.domain())).join(file_name(room.local().unwrap_or_default()))
 }

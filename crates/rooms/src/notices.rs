@@ -1,5 +1,6 @@
-//! Affiliations of users who are not in the room: they hear of a change by a message (XEP-0045 §17.1, code 101), and so do the occupants who may know it
-//! (§10.3, §10.6): clients keep lists of members by that, as those do who encrypt for them.
+//! Affiliations of users who are not in the room: they hear of a change by a message (XEP-0045
+//! §17.1, code 101), and so do the occupants who may know it (§10.3, §10.6): clients keep lists of
+//! members by that, as those do who encrypt for them.
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -39,7 +40,8 @@ impl Room {
         }
     }
 
-    /// Tells occupants what users who are not here have become: those who may get the list, see [`Room::administer`].
+    /// Tells occupants what users who are not here have become: those who may get the list, see
+    /// [`Room::administer`].
     pub(super) fn tell_of_absent(&self, world: &mut World, changes: &[Changed]) {
         let is_listed = |(_, before, now): &&Changed| *before.min(now) > Affiliation::Outcast;
         if changes.len() > MOST_TOLD {

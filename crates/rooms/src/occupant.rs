@@ -12,8 +12,8 @@ use sha2::Sha256;
 use super::rate::Bucket;
 use super::role::Role;
 
-/// A nick in a room. Sessions of one account may share it (XEP-0045 §7.2.9): then the nick leaves with the last of them, and what it shows is
-/// what the last of them said.
+/// A nick in a room. Sessions of one account may share it (XEP-0045 §7.2.9): then the nick leaves
+/// with the last of them, and what it shows is what the last of them said.
 #[derive(Debug)]
 pub(crate) struct Occupant {
     /// The occupant JID: the room's address with the nick.
@@ -43,7 +43,8 @@ pub(crate) struct Occupant {
 pub(crate) struct Seat {
     /// The full JID.
     pub jid: Jid,
-    /// Its last presence as it may be reflected: what it claims about itself in the room's name is cut out.
+    /// Its last presence as it may be reflected: what it claims about itself in the room's name is
+    /// cut out.
     pub presence: Packet,
     /// A number that no other seat of the room has had.
     pub number: u64,
@@ -74,7 +75,8 @@ impl Occupant {
 /// Returns the key by which nicks are compared: "Crone", "crone" and " crone " are one. `None` for
 /// a nick that nobody could see (§17.1).
 ///
-/// A nick has passed Resourceprep already, so that only case and spaces can make a difference (RFC 8266 §2.3 compares the same way).
+/// A nick has passed Resourceprep already, so that only case and spaces can make a difference (RFC
+/// 8266 §2.3 compares the same way).
 pub(crate) fn nick_key(nick: &str) -> Option<String> {
     let mut key = String::with_capacity(nick.len());
     for word in nick.split_whitespace() {
@@ -87,7 +89,8 @@ pub(crate) fn nick_key(nick: &str) -> Option<String> {
     key.chars().any(is_visible).then_some(key)
 }
 
-/// The stable pseudonym of an account in a room (XEP-0421 §4): nobody without the room's secret can tell whose it is.
+/// The stable pseudonym of an account in a room (XEP-0421 §4): nobody without the room's secret can
+/// tell whose it is.
 pub(crate) fn occupant_id(secret: &str, account: &Jid) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     mac.update(account.bare_str().as_bytes());

@@ -1,6 +1,6 @@
 //! Describes and destroys rooms for operators, and lets a room go on with a request once the store
-//! has answered. Operators ask a room's home shard; what is asked of a room waits for its turn there
-//! like a stanza.
+//! has answered. Operators ask a room's home shard; what is asked of a room waits for its turn
+//! there like a stanza.
 
 use rookery_hub::{Question, Reply, World};
 use rookery_jid::Jid;
@@ -114,6 +114,6 @@ impl Room {
     }
 }
 
-/// The time that a room may take to answer an operator, in milliseconds: it may have to come from the
-/// store.
+/// The time that a room may take to answer an operator, in milliseconds: it may have to come from
+/// the store.
 const PATIENCE_MS: u64 = 10_000;

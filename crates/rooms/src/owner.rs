@@ -158,7 +158,8 @@ impl Room {
         Ok(())
     }
 
-    /// Destroys the room, for an owner or anyone else; `then` hears whether the store has forgotten it.
+    /// Destroys the room, for an owner or anyone else; `then` hears whether the store has forgotten
+    /// it.
     pub(crate) fn destroy_with(
         &mut self,
         world: &mut World,

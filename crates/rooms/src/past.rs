@@ -78,7 +78,8 @@ impl Room {
         }
     }
 
-    /// Leaves a tombstone of a message in the archive (XEP-0424 §5). Only its sender may, if one is named by the pseudonym.
+    /// Leaves a tombstone of a message in the archive (XEP-0424 §5). Only its sender may, if one is
+    /// named by the pseudonym.
     pub(crate) fn bury(&self, world: &mut World, id: &str, sender: Option<String>, retracted: Element) {
         if self.is_archived(world) {
             let message = Retracted::InRoom { id: id.to_owned(), sender };
@@ -106,7 +107,8 @@ impl Room {
         Ok(())
     }
 
-    /// Empties the archive: a new room of an old name has nothing to do with what was said there before.
+    /// Empties the archive: a new room of an old name has nothing to do with what was said there
+    /// before.
     pub(crate) fn forget_past(&mut self, world: &mut World) {
         let room = self.jid.clone();
         archive::write(world);

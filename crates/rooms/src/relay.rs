@@ -1,7 +1,8 @@
 //! IQs between occupants (XEP-0045 §17.4): each knows the other by nick only.
 //!
-//! The room remembers nothing of what it passes on. A request goes out with an id that names both seats, before the asker's own id; the answer comes
-//! back with it. An answer counts only if it comes from the session, or the account, that was asked.
+//! The room remembers nothing of what it passes on. A request goes out with an id that names both
+//! seats, before the asker's own id; the answer comes back with it. An answer counts only if it
+//! comes from the session, or the account, that was asked.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
@@ -75,7 +76,8 @@ impl Room {
         }
     }
 
-    /// The occupant with a seat of that number, if the address is that of the seat or of the account behind it.
+    /// The occupant with a seat of that number, if the address is that of the seat or of the
+    /// account behind it.
     fn occupant_with(&self, from: &Jid, number: u64) -> Option<&Occupant> {
         let has = |occupant: &&Occupant| {
             let mut seats = occupant.seats.iter();

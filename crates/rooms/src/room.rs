@@ -106,7 +106,8 @@ impl Room {
         Some(room)
     }
 
-    /// A room from the store, as it was when so many accounts had been removed. `None` if it can't be read, or its host has no rooms any more.
+    /// A room from the store, as it was when so many accounts had been removed. `None` if it can't
+    /// be read, or its host has no rooms any more.
     pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
@@ -359,7 +360,8 @@ impl Room {
         self.config.broadcast.contains(&role)
     }
 
-    /// The occupants whose presence others see. Where that is only the moderators', a room of ten thousand is not looked through.
+    /// The occupants whose presence others see. Where that is only the moderators', a room of ten
+    /// thousand is not looked through.
     pub(crate) fn visible(&self) -> Vec<usize> {
         match self.config.broadcast.as_slice() {
             [] => Vec::new(),

@@ -1,4 +1,5 @@
-//! Presence as a room sends it: what the occupant shows, and what only the room may say of roles, affiliations and codes.
+//! Presence as a room sends it: what the occupant shows, and what only the room may say of roles,
+//! affiliations and codes.
 
 use rookery_fanout::Packet;
 use rookery_jid::Jid;

@@ -1,4 +1,5 @@
-//! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors that come back (§18.1).
+//! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors
+//! that come back (§18.1).
 
 use rookery_archive::{self as archive, stanza_id};
 use rookery_fanout::{Packet, StanzaType};
@@ -25,7 +26,8 @@ pub(super) struct Whisper {
 impl Letter for Whisper {
     const NAME: &'static str = "rooms whisper";
 
-    /// Gives the message to the sessions that it is for. Its sender hears nothing of a block, which would tell who has a nick.
+    /// Gives the message to the sessions that it is for. Its sender hears nothing of a block, which
+    /// would tell who has a nick.
     fn open(self, world: &mut World) {
         let Self { packet, by, to } = self;
         let is_blocked = to.first().is_some_and(|to| world.conceals(to.bare(), None, by.as_ref()));
@@ -106,7 +108,8 @@ impl Room {
         self.occupant_of(from).ok_or(stranger.into())
     }
 
-    /// A message as the room sends it: from the occupant, with the sender's pseudonym (XEP-0421), and without what only the room may say.
+    /// A message as the room sends it: from the occupant, with the sender's pseudonym (XEP-0421),
+    /// and without what only the room may say.
     fn reflection(&self, stanza: Stanza<'_>, at: usize) -> Packet {
         let Some(occupant) = self.occupants.get(at) else {
             return Packet::stamped(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
@@ -171,7 +174,8 @@ impl Room {
         }
     }
 
-    /// An error for something that the room sent: the session is gone, or the message was a private one.
+    /// An error for something that the room sent: the session is gone, or the message was a private
+    /// one.
     fn error_came_back(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(at) = self.occupant_of(from) else { return };
         let stanza = packet.stanza();
@@ -201,7 +205,8 @@ fn names(text: &str, room: &Jid) -> bool {
     }
 }
 
-/// Errors that say that the session is not there any more (§18.1.1 with what servers say when a client has gone).
+/// Errors that say that the session is not there any more (§18.1.1 with what servers say when a
+/// client has gone).
 const GONE: [&str; 8] = [
     "gone",
     "item-not-found",

@@ -33,7 +33,8 @@ impl Unsaved {
         self.0.entry(room.clone()).or_default().pending += 1;
     }
 
-    /// Notes that a write has ended. If it failed, it has to be repeated, with the affiliations of these users.
+    /// Notes that a write has ended. If it failed, it has to be repeated, with the affiliations of
+    /// these users.
     pub(crate) fn end(&mut self, room: &Jid, is_kept: bool, users: impl IntoIterator<Item = Jid>) {
         if let Some(lack) = self.0.get_mut(room) {
             lack.pending = lack.pending.saturating_sub(1);

@@ -1,5 +1,6 @@
-//! Voice in moderated rooms, across visits (XEP-0045 §5.1): who was given it need not ask again, and whose voice was taken doesn't get it back by coming
-//! again. Roles that come with an affiliation are not remembered, and nobody stays a moderator by this.
+//! Voice in moderated rooms, across visits (XEP-0045 §5.1): who was given it need not ask again,
+//! and whose voice was taken doesn't get it back by coming again. Roles that come with an
+//! affiliation are not remembered, and nobody stays a moderator by this.
 
 use rookery_base::Map;
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ pub(crate) struct Voices {
 }
 
 impl Voices {
-    /// Notes the role that somebody has from now on in a moderated room; whether that changes anything.
+    /// Notes the role that somebody has from now on in a moderated room; whether that changes
+    /// anything.
     pub(crate) fn note(&mut self, account: &Jid, affiliation: Affiliation, role: Role) -> bool {
         let before = self.of(account.as_ref());
         let is_default = role == Role::on_entry(affiliation, true);

@@ -3,10 +3,11 @@
 /// A channel-binding type by its registered name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BindingType {
-    /// `tls-exporter` (RFC 9266): a value only the two ends of this very connection can compute. TLS 1.3 only.
+    /// `tls-exporter` (RFC 9266): a value only the two ends of this very connection can compute.
+    /// TLS 1.3 only.
     TlsExporter,
-    /// `tls-server-end-point` (RFC 5929 §4): the hash of the server's certificate. Weaker, but it survives a TLS proxy, and
-    /// XEP-0440 makes it mandatory for servers.
+    /// `tls-server-end-point` (RFC 5929 §4): the hash of the server's certificate. Weaker, but it
+    /// survives a TLS proxy, and XEP-0440 makes it mandatory for servers.
     TlsServerEndPoint,
 }
 
@@ -46,7 +47,8 @@ impl ChannelBindings {
         }
     }
 
-    /// The types that this connection supports, the stronger first: the list to announce by XEP-0440.
+    /// The types that this connection supports, the stronger first: the list to announce by
+    /// XEP-0440.
     pub fn types(&self) -> impl Iterator<Item = BindingType> + '_ {
         BindingType::ALL.into_iter().filter(|binding| self.value(*binding).is_some())
     }

@@ -1,4 +1,5 @@
-//! The client's side of an authentication: for load generators, and for tests of the server against it.
+//! The client's side of an authentication: for load generators, and for tests of the server against
+//! it.
 //!
 //! ```text
 //! SCRAM   start ─► (initial response) ─► challenge() ─► (response) ─► finish()
@@ -40,14 +41,15 @@ pub struct Announced<'a> {
 }
 
 impl Announced<'_> {
-    /// The strongest mechanism that both sides speak, given the channel bindings of this connection.
+    /// The strongest mechanism that both sides speak, given the channel bindings of this
+    /// connection.
     pub fn strongest(&self, bindings: &ChannelBindings) -> Option<Mechanism> {
         let usable = |mechanism: &Mechanism| !mechanism.binds() || self.binding(bindings).is_some();
         Mechanism::ALL.into_iter().filter(usable).find(|mechanism| self.mechanisms.contains(&mechanism.name()))
     }
 
-    /// The strongest channel-binding type of both sides. Without an announcement XEP-0440 §4 leaves `tls-server-end-point` as what
-    /// every server has to know.
+    /// The strongest channel-binding type of both sides. Without an announcement XEP-0440 §4 leaves
+    /// `tls-server-end-point` as what every server has to know.
     fn binding(&self, bindings: &ChannelBindings) -> Option<BindingType> {
         let announced = |binding: &BindingType| match self.binding_types {
             Some(types) => types.contains(&binding.name()),
@@ -66,7 +68,8 @@ pub enum ClientError {
     NoChannelBinding,
     /// The operating system gave no random bytes.
     NoRandomness,
-    /// A challenge where none is due, or success before the server has proven itself. The server's fault.
+    /// A challenge where none is due, or success before the server has proven itself. The server's
+    /// fault.
     OutOfOrder,
     /// The server's message breaks its grammar.
     Malformed,
@@ -74,7 +77,8 @@ pub enum ClientError {
     Nonce,
     /// The server asks for more PBKDF2 iterations than [`MAX_ITERATIONS`].
     TooManyIterations,
-    /// The lists of mechanisms or channel-binding types were changed on the way (XEP-0474): somebody is in the middle.
+    /// The lists of mechanisms or channel-binding types were changed on the way (XEP-0474):
+    /// somebody is in the middle.
     Downgrade,
     /// The server doesn't know the password: it is not who it says.
     ServerSignature,
@@ -128,7 +132,8 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`ClientError::BadCredentials`], [`ClientError::NoChannelBinding`], [`ClientError::NoRandomness`].
+    /// [`ClientError::BadCredentials`], [`ClientError::NoChannelBinding`],
+    /// [`ClientError::NoRandomness`].
     pub fn start(
         mechanism: Mechanism,
         login: &Login<'_>,
@@ -175,7 +180,8 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// The kinds of [`ClientError`] that are the server's fault, [`ClientError::Downgrade`] among them. Send `<abort/>`.
+    /// The kinds of [`ClientError`] that are the server's fault, [`ClientError::Downgrade`] among
+    /// them. Send `<abort/>`.
     pub fn challenge(&mut self, message: &[u8], cache: Option<&SaltedPasswords>) -> Result<Vec<u8>, ClientError> {
         let State::First(first) = std::mem::replace(&mut self.state, State::Finished) else {
             return Err(ClientError::OutOfOrder);
@@ -189,7 +195,8 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`ClientError::ServerSignature`] if it doesn't know the password, [`ClientError::OutOfOrder`] if it skipped the exchange.
+    /// [`ClientError::ServerSignature`] if it doesn't know the password,
+    /// [`ClientError::OutOfOrder`] if it skipped the exchange.
     pub fn finish(&mut self, additional: &[u8]) -> Result<(), ClientError> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Plain => Ok(()),
@@ -250,7 +257,8 @@ fn binding_flag<'a>(
     Ok((flag.to_owned(), &[]))
 }
 
-/// Most PBKDF2 iterations that a client runs: a second or so. More is a server's mistake or an attack on the client's CPU.
+/// Most PBKDF2 iterations that a client runs: a second or so. More is a server's mistake or an
+/// attack on the client's CPU.
 pub const MAX_ITERATIONS: u32 = 5_000_000;
 
 /// Random bytes in the client's nonce.

@@ -9,8 +9,9 @@ use crate::{Hash, prep};
 
 /// Iterations of PBKDF2 for new passwords.
 ///
-/// The *client* runs them at every first login, on the slowest phone there is; they protect a stolen database. RFC 5802 §5.1 and
-/// RFC 7677 §4 ask for at least 4096. 10 000 is what old phones bear without a visible pause and what other servers use.
+/// The *client* runs them at every first login, on the slowest phone there is; they protect a
+/// stolen database. RFC 5802 §5.1 and RFC 7677 §4 ask for at least 4096. 10 000 is what old phones
+/// bear without a visible pause and what other servers use.
 pub const DEFAULT_ITERATIONS: u32 = 10_000;
 
 /// Length of a salt, in bytes.
@@ -87,13 +88,13 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Derives the credentials of a new password with fresh random salts. Costs three PBKDF2: with [`DEFAULT_ITERATIONS`] about
-    /// ten milliseconds of CPU, so never on a shard.
+    /// Derives the credentials of a new password with fresh random salts. Costs three PBKDF2: with
+    /// [`DEFAULT_ITERATIONS`] about ten milliseconds of CPU, so never on a shard.
     ///
     /// # Errors
     ///
-    /// [`CredentialsError::BadPassword`] if SASLprep refuses the password, [`CredentialsError::NoRandomness`] if the operating system
-    /// gives no random bytes.
+    /// [`CredentialsError::BadPassword`] if SASLprep refuses the password,
+    /// [`CredentialsError::NoRandomness`] if the operating system gives no random bytes.
     pub fn derive(password: &str, iterations: u32) -> Result<Credentials, CredentialsError> {
         let mut salts = [[0; SALT_BYTES]; 3];
         for salt in &mut salts {
@@ -102,8 +103,9 @@ impl Credentials {
         Credentials::derive_with(password, iterations, salts)
     }
 
-    /// Derives credentials with given salts, for SHA-1, SHA-256 and SHA-512 in this order. Meant for bulk creation of test
-    /// accounts that may share a salt, and for tests; anything else wants [`Credentials::derive`].
+    /// Derives credentials with given salts, for SHA-1, SHA-256 and SHA-512 in this order. Meant
+    /// for bulk creation of test accounts that may share a salt, and for tests; anything else wants
+    /// [`Credentials::derive`].
     ///
     /// # Errors
     ///
@@ -135,13 +137,14 @@ impl Credentials {
     /// Returns whether these are the credentials of `password`, in constant time. Costs one PBKDF2:
     /// milliseconds, so never on a shard.
     ///
-    /// A login goes through [`server::Decoy::verify`](crate::server::Decoy::verify) instead, so that unknown accounts don't answer
-    /// faster.
+    /// A login goes through [`server::Decoy::verify`](crate::server::Decoy::verify) instead, so
+    /// that unknown accounts don't answer faster.
     pub fn verify(&self, password: &str) -> bool {
         self.to_verify().verify(password)
     }
 
-    /// The keys that tell whether a plain password is right: the usual ones, or those that there are where an account came with others only.
+    /// The keys that tell whether a plain password is right: the usual ones, or those that there
+    /// are where an account came with others only.
     pub(crate) fn to_verify(&self) -> &Keys {
         let usual = self.keys(VERIFY_HASH);
         [usual, &self.sha512, &self.sha1].into_iter().find(|keys| !keys.is_none()).unwrap_or(usual)
@@ -151,7 +154,8 @@ impl Credentials {
 /// The reason why a password can't be made into credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialsError {
-    /// The password is empty or holds characters that SASLprep prohibits (RFC 4013 §2.3). The user's fault.
+    /// The password is empty or holds characters that SASLprep prohibits (RFC 4013 §2.3). The
+    /// user's fault.
     BadPassword,
     /// The operating system gave no random bytes.
     NoRandomness,
@@ -170,7 +174,8 @@ impl fmt::Display for CredentialsError {
 
 impl std::error::Error for CredentialsError {}
 
-/// The hash whose keys verify a plain password: SHA-256 has hardware support almost everywhere, and one is enough.
+/// The hash whose keys verify a plain password: SHA-256 has hardware support almost everywhere, and
+/// one is enough.
 pub(crate) const VERIFY_HASH: Hash = Hash::Sha256;
 
 /// RFC 5802 §3: `ClientKey := HMAC(SaltedPassword, "Client Key")`.

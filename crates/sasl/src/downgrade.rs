@@ -1,14 +1,16 @@
 //! SCRAM downgrade protection (XEP-0474 version 0.5.0).
 //!
-//! Server and client hash the lists of mechanisms and channel-binding types as the one announced and the other saw them. The hash
-//! travels in the attribute `h` of the server-first message, which the client's proof and the server's signature cover, so nobody in
-//! the middle can shorten the lists and repair the hash.
+//! Server and client hash the lists of mechanisms and channel-binding types as the one announced
+//! and the other saw them. The hash travels in the attribute `h` of the server-first message, which
+//! the client's proof and the server's signature cover, so nobody in the middle can shorten the
+//! lists and repair the hash.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
 use crate::Hash;
 
-/// The value of the attribute `h`, for lists in any order. `binding_types` is `None` if XEP-0440 was not announced at all.
+/// The value of the attribute `h`, for lists in any order. `binding_types` is `None` if XEP-0440
+/// was not announced at all.
 pub(crate) fn attribute(hash: Hash, mechanisms: &[&str], binding_types: Option<&[&str]>) -> String {
     let mut text = sorted_and_joined(mechanisms);
     if let Some(types) = binding_types {
@@ -33,7 +35,8 @@ const BETWEEN_LISTS: char = '\x1f';
 mod tests {
     use super::*;
 
-    /// The example in XEP-0474 §6.3, whose lists are announced in another order than they are hashed.
+    /// The example in XEP-0474 §6.3, whose lists are announced in another order than they are
+    /// hashed.
     #[test]
     fn example_of_the_xep() {
         let mechanisms = ["SCRAM-SHA-1-PLUS", "SCRAM-SHA-1"];

@@ -23,7 +23,8 @@ pub enum Failure {
     MalformedRequest,
     /// The account wants a stronger mechanism (§6.5.9).
     MechanismTooWeak,
-    /// Wrong credentials, unknown account, or channel bindings that differ; the peer is not told which (§6.5.10).
+    /// Wrong credentials, unknown account, or channel bindings that differ; the peer is not told
+    /// which (§6.5.10).
     NotAuthorized,
     /// The server could not decide, for instance because its storage failed (§6.5.11).
     TemporaryAuthFailure,

@@ -37,7 +37,8 @@ impl Hash {
         }
     }
 
-    /// `HMAC(key, parts…)` of RFC 5802 §2.2, over the parts as if they were written one behind the other.
+    /// `HMAC(key, parts…)` of RFC 5802 §2.2, over the parts as if they were written one behind the
+    /// other.
     pub(crate) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         match self {
             Hash::Sha1 => mac::<Hmac<Sha1>>(key, parts),
@@ -46,7 +47,8 @@ impl Hash {
         }
     }
 
-    /// `Hi(password, salt, iterations)` of RFC 5802 §2.2, which is PBKDF2: the only deliberately slow function here.
+    /// `Hi(password, salt, iterations)` of RFC 5802 §2.2, which is PBKDF2: the only deliberately
+    /// slow function here.
     pub(crate) fn salted_password(self, prepared: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut salted = vec![0; self.size()];
         let (password, iterations) = (prepared.as_bytes(), iterations.max(1));

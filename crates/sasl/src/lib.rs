@@ -1,28 +1,32 @@
 //! SCRAM and PLAIN, both sides, as sans-io machines.
 //!
-//! Bytes of SASL messages go in, bytes and decisions come out. No socket, no clock, no account storage: the server side stops at
-//! [`server::Step::NeedCredentials`] or [`server::Step::Verify`] and goes on when the caller has looked the account up, which may
-//! take as long as a database takes.
+//! Bytes of SASL messages go in, bytes and decisions come out. No socket, no clock, no account
+//! storage: the server side stops at [`server::Step::NeedCredentials`] or [`server::Step::Verify`]
+//! and goes on when the caller has looked the account up, which may take as long as a database
+//! takes.
 //!
 //! # Why not a SASL framework
 //!
-//! `rsasl` was the first choice. Three things that Rookery needs lie across its grain: XEP-0474 adds an attribute to the SCRAM
-//! server-first message and to what the client verifies; stored keys arrive asynchronously, so the machine has to stop *inside* the
-//! exchange without holding a thread; and unknown accounts have to be answered with decoy challenges that cannot be told from real
-//! ones. What is left after that is the few hundred lines of RFC 5802, written here over the RustCrypto hashes.
+//! `rsasl` was the first choice. Three things that Rookery needs lie across its grain: XEP-0474
+//! adds an attribute to the SCRAM server-first message and to what the client verifies; stored keys
+//! arrive asynchronously, so the machine has to stop *inside* the exchange without holding a
+//! thread; and unknown accounts have to be answered with decoy challenges that cannot be told from
+//! real ones. What is left after that is the few hundred lines of RFC 5802, written here over the
+//! RustCrypto hashes.
 //!
 //! # Invariants
 //!
 //! - No input panics. A message above [`MAX_MESSAGE`] bytes is refused before it is looked at.
 //! - Comparisons of secrets run in constant time.
-//! - Whether an account exists changes neither the number nor the shape of the answers, and as little of the timing as can be.
+//! - Whether an account exists changes neither the number nor the shape of the answers, and as
+//!   little of the timing as can be.
 //! - No password is kept: the server stores what RFC 5802 §3 calls StoredKey and ServerKey.
 //!
 //! # Layout
 //!
-//! [`server`] and [`client`] are the machines; `mechanism`, `binding`, `credentials` and `failure` hold their vocabulary, `prep` prepares
-//! names and passwords.
-//! `message` reads and escapes SCRAM's attribute lists, `hash` is the only file that names a hash crate, `downgrade` is XEP-0474.
+//! [`server`] and [`client`] are the machines; `mechanism`, `binding`, `credentials` and `failure`
+//! hold their vocabulary, `prep` prepares names and passwords. `message` reads and escapes SCRAM's
+//! attribute lists, `hash` is the only file that names a hash crate, `downgrade` is XEP-0474.
 //! [`token`] is another kind of mechanism, for clients that have logged in before.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -48,6 +52,6 @@ pub use token::{TokenKey, TokenMechanism};
 
 /// Longest SASL message accepted from a peer, in bytes (decoded from Base64).
 ///
-/// Room for an authzid and a username of the 1023 bytes that RFC 7622 §3 allows a part, even when every byte is escaped, and
-/// still below the stanza limit before login.
+/// Room for an authzid and a username of the 1023 bytes that RFC 7622 §3 allows a part, even when
+/// every byte is escaped, and still below the stanza limit before login.
 pub const MAX_MESSAGE: usize = 7_000;

@@ -71,8 +71,8 @@ impl Mechanism {
 
 /// Returns the mechanisms to offer on a stream, strongest first.
 ///
-/// `bindings` are those of the connection: without any, no `-PLUS` mechanism. `plain` says whether PLAIN may be offered, which
-/// RFC 6120 §13.8.4 wants only under TLS.
+/// `bindings` are those of the connection: without any, no `-PLUS` mechanism. `plain` says whether
+/// PLAIN may be offered, which RFC 6120 §13.8.4 wants only under TLS.
 pub fn offered(bindings: &ChannelBindings, plain: bool) -> Vec<Mechanism> {
     let possible = |mechanism: &Mechanism| match mechanism {
         Mechanism::Plain => plain,

@@ -9,7 +9,8 @@
 //! PLAIN   start ─► Verify ─► (Decoy::verify on a background thread) ─► verified() ─► Success | Failure
 //! ```
 //!
-//! Either way `start` answers with an empty challenge if the client sent no initial response (RFC 6120 §6.4.2).
+//! Either way `start` answers with an empty challenge if the client sent no initial response (RFC
+//! 6120 §6.4.2).
 
 use std::fmt;
 
@@ -39,12 +40,15 @@ pub struct Offer<'a> {
 pub enum Step {
     /// Look up the account of `username` and call [`Exchange::credentials`].
     NeedCredentials {
-        /// The SASLprep'd user name. It is the local part of the account's address, but not yet prepared as one (RFC 7622).
+        /// The SASLprep'd user name. It is the local part of the account's address, but not yet
+        /// prepared as one (RFC 7622).
         username: String,
-        /// The address that the client asked to act as. It has been checked to be the account's own.
+        /// The address that the client asked to act as. It has been checked to be the account's
+        /// own.
         authzid: Option<String>,
     },
-    /// Look up the account of `username`, run [`Decoy::verify`] where a few milliseconds don't hurt, call [`Exchange::verified`].
+    /// Look up the account of `username`, run [`Decoy::verify`] where a few milliseconds don't
+    /// hurt, call [`Exchange::verified`].
     Verify {
         /// As in [`Step::NeedCredentials`].
         username: String,
@@ -53,9 +57,11 @@ pub enum Step {
         /// As in [`Step::NeedCredentials`].
         authzid: Option<String>,
     },
-    /// Send a `<challenge/>` with these bytes (in Base64) and pass the response to [`Exchange::respond`].
+    /// Send a `<challenge/>` with these bytes (in Base64) and pass the response to
+    /// [`Exchange::respond`].
     Challenge(Vec<u8>),
-    /// The client is who it says. Send `<success/>` with `additional` (in Base64), or empty if there is none.
+    /// The client is who it says. Send `<success/>` with `additional` (in Base64), or empty if
+    /// there is none.
     Success {
         /// As in [`Step::NeedCredentials`].
         username: String,
@@ -85,7 +91,8 @@ impl From<Failure> for Step {
     }
 }
 
-/// One authentication in progress. Four words that point to a few hundred bytes; drop it at the end.
+/// One authentication in progress. Four words that point to a few hundred bytes; drop it at the
+/// end.
 pub struct Exchange {
     state: State,
 }
@@ -110,10 +117,11 @@ pub(crate) struct Context {
 }
 
 impl Exchange {
-    /// Begins with the `mechanism` that the client named and its initial response, decoded from Base64.
+    /// Begins with the `mechanism` that the client named and its initial response, decoded from
+    /// Base64.
     ///
-    /// `None` is a client that sent no initial response at all; `Some(b"")` one that sent `=` (RFC 6120 §6.4.2).
-    /// A mechanism that wasn't offered fails with [`Failure::InvalidMechanism`].
+    /// `None` is a client that sent no initial response at all; `Some(b"")` one that sent `=` (RFC
+    /// 6120 §6.4.2). A mechanism that wasn't offered fails with [`Failure::InvalidMechanism`].
     pub fn start(mechanism: Mechanism, initial: Option<&[u8]>, offer: &Offer<'_>) -> (Exchange, Step) {
         if !offer.mechanisms.contains(&mechanism) {
             return (Exchange { state: State::Finished }, Failure::InvalidMechanism.into());
@@ -141,8 +149,9 @@ impl Exchange {
         }
     }
 
-    /// Goes on after [`Step::NeedCredentials`]: `None` if there is no such account, which the client can't tell from a wrong
-    /// password. If the look-up itself failed, drop the exchange and send [`Failure::TemporaryAuthFailure`].
+    /// Goes on after [`Step::NeedCredentials`]: `None` if there is no such account, which the
+    /// client can't tell from a wrong password. If the look-up itself failed, drop the exchange and
+    /// send [`Failure::TemporaryAuthFailure`].
     pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Step {
         match &mut self.state {
             State::Scram(scram) => scram.challenge(found, decoy).unwrap_or_else(|failure| self.fail(failure)),

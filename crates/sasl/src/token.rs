@@ -1,4 +1,5 @@
-//! The HT mechanisms (draft-schmaus-kitten-sasl-ht): logging in with a token in one message, as XEP-0484 uses them.
+//! The HT mechanisms (draft-schmaus-kitten-sasl-ht): logging in with a token in one message, as
+//! XEP-0484 uses them.
 //!
 //! ```text
 //! client   user NUL HMAC(token, "Initiator" || binding)

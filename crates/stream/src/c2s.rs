@@ -1,24 +1,29 @@
 //! The client's side of RFC 6120 §4–7: a stream from its first byte until a resource is bound.
 //!
-//! [`C2s`] is a machine without I/O: it is given bytes, writes what has to be sent into a buffer, and stops at [`Event`]s that only
-//! its owner can deal with, such as looking credentials up. It is boxed, lives as long as a login takes, and is dropped when the
-//! resource is bound: [`C2s::into_bound`] hands over what the session keeps.
+//! [`C2s`] is a machine without I/O: it is given bytes, writes what has to be sent into a buffer,
+//! and stops at [`Event`]s that only its owner can deal with, such as looking credentials up. It is
+//! boxed, lives as long as a login takes, and is dropped when the resource is bound:
+//! [`C2s::into_bound`] hands over what the session keeps.
 //!
 //! # Invariants
 //!
-//! - Nothing is read past an unanswered question, so an answer always belongs to the element that asked for it.
+//! - Nothing is read past an unanswered question, so an answer always belongs to the element that
+//!   asked for it.
 //! - Nothing that came in the clear behind `<starttls/>` is processed (RFC 6120 §5.4.3.3).
-//! - The server's own stream header precedes everything else it sends, stream errors included (RFC 6120 §4.9.1.2).
+//! - The server's own stream header precedes everything else it sends, stream errors included (RFC
+//!   6120 §4.9.1.2).
 //! - After the stream has failed or ended, input is thrown away and nothing is written.
-//! - Memory is bounded: the caller keeps the one unfinished element, which `Policy::limits_before` caps, and the machine keeps no input.
+//! - Memory is bounded: the caller keeps the one unfinished element, which `Policy::limits_before`
+//!   caps, and the machine keeps no input.
 //! - Work is linear in the input however it is cut into pieces.
 //!
 //! # Layout
 //!
-//! This file is the machine: its phases and which file handles what in which phase. `policy` is what the operator and the connection
-//! give, `features` composes the stream features, `header` opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
-//! `sasl2` is another framing of the second step, with the third in it;
-//! `event` is what the machine tells its owner; `login` is an authentication whatever elements carry it.
+//! This file is the machine: its phases and which file handles what in which phase. `policy` is
+//! what the operator and the connection give, `features` composes the stream features, `header`
+//! opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
+//! `sasl2` is another framing of the second step, with the third in it; `event` is what the machine
+//! tells its owner; `login` is an authentication whatever elements carry it.
 
 mod bind;
 mod event;
@@ -113,7 +118,8 @@ enum Phase {
 }
 
 impl C2s {
-    /// A machine for a new connection. `ids` gives the stream ids: one for each header that the server sends.
+    /// A machine for a new connection. `ids` gives the stream ids: one for each header that the
+    /// server sends.
     pub fn new(policy: Arc<Policy>, facts: Facts, ids: StreamIds) -> Self {
         Self {
             policy,
@@ -137,10 +143,11 @@ impl C2s {
 
     /// Reads what the client sent and appends what it is to be sent to `out`.
     ///
-    /// `input` is everything received and not yet consumed, oldest byte first: whatever a call leaves is passed again, with more
-    /// behind it, to the next. A call stops at the first event; the owner sends `out`, deals with the event, and calls again –
-    /// also when no input is left, because an answer can cause a further event. `event: None` says that nothing happens before more
-    /// bytes or an answer arrive.
+    /// `input` is everything received and not yet consumed, oldest byte first: whatever a call
+    /// leaves is passed again, with more behind it, to the next. A call stops at the first event;
+    /// the owner sends `out`, deals with the event, and calls again – also when no input is left,
+    /// because an answer can cause a further event. `event: None` says that nothing happens before
+    /// more bytes or an answer arrive.
     pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Read {
         let mut consumed = 0;
         loop {
@@ -154,7 +161,8 @@ impl C2s {
         }
     }
 
-    /// Closes the stream with an error, e.g. `system-shutdown`. [`Event::End`] follows. Nothing happens if it is over already.
+    /// Closes the stream with an error, e.g. `system-shutdown`. [`Event::End`] follows. Nothing
+    /// happens if it is over already.
     pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
         match self.phase {
             Phase::Ending | Phase::Ended => {}
@@ -169,7 +177,8 @@ impl C2s {
         self.close(&StreamError::ConnectionTimeout, None, out);
     }
 
-    /// The host the client asked for, or the default one before it has; `None` if none is configured.
+    /// The host the client asked for, or the default one before it has; `None` if none is
+    /// configured.
     pub fn host(&self) -> Option<&Host> {
         self.policy.hosts.get(self.host)
     }
@@ -228,7 +237,8 @@ impl C2s {
         None
     }
 
-    /// Takes one item from the input; `None` if there is nothing to be done with it now. `Some(0)` only when the phase changed.
+    /// Takes one item from the input; `None` if there is nothing to be done with it now. `Some(0)`
+    /// only when the phase changed.
     fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         match &self.phase {
             Phase::Header(_) => self.header(input, out),

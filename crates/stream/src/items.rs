@@ -44,7 +44,8 @@ fn item(rest: &[u8], each: &mut impl FnMut(Item<'_>)) -> Option<usize> {
     }
 }
 
-/// Writes an element of the stream with the namespaces that the stream's header had declared for it.
+/// Writes an element of the stream with the namespaces that the stream's header had declared for
+/// it.
 pub(crate) fn declare(element: &[u8], out: &mut Vec<u8>) {
     let name_end = element.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'>'));
     let (name, behind) = element.split_at_checked(name_end.unwrap_or_default()).unwrap_or((element, &[]));

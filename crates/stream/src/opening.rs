@@ -3,9 +3,10 @@
 
 /// Says how far the search for the end of a header has come.
 ///
-/// A header is parsed from its start, so doing that for every byte of a drip-fed one would be quadratic. It is parsed when a tag ends
-/// in the new bytes, which can happen twice in a header (XML declaration and tag), and while it is so short that it doesn't
-/// matter, so that a peer with another protocol hears of it at once.
+/// A header is parsed from its start, so doing that for every byte of a drip-fed one would be
+/// quadratic. It is parsed when a tag ends in the new bytes, which can happen twice in a header
+/// (XML declaration and tag), and while it is so short that it doesn't matter, so that a peer with
+/// another protocol hears of it at once.
 #[derive(Debug, Default)]
 pub struct Opening {
     seen: usize,
@@ -13,7 +14,8 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Tells whether a header that begins `input` may be complete or is short; looks at each byte once.
+    /// Tells whether a header that begins `input` may be complete or is short; looks at each byte
+    /// once.
     pub fn worthwhile(&mut self, input: &[u8]) -> bool {
         let mut worthwhile = self.seen < SHORT;
         for &byte in input.get(self.seen..).unwrap_or_default() {

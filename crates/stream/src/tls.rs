@@ -1,27 +1,35 @@
 //! TLS by rustls, and the only module that names it.
 //!
-//! The *unbuffered* API of rustls decrypts in the buffer that the caller lends, so a connection that has nothing to say holds no
-//! buffer of its own, where the usual API keeps 4 KiB for ever. In exchange the calls are more delicate, which is why they are all in
-//! `record`, written once for [`ServerTls`] and [`client::ClientTls`].
+//! The *unbuffered* API of rustls decrypts in the buffer that the caller lends, so a connection
+//! that has nothing to say holds no buffer of its own, where the usual API keeps 4 KiB for ever. In
+//! exchange the calls are more delicate, which is why they are all in `record`, written once for
+//! [`ServerTls`] and [`client::ClientTls`].
 //!
-//! An idle TLS 1.3 session takes 2.15 KiB of Rust's heap and some 1.4 KiB that aws-lc allocates in C for the two directions' cipher
-//! contexts, which counting allocators don't see: 3.6 KiB resident (`cargo bench --bench tls` measures both).
+//! An idle TLS 1.3 session takes 2.15 KiB of Rust's heap and some 1.4 KiB that aws-lc allocates in
+//! C for the two directions' cipher contexts, which counting allocators don't see: 3.6 KiB resident
+//! (`cargo bench --bench tls` measures both).
 //!
-//! STARTTLS (RFC 6120 §5) and direct TLS (XEP-0368) look the same from here: bytes of the wire go in, plain bytes and bytes to send
-//! come out.
+//! STARTTLS (RFC 6120 §5) and direct TLS (XEP-0368) look the same from here: bytes of the wire go
+//! in, plain bytes and bytes to send come out.
 //!
 //! # Invariants
 //!
-//! - A carry exists only while a record is incomplete and never grows above [`MAX_CARRY`]. An idle connection has none.
-//! - Whatever comes from the peer ends in bytes or in a [`TlsError`], with the alert to send already in `out`.
-//! - No secret is kept for channel binding: the exporter value is derived while rustls hands its secret over.
-//! - A [`TlsSettings`] never changes. Reloading certificates makes a new one; connections keep what they were accepted with.
+//! - A carry exists only while a record is incomplete and never grows above [`MAX_CARRY`]. An idle
+//!   connection has none.
+//! - Whatever comes from the peer ends in bytes or in a [`TlsError`], with the alert to send
+//!   already in `out`.
+//! - No secret is kept for channel binding: the exporter value is derived while rustls hands its
+//!   secret over.
+//! - A [`TlsSettings`] never changes. Reloading certificates makes a new one; connections keep what
+//!   they were accepted with.
 //!
 //! # Layout
 //!
-//! This file: [`ServerTls`], one connection. `settings`: what all connections share. `record` drives rustls, `exporter` takes from it what it
-//! shows in passing, `error` says whose fault a failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for other servers, load generators and
-//! tests. [`peer`] is TLS between servers, [`trust`] judges the certificates that they show.
+//! This file: [`ServerTls`], one connection. `settings`: what all connections share. `record`
+//! drives rustls, `exporter` takes from it what it shows in passing, `error` says whose fault a
+//! failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for other
+//! servers, load generators and tests. [`peer`] is TLS between servers, [`trust`] judges the
+//! certificates that they show.
 
 pub mod certificate;
 pub mod client;
@@ -68,13 +76,15 @@ impl ServerTls {
     ///
     /// # Errors
     ///
-    /// [`TlsError::Internal`] if rustls finds the settings unusable, which [`TlsSettings::new`] would have found before.
+    /// [`TlsError::Internal`] if rustls finds the settings unusable, which [`TlsSettings::new`]
+    /// would have found before.
     pub fn accept(settings: &TlsSettings) -> Result<ServerTls, TlsError> {
         let connection = UnbufferedServerConnection::new(settings.config())?;
         Ok(ServerTls(Box::new(Inner { records: Records::new(connection), facts: None })))
     }
 
-    /// Accepts a connection of another server, which is asked for its certificate: settings of [`peer::PeerSettings`].
+    /// Accepts a connection of another server, which is asked for its certificate: settings of
+    /// [`peer::PeerSettings`].
     ///
     /// # Errors
     ///
@@ -85,21 +95,22 @@ impl ServerTls {
         Ok(tls)
     }
 
-    /// Returns the certificates that the other server has shown, its own first; none if it has shown none. Nobody has
-    /// judged them: see [`trust::Trust`].
+    /// Returns the certificates that the other server has shown, its own first; none if it has
+    /// shown none. Nobody has judged them: see [`trust::Trust`].
     pub fn chain(&self) -> Vec<&[u8]> {
         peer::chain(self.0.records.side())
     }
 
-    /// Takes bytes from the wire and appends what they decrypt to at `plain`, what has to be sent because of them (handshake,
-    /// alerts, key updates) at `out`.
+    /// Takes bytes from the wire and appends what they decrypt to at `plain`, what has to be sent
+    /// because of them (handshake, alerts, key updates) at `out`.
     ///
-    /// `incoming` is used as scratch. All of it is consumed: an incomplete record at its end is kept until the rest comes.
+    /// `incoming` is used as scratch. All of it is consumed: an incomplete record at its end is
+    /// kept until the rest comes.
     ///
     /// # Errors
     ///
-    /// Any [`TlsError`] is final. Send `out`, which has the alert, then close the connection. `plain` may have got bytes
-    /// that came before the fault.
+    /// Any [`TlsError`] is final. Send `out`, which has the alert, then close the connection.
+    /// `plain` may have got bytes that came before the fault.
     pub fn read(&mut self, incoming: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Progress, TlsError> {
         let inner = &mut *self.0;
         if !inner.records.handshaking() {
@@ -116,19 +127,19 @@ impl ServerTls {
         result
     }
 
-    /// Encrypts `plain` and appends the records, of at most 16 KiB each, at `out`. One call per flush is cheapest: a record costs 22
-    /// bytes and some 250 ns.
+    /// Encrypts `plain` and appends the records, of at most 16 KiB each, at `out`. One call per
+    /// flush is cheapest: a record costs 22 bytes and some 250 ns.
     ///
     /// # Errors
     ///
-    /// [`TlsError::NotOpen`] before the handshake is done or after [`ServerTls::close_notify`]; [`TlsError::Internal`] if the keys are
-    /// exhausted.
+    /// [`TlsError::NotOpen`] before the handshake is done or after [`ServerTls::close_notify`];
+    /// [`TlsError::Internal`] if the keys are exhausted.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.0.records.write(plain, out)
     }
 
-    /// Appends the alert that ends our direction in good order (RFC 8446 §6.1) at `out`. Nothing is appended before the handshake is
-    /// done, where there is nothing to end.
+    /// Appends the alert that ends our direction in good order (RFC 8446 §6.1) at `out`. Nothing is
+    /// appended before the handshake is done, where there is nothing to end.
     pub fn close_notify(&mut self, out: &mut Vec<u8>) {
         self.0.records.close_notify(out);
     }
@@ -138,9 +149,11 @@ impl ServerTls {
         self.0.records.handshaking()
     }
 
-    /// The channel bindings of this connection, empty while [`ServerTls::handshaking`] and after [`ServerTls::forget_handshake`].
+    /// The channel bindings of this connection, empty while [`ServerTls::handshaking`] and after
+    /// [`ServerTls::forget_handshake`].
     ///
-    /// `tls-exporter` exists under TLS 1.3 only: RFC 9266 §3 has conditions for 1.2 that rustls doesn't show here.
+    /// `tls-exporter` exists under TLS 1.3 only: RFC 9266 §3 has conditions for 1.2 that rustls
+    /// doesn't show here.
     pub fn bindings(&self) -> ChannelBindings {
         match &self.0.facts {
             Some(facts) if !self.handshaking() => ChannelBindings {
@@ -151,12 +164,14 @@ impl ServerTls {
         }
     }
 
-    /// The host name that the client asked for (RFC 6066 §3), until [`ServerTls::forget_handshake`].
+    /// The host name that the client asked for (RFC 6066 §3), until
+    /// [`ServerTls::forget_handshake`].
     pub fn sni(&self) -> Option<&str> {
         self.0.facts.as_ref()?.sni.as_deref()
     }
 
-    /// Frees what only [`ServerTls::bindings`] and [`ServerTls::sni`] need. Call it when the client has logged in.
+    /// Frees what only [`ServerTls::bindings`] and [`ServerTls::sni`] need. Call it when the client
+    /// has logged in.
     pub fn forget_handshake(&mut self) {
         self.0.facts = None;
     }
@@ -171,7 +186,8 @@ impl ServerTls {
         self.0.records.connection().protocol_version()?.as_str()
     }
 
-    /// The cipher suite by its registered name, such as `TLS13_AES_128_GCM_SHA256`; `None` before the handshake.
+    /// The cipher suite by its registered name, such as `TLS13_AES_128_GCM_SHA256`; `None` before
+    /// the handshake.
     pub fn cipher(&self) -> Option<&'static str> {
         self.0.records.connection().negotiated_cipher_suite()?.suite().as_str()
     }

@@ -1,14 +1,18 @@
 //! XMPP over WebSocket (RFC 7395), the server's end, from the first frame on; the opening handshake
 //! is done where connections are accepted.
 //!
-//! [`Frames`] takes frames apart (RFC 6455 §5), [`framing`] translates between what a message holds and the stream that [`crate::c2s`]
-//! speaks: to the machine of a login, WebSocket is a stream whose header happens to be called `<open/>` and whose end `<close/>`.
+//! [`Frames`] takes frames apart (RFC 6455 §5), [`framing`] translates between what a message holds
+//! and the stream that [`crate::c2s`] speaks: to the machine of a login, WebSocket is a stream
+//! whose header happens to be called `<open/>` and whose end `<close/>`.
 //!
 //! # Invariants
 //!
-//! - A connection with nothing to say holds no buffer: there is one while a frame, or a message of several frames, is incomplete.
-//! - A frame's length is judged when its head is there, before anything is kept for it. Fragments count together.
-//! - Input is unmasked where it lies, once, when its frame is complete; a frame that comes byte by byte costs no more.
+//! - A connection with nothing to say holds no buffer: there is one while a frame, or a message of
+//!   several frames, is incomplete.
+//! - A frame's length is judged when its head is there, before anything is kept for it. Fragments
+//!   count together.
+//! - Input is unmasked where it lies, once, when its frame is complete; a frame that comes byte by
+//!   byte costs no more.
 //! - No extension is negotiated, so there is nothing that unpacks to more than came in.
 
 pub mod framing;
@@ -71,8 +75,9 @@ impl FrameFault {
 }
 
 impl Frames {
-    /// Takes the frame at the start of `input`, and says how many bytes that took. `None` if it is not complete: the same bytes are to be
-    /// given again with more behind them. `most` is the longest message that may come, in bytes.
+    /// Takes the frame at the start of `input`, and says how many bytes that took. `None` if it is
+    /// not complete: the same bytes are to be given again with more behind them. `most` is the
+    /// longest message that may come, in bytes.
     ///
     /// # Errors
     /// The connection can't go on.
@@ -168,7 +173,8 @@ impl Frames {
         self.0.as_ref().map_or(0, |pending| pending.rest.len() - pending.at)
     }
 
-    /// Notes what a pong has to say. Of several pings that wait only the last is answered, as RFC 6455 §5.5.3 allows.
+    /// Notes what a pong has to say. Of several pings that wait only the last is answered, as RFC
+    /// 6455 §5.5.3 allows.
     pub fn owe_pong(&mut self, payload: &[u8]) {
         self.pending().pong = Some(payload.to_vec());
     }
@@ -328,7 +334,8 @@ const BINARY: u8 = 0x2;
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
-/// Bytes that a control frame may carry (§5.5), also the longest payload whose length fits the second byte.
+/// Bytes that a control frame may carry (§5.5), also the longest payload whose length fits the
+/// second byte.
 const MOST_CONTROL: u8 = 125;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A scripted client: says what the test says, and checks what it hears.
 //!
-//! Whenever it is asked for what it got, the server works until nothing moves any more; so what is not there then does not come, and
-//! silence can be asserted without waiting.
+//! Whenever it is asked for what it got, the server works until nothing moves any more; so what is
+//! not there then does not come, and silence can be asserted without waiting.
 
 use rookery_base::Transport;
 use rookery_jid::Jid;
@@ -199,7 +199,8 @@ impl Client {
         all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// A stream error of this condition, the end of the stream, and the end of the server's direction (RFC 6120 §4.9.1.1).
+    /// A stream error of this condition, the end of the stream, and the end of the server's
+    /// direction (RFC 6120 §4.9.1.1).
     pub fn expect_stream_error(&mut self, condition: &str) {
         self.expect(&format!(
             "<stream:error><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>"
@@ -236,7 +237,8 @@ impl Client {
         self.expect_element()
     }
 
-    /// Shows that the stream works: a ping to the own server is answered, and nothing else was there (XEP-0199).
+    /// Shows that the stream works: a ping to the own server is answered, and nothing else was
+    /// there (XEP-0199).
     pub fn expect_alive(&mut self) {
         let domain = self.jid.as_ref().expect("bound").domain().to_owned();
         self.send(&format!("<iq type='get' id='alive' to='{domain}'><ping xmlns='urn:xmpp:ping'/></iq>"));
@@ -288,7 +290,8 @@ impl Client {
     }
 }
 
-/// Makes two who are available see each other's presence (RFC 6121 §3); both have heard all of it afterwards.
+/// Makes two who are available see each other's presence (RFC 6121 §3); both have heard all of it
+/// afterwards.
 pub fn befriend(one: &mut Client, other: &mut Client) {
     let (a, b) = (one.bare().to_owned(), other.bare().to_owned());
     one.send(&format!("<presence type='subscribe' to='{b}'/>"));

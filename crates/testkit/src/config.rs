@@ -26,7 +26,8 @@ pub struct Config {
     pub shards: usize,
     /// The domains; the first is the default.
     pub domains: Vec<String>,
-    /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and `options`.
+    /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and
+    /// `options`.
     pub settings: Settings,
     /// The modules that there are: those of the server, without this.
     pub table: fn(&Shared) -> Vec<Box<dyn Module>>,
@@ -65,7 +66,8 @@ pub struct Config {
     pub components: Vec<String>,
     /// The source that gives items to the module `data`.
     pub source: Option<Arc<dyn Source>>,
-    /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is one.
+    /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is
+    /// one.
     pub relay: Option<Vec<String>>,
     /// The store.
     pub stores: Stores,
@@ -222,7 +224,8 @@ fn tls(domains: &[String]) -> TlsSettings {
     TlsSettings::new(vec![identity]).expect("TLS settings")
 }
 
-/// Names the variable of the environment that has all servers shuffle what they ask of the store: its value is the seed.
+/// Names the variable of the environment that has all servers shuffle what they ask of the store:
+/// its value is the seed.
 pub const SHUFFLE: &str = "ROOKERY_SHUFFLE";
 /// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
 pub const ITERATIONS: u32 = 4;

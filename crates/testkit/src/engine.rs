@@ -8,7 +8,8 @@ use rookery_store::forward::{Forward, Owners};
 use rookery_store::memory::Memory;
 use rookery_store::{Pending, Stores, postgres, sqlite, wait};
 
-/// Names the engine: `sqlite` or `postgres`, whose databases are made for each server; without it, or with `memory`, all is kept in memory.
+/// Names the engine: `sqlite` or `postgres`, whose databases are made for each server; without it,
+/// or with `memory`, all is kept in memory.
 pub const ENGINE: &str = "ROOKERY_TEST_ENGINE";
 
 /// Returns the stores of a new server.
@@ -43,7 +44,8 @@ fn options(address: &str) -> postgres::Options {
     postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) }
 }
 
-/// Returns stores that answer at once, however long it takes: nothing is left to wait for when the server has settled. `kept` lives as long as they.
+/// Returns stores that answer at once, however long it takes: nothing is left to wait for when the
+/// server has settled. `kept` lives as long as they.
 pub fn at_once(stores: Stores, kept: impl Send + Sync + 'static) -> Stores {
     Stores::of(Arc::new(AtOnce { stores, _kept: kept }))
 }

@@ -26,7 +26,8 @@ pub enum Security {
 }
 
 impl Client {
-    /// Logs in to an account with its right password, by the strongest mechanism that is offered; the stream waits for binding then.
+    /// Logs in to an account with its right password, by the strongest mechanism that is offered;
+    /// the stream waits for binding then.
     pub fn log_in(&mut self, account: &Jid, security: Security) {
         let domain = account.domain().to_owned();
         if security == Security::DirectTls {

@@ -1,7 +1,8 @@
 //! A network in memory: byte pipes, level-triggered like the epoll set that they stand in for.
 //!
-//! A pipe holds at most `window` bytes towards the client, so a client that doesn't read stops the server as a full TCP window does,
-//! in the middle of a stanza if it comes so. `most` bounds what one read or write of the server moves.
+//! A pipe holds at most `window` bytes towards the client, so a client that doesn't read stops the
+//! server as a full TCP window does, in the middle of a stanza if it comes so. `most` bounds what
+//! one read or write of the server moves.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read};
@@ -28,7 +29,8 @@ struct Pipe {
 
 type Shared = Arc<Mutex<Pipe>>;
 
-/// A server's end: of the one that was called, or of the one that has called another. Dropping it closes the connection.
+/// A server's end: of the one that was called, or of the one that has called another. Dropping it
+/// closes the connection.
 #[derive(Debug)]
 pub struct Socket(Shared, End);
 
@@ -163,7 +165,8 @@ impl Network {
         Self { watched: BTreeMap::new(), internet }
     }
 
-    /// The sockets that are ready now, by their keys. A broken connection is reported whatever it is watched for, as epoll does.
+    /// The sockets that are ready now, by their keys. A broken connection is reported whatever it
+    /// is watched for, as epoll does.
     pub fn ready(&self) -> Vec<Ready> {
         let ready = self.watched.iter().map(|(&key, watch)| {
             let pipe = lock(&watch.pipe);

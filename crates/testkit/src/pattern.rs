@@ -1,13 +1,15 @@
 //! Patterns of expected stanzas: XML in which `*` stands for anything.
 //!
-//! An element matches a pattern of the same name, namespace, attributes and content. These wildcards exist:
+//! An element matches a pattern of the same name, namespace, attributes and content. These
+//! wildcards exist:
 //!
 //! * the attribute value `*`: the attribute is there, whatever it says;
 //! * the text `*`: some text, at least a letter;
 //! * the text `...` behind the other content: and whatever else there may be.
 //!
-//! A first-level pattern without `to` matches whatever `to`: clients rarely care how they are called. `<text/>` in errors is for humans and
-//! never compared, and neither is the `<stanza-id/>` that an archive puts into most messages, unless the pattern has one.
+//! A first-level pattern without `to` matches whatever `to`: clients rarely care how they are
+//! called. `<text/>` in errors is for humans and never compared, and neither is the `<stanza-id/>`
+//! that an archive puts into most messages, unless the pattern has one.
 
 use rookery_xml::{Element, Limits, Node, Scan, Scanner, Stanza, ns, slow};
 

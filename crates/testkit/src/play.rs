@@ -7,9 +7,10 @@
 //! romeo  S:
 //! ```
 //!
-//! A line begins with the name of a client (which may be left out if there is only one) and says whether the client (`C:`) or the
-//! server (`S:`) speaks; lines without such a beginning continue the one before. What the server says are [patterns](crate::pattern);
-//! `S:` with nothing behind it is silence. After the last line nobody may have anything left to hear.
+//! A line begins with the name of a client (which may be left out if there is only one) and says
+//! whether the client (`C:`) or the server (`S:`) speaks; lines without such a beginning continue
+//! the one before. What the server says are [patterns](crate::pattern); `S:` with nothing behind it
+//! is silence. After the last line nobody may have anything left to hear.
 
 use crate::client::Client;
 use crate::pattern;

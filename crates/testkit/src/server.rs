@@ -94,7 +94,8 @@ impl Server {
         self.0.borrow().config.stores.clone()
     }
 
-    /// Makes an account, given as `user` or `user@domain`, whose password is [`PASSWORD`]. It may be there already.
+    /// Makes an account, given as `user` or `user@domain`, whose password is [`PASSWORD`]. It may
+    /// be there already.
     pub fn account(&self, name: &str) -> Jid {
         let account = self.address(name);
         let credentials =
@@ -103,7 +104,8 @@ impl Server {
         account
     }
 
-    /// Waits for an answer of the store while the server goes on. Panics if the store holds it back.
+    /// Waits for an answer of the store while the server goes on. Panics if the store holds it
+    /// back.
     pub fn done<T>(&self, mut pending: rookery_store::Pending<T>) -> Result<T, StoreError> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match pending.as_mut().poll(&mut context) {
@@ -166,7 +168,8 @@ impl Server {
         client
     }
 
-    /// The same as [`Server::login`], over a WebSocket that begins at a shard that is not that of the account.
+    /// The same as [`Server::login`], over a WebSocket that begins at a shard that is not that of
+    /// the account.
     pub fn login_websocket(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -199,8 +202,8 @@ impl Server {
         self.post_over(document, false)
     }
 
-    /// A session from `user/resource` or `user@domain/resource`: makes the account if it has to, connects, logs in, binds. It has not
-    /// sent presence.
+    /// A session from `user/resource` or `user@domain/resource`: makes the account if it has to,
+    /// connects, logs in, binds. It has not sent presence.
     pub fn login(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -266,13 +269,15 @@ impl Server {
         running.now_ms = running.now_ms.max(now_ms);
     }
 
-    /// Lets one shard tick once, if it has anything to do: for tests that choose the order themselves. While a test does that, clients
-    /// must not be asked for what they got, because that settles everything.
+    /// Lets one shard tick once, if it has anything to do: for tests that choose the order
+    /// themselves. While a test does that, clients must not be asked for what they got, because
+    /// that settles everything.
     pub fn step(&self, shard: usize) -> bool {
         self.0.borrow_mut().step(shard)
     }
 
-    /// Keeps a shard from doing anything until another one is named, or none, as if it had far too much to do. What comes for it waits.
+    /// Keeps a shard from doing anything until another one is named, or none, as if it had far too
+    /// much to do. What comes for it waits.
     pub fn stall(&self, shard: Option<usize>) {
         self.0.borrow_mut().stalled = shard;
     }
@@ -319,7 +324,8 @@ impl Server {
         names.into_iter().find(|name| self.home_of(name) == shard).expect("some name hashes there")
     }
 
-    /// The home shard of another server's domain: all that goes there, and comes from there, passes it.
+    /// The home shard of another server's domain: all that goes there, and comes from there, passes
+    /// it.
     pub fn home_of_domain(&self, domain: &str) -> usize {
         let domain = Jid::parse(domain).expect("a domain");
         self.0.borrow().shards[0].world.home_of(domain.as_ref())
@@ -353,7 +359,8 @@ impl Server {
         self.0.borrow().sent.take()
     }
 
-    /// A stanza with `from` and `to` that another server sends. It comes in on the home shard of that server's domain.
+    /// A stanza with `from` and `to` that another server sends. It comes in on the home shard of
+    /// that server's domain.
     pub fn incoming(&self, stanza: &str) {
         let mut running = self.0.borrow_mut();
         let scanned = Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).expect("a stanza");
@@ -400,7 +407,8 @@ impl Server {
         self.0.borrow().shards.iter().all(Shard::is_finished)
     }
 
-    /// Starts a new server in the place of this one, which ends without another word. The store stays.
+    /// Starts a new server in the place of this one, which ends without another word. The store
+    /// stays.
     pub fn restart(&self) {
         let mut running = self.0.borrow_mut();
         running.settle();

@@ -28,7 +28,8 @@ pub fn frame(is_final: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
 /// Reads a frame of the server: its length, opcode and payload. `None` if it is not complete.
 ///
 /// # Panics
-/// If a server may not send it: masked, fragmented, or with bits that no extension has given a meaning.
+/// If a server may not send it: masked, fragmented, or with bits that no extension has given a
+/// meaning.
 pub fn read_frame(input: &[u8]) -> Option<(usize, u8, Vec<u8>)> {
     let (&first, &second) = (input.first()?, input.get(1)?);
     assert_eq!(first & 0xf0, 0x80, "a whole message without extensions was expected: {first:#x}");

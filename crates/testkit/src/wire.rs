@@ -1,4 +1,5 @@
-//! The client's end of a connection: bytes in the clear or through TLS, cut into the items of an XML stream.
+//! The client's end of a connection: bytes in the clear or through TLS, cut into the items of an
+//! XML stream.
 
 use std::collections::VecDeque;
 

@@ -5,8 +5,8 @@ use crate::escape;
 use crate::stanza::{Child, Stanza};
 use crate::writer::Writer;
 
-/// Bytes of a whole, valid element. Only the [`Writer`] and [`Stanza::canonical`] make one: that no other bytes can be
-/// sent is what keeps malformed ones in.
+/// Bytes of a whole, valid element. Only the [`Writer`] and [`Stanza::canonical`] make one: that no
+/// other bytes can be sent is what keeps malformed ones in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     bytes: Vec<u8>,
@@ -41,8 +41,8 @@ impl AsRef<[u8]> for Built {
 }
 
 impl Stanza<'_> {
-    /// The form in which a stanza is kept and passed on: its root without `xmlns` and `to`, with `from` as given, and
-    /// with `xml:lang` as given unless it has its own (RFC 6120 §8.1.5).
+    /// The form in which a stanza is kept and passed on: its root without `xmlns` and `to`, with
+    /// `from` as given, and with `xml:lang` as given unless it has its own (RFC 6120 §8.1.5).
     ///
     /// The children's bytes are untouched, unless the root is written with a prefix: then the
     /// stanza is written again.
@@ -85,7 +85,8 @@ impl Stanza<'_> {
         Built::new(bytes, self.head().name_end)
     }
 
-    /// The same stanza without the children that `drop` names, such as those that only a server may add (XEP-0359 §6).
+    /// The same stanza without the children that `drop` names, such as those that only a server may
+    /// add (XEP-0359 §6).
     pub fn without_children(&self, mut drop: impl FnMut(&Child<'_>) -> bool) -> Built {
         let mut bytes = Vec::with_capacity(self.bytes().len());
         let mut at = 0;

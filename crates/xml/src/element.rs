@@ -1,8 +1,10 @@
-//! An owned tree of a few elements, for handlers that read or build payloads. The hot path never makes one.
+//! An owned tree of a few elements, for handlers that read or build payloads. The hot path never
+//! makes one.
 //!
 //! # Invariants
-//! - What a peer wrote once is in memory once: elements and attributes share the names of their namespaces, so that a tree takes at most a
-//!   constant times the bytes that it was read from. A shared name is counted atomically, since trees travel between shards.
+//! - What a peer wrote once is in memory once: elements and attributes share the names of their
+//!   namespaces, so that a tree takes at most a constant times the bytes that it was read from. A
+//!   shared name is counted atomically, since trees travel between shards.
 
 use std::sync::Arc;
 
@@ -54,7 +56,8 @@ impl Element {
         Stanza::parse(bytes, &Limits::AFTER_LOGIN).map(|stanza| Self::read(&stanza))
     }
 
-    /// Reads a scanned stanza. What is in the stream's content namespace comes out as `jabber:client`.
+    /// Reads a scanned stanza. What is in the stream's content namespace comes out as
+    /// `jabber:client`.
     pub fn read(stanza: &Stanza<'_>) -> Self {
         Reader::new(stanza.bytes()).read(0)
     }
@@ -211,7 +214,8 @@ impl Element {
     }
 }
 
-/// Reads trees from scanned bytes. `scope` holds what prefixes mean, innermost last; the empty one is the default.
+/// Reads trees from scanned bytes. `scope` holds what prefixes mean, innermost last; the empty one
+/// is the default.
 struct Reader<'a> {
     buf: &'a [u8],
     scope: Vec<(&'a [u8], Arc<str>)>,

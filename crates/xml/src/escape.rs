@@ -1,14 +1,14 @@
 //! From text as meant to bytes as written. The result is valid wherever the function's name says.
 //!
-//! A character that XML has no way to write, not even as a reference (control characters, U+FFFE, U+FFFF), becomes
-//! U+FFFD.
+//! A character that XML has no way to write, not even as a reference (control characters, U+FFFE,
+//! U+FFFF), becomes U+FFFD.
 
 use std::borrow::Cow;
 
 use crate::lex::is_char;
 
-/// Escapes the value of an attribute, for quotes of either kind. Line breaks and tabs survive the reader's
-/// normalisation (XML §3.3.3).
+/// Escapes the value of an attribute, for quotes of either kind. Line breaks and tabs survive the
+/// reader's normalisation (XML §3.3.3).
 pub fn escape_attr(text: &str) -> Cow<'_, str> {
     escape(text, attr_replacement)
 }

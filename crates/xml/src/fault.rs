@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-/// A fault of the peer. All of them end the stream (RFC 6120 §4.9.1.1); [`condition`](Self::condition) says how.
+/// A fault of the peer. All of them end the stream (RFC 6120 §4.9.1.1);
+/// [`condition`](Self::condition) says how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The bytes break the rules of XML 1.0, of Namespaces in XML 1.0 or of UTF-8.
     NotWellFormed,
-    /// A comment, processing instruction, document type, or an entity other than the five (RFC 6120 §11.1).
+    /// A comment, processing instruction, document type, or an entity other than the five (RFC 6120
+    /// §11.1).
     RestrictedXml,
     /// The root of the stream is not in the streams namespace (RFC 6120 §4.8.1).
     InvalidNamespace,
@@ -15,7 +17,8 @@ pub enum Fault {
     BadNamespacePrefix,
     /// The XML declaration names an encoding other than UTF-8 (RFC 6120 §11.6).
     UnsupportedEncoding,
-    /// Well-formed, but not what belongs here: the root of a stream has to be `stream` (RFC 6120 §4.2).
+    /// Well-formed, but not what belongs here: the root of a stream has to be `stream` (RFC 6120
+    /// §4.2).
     BadFormat,
     /// The stanza or stream header has more bytes than [`Limits::bytes`](crate::Limits::bytes).
     TooBig,
@@ -27,7 +30,8 @@ pub enum Fault {
     TooManyNamespaces,
     /// A name, namespace or character reference is longer than anybody needs.
     NameTooLong,
-    /// Written without prefixes, the namespaces of its elements would take several times the space of a whole stanza.
+    /// Written without prefixes, the namespaces of its elements would take several times the space
+    /// of a whole stanza.
     NamespacesTooBig,
 }
 

@@ -10,8 +10,8 @@ use crate::unescape;
 /// is the one that the port expects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The prefix of the root's name, nearly always `stream`. `None` if the streams namespace is the default one, in
-    /// which case every stanza names its own (RFC 6120 §4.8.5).
+    /// The prefix of the root's name, nearly always `stream`. `None` if the streams namespace is
+    /// the default one, in which case every stanza names its own (RFC 6120 §4.8.5).
     pub prefix: Option<String>,
     /// RFC 6120 §4.7.2
     pub to: Option<String>,
@@ -29,8 +29,8 @@ pub struct Header {
     pub prefixes: Vec<(String, String)>,
 }
 
-/// Reads the header at the start of `buf`, with an optional XML declaration and white space before it. Returns how many
-/// bytes that took, or `None` if it isn't complete.
+/// Reads the header at the start of `buf`, with an optional XML declaration and white space before
+/// it. Returns how many bytes that took, or `None` if it isn't complete.
 pub fn parse(buf: &[u8], limits: &Limits) -> Result<Option<(usize, Header)>, Fault> {
     let window = &buf[..buf.len().min(limits.bytes)];
     match read(window, limits) {

@@ -1,8 +1,8 @@
 //! The smallest pieces of XML, over bytes that may end anywhere.
 //!
-//! Each function moves past one piece or says why it can't: [`Stop::Partial`] when the bytes end first. Those that take
-//! a cursor leave it where they may be called again with more bytes, so that a long text that arrives in drops is still
-//! read once.
+//! Each function moves past one piece or says why it can't: [`Stop::Partial`] when the bytes end
+//! first. Those that take a cursor leave it where they may be called again with more bytes, so that
+//! a long text that arrives in drops is still read once.
 
 use crate::Fault;
 use crate::stride;
@@ -22,7 +22,8 @@ impl From<Fault> for Stop {
     }
 }
 
-/// A qualified name: `start..end` with the local part from `local`, which equals `start` if there is no prefix.
+/// A qualified name: `start..end` with the local part from `local`, which equals `start` if there
+/// is no prefix.
 #[derive(Clone, Copy)]
 pub(crate) struct QName {
     pub(crate) start: usize,
@@ -106,7 +107,8 @@ pub(crate) fn space(buf: &[u8], mut at: usize) -> Result<usize, Stop> {
     }
 }
 
-/// Reads from the end of an attribute's name to the opening quote of its value and returns that quote's place.
+/// Reads from the end of an attribute's name to the opening quote of its value and returns that
+/// quote's place.
 #[inline(always)]
 pub(crate) fn equals_quote(buf: &[u8], name: QName) -> Result<usize, Stop> {
     let mut at = name.end;
@@ -172,8 +174,8 @@ pub(crate) fn text(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
     }
 }
 
-/// Reads a run of characters beyond ASCII and returns where it stopped, and why if not at ASCII. The cursor is passed by
-/// value: a reference to it would keep it out of the registers everywhere.
+/// Reads a run of characters beyond ASCII and returns where it stopped, and why if not at ASCII.
+/// The cursor is passed by value: a reference to it would keep it out of the registers everywhere.
 #[inline(never)]
 fn beyond_ascii(buf: &[u8], mut at: usize) -> (usize, Result<(), Stop>) {
     loop {
@@ -227,7 +229,8 @@ pub(crate) fn cdata(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
     }
 }
 
-/// Reads the reference whose `&` is at `at` and returns its end (XML §4.1). Only the five entities of XML §4.6 exist.
+/// Reads the reference whose `&` is at `at` and returns its end (XML §4.1). Only the five entities
+/// of XML §4.6 exist.
 #[inline(never)]
 pub(crate) fn reference(buf: &[u8], at: usize) -> Result<usize, Stop> {
     let rest = buf.get(at + 1..).unwrap_or_default();
@@ -277,7 +280,8 @@ fn is_entity_byte(b: u8) -> bool {
     !b.is_ascii() || CLASS[usize::from(b)] & NAME != 0
 }
 
-/// Decodes one character beyond ASCII and its length. Overlong forms, surrogates and U+FFFE, U+FFFF are refused.
+/// Decodes one character beyond ASCII and its length. Overlong forms, surrogates and U+FFFE, U+FFFF
+/// are refused.
 #[inline]
 pub(crate) fn decode(bytes: &[u8]) -> Result<(char, usize), Stop> {
     let (len, least, mut code) = match bytes.first() {
@@ -311,7 +315,8 @@ pub(crate) fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// XML §2.3 \[4\], without the colon and without U+FDF0 to U+FFFD, compatibility characters that some parsers refuse.
+/// XML §2.3 \[4\], without the colon and without U+FDF0 to U+FFFD, compatibility characters that
+/// some parsers refuse.
 pub(crate) fn is_name_start(c: char) -> bool {
     matches!(c,
         'A'..='Z' | 'a'..='z' | '_'

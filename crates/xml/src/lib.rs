@@ -1,23 +1,28 @@
 //! Strict one-pass stanza scanner, element tree and the only XML writer.
 //!
-//! Peers send XML; most of it is passed on to other peers, whose parsers give up at the first fault. So every byte is
-//! validated once, on the way in, by a [`Scanner`] that allocates nothing, and then the original bytes are forwarded.
-//! What the server says itself comes from the [`Writer`], which escapes everything.
+//! Peers send XML; most of it is passed on to other peers, whose parsers give up at the first
+//! fault. So every byte is validated once, on the way in, by a [`Scanner`] that allocates nothing,
+//! and then the original bytes are forwarded. What the server says itself comes from the
+//! [`Writer`], which escapes everything.
 //!
 //! # Invariants
-//! - A [`Stanza`] comes from the scanner, or from the [`Outline`] of one that did; a [`Built`] from the writer or a stanza: bytes of either are valid, and
-//!   need nothing from outside but the stream's content namespace.
+//! - A [`Stanza`] comes from the scanner, or from the [`Outline`] of one that did; a [`Built`] from
+//!   the writer or a stanza: bytes of either are valid, and need nothing from outside but the
+//!   stream's content namespace.
 //! - Nothing here recurses, panics or grows without bound over what a peer sends.
 //!
 //! # Layout
 //! - `limits`: how much one stanza may ask for; `fault`: why bytes can't be read.
-//! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a time. `scope`:
-//!   prefixes and attributes in sight. `scan` puts them together, `view` is what it notes, `stanza` what it hands out.
-//! - `namespaces`: which ones a stanza may name. `outline`: what is kept of a scan with bytes that are passed on.
-//! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of them.
+//! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a
+//!   time. `scope`: prefixes and attributes in sight. `scan` puts them together, `view` is what it
+//!   notes, `stanza` what it hands out.
+//! - `namespaces`: which ones a stanza may name. `outline`: what is kept of a scan with bytes that
+//!   are passed on.
+//! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of
+//!   them.
 //! - `escape`, `writer` and `built` are the way out.
-//! - [`header`] reads stream headers, [`wrapper`] the tags around stanzas that come in a document of their own, [`slow`] rewrites stanzas
-//!   that depend on one, [`ns`] names namespaces.
+//! - [`header`] reads stream headers, [`wrapper`] the tags around stanzas that come in a document
+//!   of their own, [`slow`] rewrites stanzas that depend on one, [`ns`] names namespaces.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

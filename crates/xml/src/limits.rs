@@ -1,7 +1,7 @@
 //! Limits for one stanza.
 
-/// The limits of one stanza or stream header. The scanner's own arrays are of fixed size, so that values above
-/// [`AFTER_LOGIN`](Self::AFTER_LOGIN)'s count as those, except for `bytes`.
+/// The limits of one stanza or stream header. The scanner's own arrays are of fixed size, so that
+/// values above [`AFTER_LOGIN`](Self::AFTER_LOGIN)'s count as those, except for `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the whole item, at most 4 GiB. RFC 6120 §13.12 forbids less than 10 000.

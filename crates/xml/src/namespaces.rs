@@ -55,7 +55,8 @@ impl BitOr for Namespaces {
     }
 }
 
-/// The place of a name. Those of one protocol differ in their ends, those of one age in their lengths.
+/// The place of a name. Those of one protocol differ in their ends, those of one age in their
+/// lengths.
 const fn bit(name: &[u8]) -> u64 {
     let len = name.len();
     if len < 3 {

@@ -63,7 +63,8 @@ impl Outline {
         self.value(bytes, self.id, |tag| tag.id)
     }
 
-    /// Shows the stanza in its bytes. The caller has kept `kind`, `has_body` and `namespaces` of it.
+    /// Shows the stanza in its bytes. The caller has kept `kind`, `has_body` and `namespaces` of
+    /// it.
     pub fn stanza<'a>(&self, bytes: &'a [u8], kind: Kind, has_body: bool, namespaces: Namespaces) -> Stanza<'a> {
         let tag = self.start_tag(bytes);
         // A stanza in canonical form inherits its namespace; other elements name theirs.
@@ -134,7 +135,8 @@ struct StartTag {
 }
 
 impl StartTag {
-    /// Reads the start tag at the beginning of bytes that are known to be well-formed; `None` for others.
+    /// Reads the start tag at the beginning of bytes that are known to be well-formed; `None` for
+    /// others.
     fn read(bytes: &[u8]) -> Option<Self> {
         let behind = |at: usize, is: fn(u8) -> bool| Some(at + bytes.get(at..)?.iter().position(|&b| is(b))?);
         let mut at = behind(1, |b| is_space(b) || matches!(b, b'/' | b'>'))?;

@@ -1,19 +1,21 @@
-//! The strict one-pass scanner: finds where a stanza ends, proves it valid and notes what routing needs to see.
+//! The strict one-pass scanner: finds where a stanza ends, proves it valid and notes what routing
+//! needs to see.
 //!
-//! Bytes that a peer sends are forwarded as they are, to other peers whose parsers would drop the connection over the
-//! first fault. So everything is checked here, once, and nothing is allocated.
+//! Bytes that a peer sends are forwarded as they are, to other peers whose parsers would drop the
+//! connection over the first fault. So everything is checked here, once, and nothing is allocated.
 //!
 //! # Invariants
-//! - Whatever the scanner accepts, a conforming parser accepts, given the stream's default namespace. The differential
-//!   test against an independent parser holds it.
-//! - A stanza that arrives in drops gives the same answer as in one piece, and each byte is looked at a bounded number
-//!   of times: between two calls the scanner remembers where it stopped, and what it reads again after that is a name
-//!   or a reference, whose length is bounded.
+//! - Whatever the scanner accepts, a conforming parser accepts, given the stream's default
+//!   namespace. The differential test against an independent parser holds it.
+//! - A stanza that arrives in drops gives the same answer as in one piece, and each byte is looked
+//!   at a bounded number of times: between two calls the scanner remembers where it stopped, and
+//!   what it reads again after that is a name or a reference, whose length is bounded.
 //! - No answer depends on bytes beyond the item.
 //!
-//! It is stricter than XML where that costs nobody anything: no raw carriage return in attributes, no name above 512
-//! bytes, no namespace above 1024, no character reference above eight digits, no element with the prefix `xml`, besides what RFC 6120 §11.1
-//! forbids; and no stanza of which prefixes make a small one of a very large one ([`Fault::NamespacesTooBig`]).
+//! It is stricter than XML where that costs nobody anything: no raw carriage return in attributes,
+//! no name above 512 bytes, no namespace above 1024, no character reference above eight digits, no
+//! element with the prefix `xml`, besides what RFC 6120 §11.1 forbids; and no stanza of which
+//! prefixes make a small one of a very large one ([`Fault::NamespacesTooBig`]).
 
 use crate::fault::Fault;
 use crate::lex::{self, MAX_NAME, QName, Stop};
@@ -33,12 +35,13 @@ pub enum Scan {
     Close(usize),
     /// A whole first-level element of so many bytes. [`Scanner::stanza`] shows it.
     Stanza(usize),
-    /// Like [`Stanza`](Self::Stanza), but it uses a prefix that it doesn't declare. The stream header may have:
-    /// [`slow::canonical`](crate::slow::canonical) knows.
+    /// Like [`Stanza`](Self::Stanza), but it uses a prefix that it doesn't declare. The stream
+    /// header may have: [`slow::canonical`](crate::slow::canonical) knows.
     Rare(usize),
 }
 
-/// Scans the items of one stream, one after the other. Holds the state of one unfinished item and no memory.
+/// Scans the items of one stream, one after the other. Holds the state of one unfinished item and
+/// no memory.
 #[derive(Clone, Debug)]
 pub struct Scanner {
     phase: Phase,
@@ -120,9 +123,10 @@ impl Scanner {
 
     /// Scans the item at the start of `buf`.
     ///
-    /// After [`Scan::Partial`] call it again with the same bytes and more behind them. After any other answer the next
-    /// call starts a new item, with a buffer from which the finished one is gone. After a fault the stream is over;
-    /// the scanner needs a [`reset`](Self::reset) before other use.
+    /// After [`Scan::Partial`] call it again with the same bytes and more behind them. After any
+    /// other answer the next call starts a new item, with a buffer from which the finished one is
+    /// gone. After a fault the stream is over; the scanner needs a [`reset`](Self::reset) before
+    /// other use.
     pub fn scan(&mut self, buf: &[u8], limits: &Limits) -> Result<Scan, Fault> {
         if matches!(self.phase, Phase::Start | Phase::Done) {
             self.begin();
@@ -141,7 +145,8 @@ impl Scanner {
         }
     }
 
-    /// Shows the stanza that the last call of [`scan`](Self::scan) found at the start of the same `buf`.
+    /// Shows the stanza that the last call of [`scan`](Self::scan) found at the start of the same
+    /// `buf`.
     pub fn stanza<'a>(&self, buf: &'a [u8]) -> Stanza<'a> {
         Stanza::new(buf, self.view)
     }

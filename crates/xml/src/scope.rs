@@ -1,8 +1,9 @@
 //! Prefixes that are bound where the scanner is, and the check that an element's attributes are
 //! distinct.
 //!
-//! Both need a memory, which is an array of fixed size here. Attributes are compared by their written name as they come,
-//! and by namespace at the end of the tag, in the rare case that any of them has a prefix.
+//! Both need a memory, which is an array of fixed size here. Attributes are compared by their
+//! written name as they come, and by namespace at the end of the tag, in the rare case that any of
+//! them has a prefix.
 
 use crate::fault::Fault;
 use crate::lex::{MAX_NAME, QName};
@@ -29,7 +30,8 @@ pub(crate) struct Scope {
     bound_outside: u8,
     /// Bytes of the longest namespace name of the stanza so far.
     longest: u16,
-    /// At least the bytes that the namespaces of its elements and attributes take where each names its own: see [`Limits::spelled_out`].
+    /// At least the bytes that the namespaces of its elements and attributes take where each names
+    /// its own: see [`Limits::spelled_out`].
     spelled: usize,
     names: [Name; MAX_ATTRIBUTES],
     bindings: [Binding; MAX_NAMESPACES],
@@ -188,8 +190,8 @@ impl Scope {
         if self.spelled > limits.spelled_out() { Err(Fault::NamespacesTooBig) } else { Ok(()) }
     }
 
-    /// The namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed prefixes are refused: only
-    /// attributes have those, and nobody asks for theirs.
+    /// The namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed prefixes
+    /// are refused: only attributes have those, and nobody asks for theirs.
     pub(crate) fn resolve(&self, buf: &[u8], prefix: &[u8]) -> Result<Option<Namespace>, Fault> {
         match prefix {
             b"xml" | b"xmlns" => return Err(Fault::NotWellFormed),
@@ -201,8 +203,8 @@ impl Scope {
         }))
     }
 
-    /// Checks at the end of a tag that no two attributes are the same by namespace (Namespaces in XML §6.3). `false` if
-    /// a prefix is unknown.
+    /// Checks at the end of a tag that no two attributes are the same by namespace (Namespaces in
+    /// XML §6.3). `false` if a prefix is unknown.
     #[inline(always)]
     pub(crate) fn check_attributes(&self, buf: &[u8]) -> Result<bool, Fault> {
         if self.foreign > 0 { self.check_foreign(buf) } else { Ok(true) }
@@ -230,7 +232,8 @@ impl Scope {
         Ok(known)
     }
 
-    /// The namespace of an attribute with a prefix that isn't fixed, [`Namespace::Inherited`] standing for an unknown one.
+    /// The namespace of an attribute with a prefix that isn't fixed, [`Namespace::Inherited`]
+    /// standing for an unknown one.
     fn foreign_namespace(&self, buf: &[u8], name: Name) -> Result<Option<Namespace>, Fault> {
         match name.prefix(buf) {
             b"" | b"xml" | b"xmlns" => Ok(None),

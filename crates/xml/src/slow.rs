@@ -1,8 +1,8 @@
 //! Stanzas of rare shape, read by a library and written again.
 //!
-//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5). Such a stanza means nothing
-//! to those it is forwarded to, so it is rewritten with its own declarations. Hardly any client does this; there is no
-//! point in making it fast.
+//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5). Such
+//! a stanza means nothing to those it is forwarded to, so it is rewritten with its own
+//! declarations. Hardly any client does this; there is no point in making it fast.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use crate::writer::Writer;
 
 /// Rewrites a stanza into one that depends on nothing but the stream's content namespace.
 ///
-/// `default_ns` and `prefixes` are those of the stream header that the stanza came after. The result has no namespace
-/// at its root if that is a content namespace, like everything that the [`Writer`] makes. It has to be scanned like any
-/// other stanza, because limits don't apply here beyond the depth.
+/// `default_ns` and `prefixes` are those of the stream header that the stanza came after. The
+/// result has no namespace at its root if that is a content namespace, like everything that the
+/// [`Writer`] makes. It has to be scanned like any other stanza, because limits don't apply here
+/// beyond the depth.
 pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) -> Result<Vec<u8>, Fault> {
     let mut document = format!("<s xmlns='{}'", escape_attr(default_ns)).into_bytes();
     for (prefix, uri) in prefixes {

@@ -14,9 +14,11 @@ use crate::unescape;
 use crate::view::{Kind, Span, View};
 use crate::walk::{Open, Skipped, Walk, namespace_text};
 
-/// A first-level element that passed the scanner. Holding one is the proof that its bytes are valid.
+/// A first-level element that passed the scanner. Holding one is the proof that its bytes are
+/// valid.
 ///
-/// Its attributes are read from the bytes when asked for. `Cow`s borrow unless a value holds references or line breaks.
+/// Its attributes are read from the bytes when asked for. `Cow`s borrow unless a value holds
+/// references or line breaks.
 #[derive(Clone, Copy)]
 pub struct Stanza<'a> {
     bytes: &'a [u8],
@@ -28,7 +30,8 @@ pub struct Stanza<'a> {
 pub struct Raw<'a> {
     /// The bytes between the quotes.
     pub bytes: &'a [u8],
-    /// `'` or `"`, whichever encloses it. Written between quotes of this kind the bytes are valid as they are.
+    /// `'` or `"`, whichever encloses it. Written between quotes of this kind the bytes are valid
+    /// as they are.
     pub quote: u8,
     /// The place of the bytes within the stanza.
     pub range: Range<usize>,
@@ -354,7 +357,8 @@ impl<'a> Child<'a> {
         matches!(self.ns, Namespace::Declared(uri) if uri.of(self.whole) == ns.as_bytes()) || self.ns() == ns
     }
 
-    /// The whole element as written. It may depend on declarations of the root: see [`Writer::copy`](crate::Writer::copy).
+    /// The whole element as written. It may depend on declarations of the root: see
+    /// [`Writer::copy`](crate::Writer::copy).
     pub fn bytes(&self) -> &'a [u8] {
         self.whole.get(self.range()).unwrap_or_default()
     }

@@ -1,11 +1,12 @@
-//! Many bytes at a time, in safe code: runs of harmless ASCII are skipped 8 or 32 at a time, and names are mostly found
-//! within one word.
+//! Many bytes at a time, in safe code: runs of harmless ASCII are skipped 8 or 32 at a time, and
+//! names are mostly found within one word.
 //!
 //! A word is eight bytes, the first one lowest. The tests on it set the high bit of each byte they
 //! mean, and may do so in error only above the lowest one that they mean, or beyond ASCII. A caller
 //! that stops at the lowest bit, and at anything beyond ASCII, isn't misled.
 
-/// The end of a name of up to seven lower-case letters and nothing else, as nearly all names in stanzas are.
+/// The end of a name of up to seven lower-case letters and nothing else, as nearly all names in
+/// stanzas are.
 #[inline(always)]
 pub(crate) fn plain_name(buf: &[u8], start: usize) -> Option<usize> {
     let word = word(buf, start)?;
@@ -25,7 +26,8 @@ pub(crate) fn skip_plain_text(buf: &[u8], cursor: &mut usize) {
     while skip_word(buf, cursor) {}
 }
 
-/// Moves the cursor over bytes of an attribute value that mean nothing, if it isn't at the end of the buffer.
+/// Moves the cursor over bytes of an attribute value that mean nothing, if it isn't at the end of
+/// the buffer.
 #[inline(always)]
 pub(crate) fn skip_plain_value(buf: &[u8], cursor: &mut usize) {
     while let Some(word) = word(buf, *cursor) {
@@ -52,7 +54,8 @@ pub(crate) fn skip_plain_cdata(buf: &[u8], cursor: &mut usize) {
     }
 }
 
-/// Moves the cursor to the first byte of eight that means something, or over all of them, which is `true`.
+/// Moves the cursor to the first byte of eight that means something, or over all of them, which is
+/// `true`.
 #[inline(always)]
 fn skip_word(buf: &[u8], cursor: &mut usize) -> bool {
     let Some(word) = word(buf, *cursor) else { return false };
@@ -62,7 +65,8 @@ fn skip_word(buf: &[u8], cursor: &mut usize) -> bool {
     stop == 0
 }
 
-/// Skips 32 bytes at a time while none of them means anything. The loop is written so that it becomes vector code.
+/// Skips 32 bytes at a time while none of them means anything. The loop is written so that it
+/// becomes vector code.
 #[inline(never)]
 fn skip_long_text(buf: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = buf.get(at..).and_then(|rest| rest.first_chunk::<32>()) {

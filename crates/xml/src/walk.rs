@@ -1,5 +1,6 @@
-//! A second look at bytes that the scanner has accepted, for those who want more than the [`Stanza`](crate::Stanza)
-//! shows. Nothing is checked here; on bytes that were never scanned it ends early.
+//! A second look at bytes that the scanner has accepted, for those who want more than the
+//! [`Stanza`](crate::Stanza) shows. Nothing is checked here; on bytes that were never scanned it
+//! ends early.
 
 use crate::lex::{self, QName};
 use crate::ns;
@@ -218,7 +219,8 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     foreign
 }
 
-/// The prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no declaration.
+/// The prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no
+/// declaration.
 pub(crate) fn declared(buf: &[u8], name: QName) -> Option<&[u8]> {
     match prefix(buf, name) {
         b"xmlns" => Some(&buf[name.local..name.end]),

@@ -1,6 +1,8 @@
-//! An element whose children are read one by one, as those of a stream are, though all of it is there: the `<body/>` of XEP-0124.
+//! An element whose children are read one by one, as those of a stream are, though all of it is
+//! there: the `<body/>` of XEP-0124.
 //!
-//! Only its tags are read here; what is between them is for the [`Scanner`](crate::Scanner), which shows each child as a stanza of its own.
+//! Only its tags are read here; what is between them is for the [`Scanner`](crate::Scanner), which
+//! shows each child as a stanza of its own.
 
 use crate::fault::Fault;
 use crate::header::{attribute, declaration, written};

@@ -1,7 +1,9 @@
-//! The only writer of XML: everything the server says itself goes through it, and it can't say anything malformed.
+//! The only writer of XML: everything the server says itself goes through it, and it can't say
+//! anything malformed.
 //!
-//! Text is escaped; names that XML doesn't allow are mended; an attribute that is set twice keeps its first value; and
-//! what is still open at the end is closed. A root written without namespace takes that of the stream it is sent on.
+//! Text is escaped; names that XML doesn't allow are mended; an attribute that is set twice keeps
+//! its first value; and what is still open at the end is closed. A root written without namespace
+//! takes that of the stream it is sent on.
 
 use std::ops::Range;
 
@@ -127,7 +129,8 @@ impl Writer {
         self.end()
     }
 
-    /// Adds a child of a stanza, byte for byte but for declarations that it took from its stanza's root.
+    /// Adds a child of a stanza, byte for byte but for declarations that it took from its stanza's
+    /// root.
     pub fn copy(&mut self, child: &Child<'_>) -> &mut Self {
         self.close_tag();
         let (buf, open) = (child.whole(), child.open());

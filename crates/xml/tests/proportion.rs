@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use rookery_xml::{Attr, Element, Fault, Limits, Node, Scan, Scanner, Stanza, Writer, slow};
 
-/// Bytes on the heap for each byte that was read, at most: the worst are short elements with one short attribute and one short child.
+/// Bytes on the heap for each byte that was read, at most: the worst are short elements with one
+/// short attribute and one short child.
 const MEMORY: usize = 64;
 
-/// Bytes that a tree takes, those of its own root included. A vector may have twice the places that it needs, and four at least.
+/// Bytes that a tree takes, those of its own root included. A vector may have twice the places that
+/// it needs, and four at least.
 fn memory(root: &Element) -> usize {
     fn places(used: usize) -> usize {
         if used == 0 { 0 } else { (2 * used).max(4) }

@@ -1,7 +1,8 @@
-//! The client's end of BOSH (XEP-0124): one request that waits, and a second connection to say something meanwhile, as browsers do it.
+//! The client's end of BOSH (XEP-0124): one request that waits, and a second connection to say
+//! something meanwhile, as browsers do it.
 //!
-//! Answers count in the order of their requests, whichever connection they come on. A connection that the server closes while nothing is under
-//! way is opened again when it is needed.
+//! Answers count in the order of their requests, whichever connection they come on. A connection
+//! that the server closes while nothing is under way is opened again when it is needed.
 
 use rookery_xml::wrapper::Wrapper;
 use rookery_xml::{Limits, ns};
@@ -152,7 +153,8 @@ impl Bosh {
         Ok(true)
     }
 
-    /// A connection was closed. `true` if that is no harm, with the request that has to be sent again.
+    /// A connection was closed. `true` if that is no harm, with the request that has to be sent
+    /// again.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         let Some(line) = self.lines.get_mut(line) else { return (false, None) };
         let is_harmless = line.rid.is_none() || line.answer.is_some();

@@ -1,4 +1,5 @@
-//! One client without I/O: TLS, the login, then stanzas. Idle it is a few hundred bytes without TLS.
+//! One client without I/O: TLS, the login, then stanzas. Idle it is a few hundred bytes without
+//! TLS.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ enum Stage {
 }
 
 impl Client {
-    /// A client that logs in to the account with this localpart; what has to be sent first is appended to `out`.
+    /// A client that logs in to the account with this localpart; what has to be sent first is
+    /// appended to `out`.
     ///
     /// With `direct_tls` the first bytes are a TLS handshake (XEP-0368).
     ///
@@ -118,7 +120,8 @@ impl Client {
         }
     }
 
-    /// The server has closed a connection. `true` if that is no harm, with what has to be sent again on a new one.
+    /// The server has closed a connection. `true` if that is no harm, with what has to be sent
+    /// again on a new one.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         match &mut self.wire {
             Wire::Bosh(bosh) => bosh.closed(line),
@@ -134,7 +137,8 @@ impl Client {
         self.write(&plain, out)
     }
 
-    /// Takes bytes that came on one of its connections; all but those of BOSH have one, the first. Otherwise like [`Client::read`].
+    /// Takes bytes that came on one of its connections; all but those of BOSH have one, the first.
+    /// Otherwise like [`Client::read`].
     ///
     /// # Errors
     /// What ends the stream.
@@ -174,8 +178,8 @@ impl Client {
         }
     }
 
-    /// Takes bytes from the wire; calls `each` with every stanza or line, and appends what the login has to send to `out`.
-    /// `wire` is used as scratch.
+    /// Takes bytes from the wire; calls `each` with every stanza or line, and appends what the
+    /// login has to send to `out`. `wire` is used as scratch.
     ///
     /// # Errors
     /// What ends the stream.

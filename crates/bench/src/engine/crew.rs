@@ -93,8 +93,9 @@ impl Crew {
         all
     }
 
-    /// A phase: each thread drives one of the loads, until all are finished or `watch`, which is called every few milliseconds with the time
-    /// since the crew was made, answers that it is enough.
+    /// A phase: each thread drives one of the loads, until all are finished or `watch`, which is
+    /// called every few milliseconds with the time since the crew was made, answers that it is
+    /// enough.
     ///
     /// # Errors
     /// What the system says to a thread, or that one panicked.

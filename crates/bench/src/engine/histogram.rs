@@ -1,4 +1,5 @@
-//! A distribution of times with 3 % precision in a fixed 10 KB, which one thread fills while another looks.
+//! A distribution of times with 3 % precision in a fixed 10 KB, which one thread fills while
+//! another looks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -77,7 +78,8 @@ impl Histogram {
         self.max
     }
 
-    /// The upper bound of what the given share (0 to 1) of all stays below, in nanoseconds; 0 if there is nothing.
+    /// The upper bound of what the given share (0 to 1) of all stays below, in nanoseconds; 0 if
+    /// there is nothing.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

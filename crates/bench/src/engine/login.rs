@@ -1,7 +1,7 @@
 //! From the first byte to a bound resource, the client's side (RFC 6120 §4 to §7), without I/O.
 //!
-//! It speaks to any server: STARTTLS, SASL and binding are done as the server's features say, and the session request of RFC 3921 where
-//! a server still requires it.
+//! It speaks to any server: STARTTLS, SASL and binding are done as the server's features say, and
+//! the session request of RFC 3921 where a server still requires it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -161,7 +161,8 @@ impl Login {
         }
     }
 
-    /// The element at the start of the input, if it is whole, with its length; white space has a length and no element.
+    /// The element at the start of the input, if it is whole, with its length; white space has a
+    /// length and no element.
     fn element(&self, input: &[u8]) -> Result<(usize, Option<Element>), LoginError> {
         let mut scanner = Scanner::new();
         match scanner.scan(input, &LIMITS).map_err(|fault| wrong("stream", &fault))? {

@@ -8,8 +8,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 /// The addresses that connections come from.
 ///
-/// One address of this machine has some 28 000 ports that it may use, and a port rests for a minute after its connection was closed. So
-/// connections to a loopback address come from others, ten thousand from each; every run, and every wave of connections in it, uses its own.
+/// One address of this machine has some 28 000 ports that it may use, and a port rests for a minute
+/// after its connection was closed. So connections to a loopback address come from others, ten
+/// thousand from each; every run, and every wave of connections in it, uses its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources {
     server: SocketAddr,
@@ -23,7 +24,8 @@ impl Sources {
         Sources { server, first: (seed % 0x00a0_0000 + 0x0010_0000) & !0xff }
     }
 
-    /// The address that the connection with this number comes from in this wave; `None`: whichever the system takes.
+    /// The address that the connection with this number comes from in this wave; `None`: whichever
+    /// the system takes.
     pub fn address(&self, number: usize, wave: u32) -> Option<Ipv4Addr> {
         match self.server.ip() {
             IpAddr::V4(address) if address.is_loopback() => {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
-/// A timer in an epoll set. It is level-triggered and armed only for waits that epoll's own timeout is too coarse for.
+/// A timer in an epoll set. It is level-triggered and armed only for waits that epoll's own timeout
+/// is too coarse for.
 #[derive(Debug)]
 pub struct Timer {
     timer: OwnedFd,
@@ -28,7 +29,8 @@ impl Timer {
     /// Prepares a wait of `nanoseconds`, but not of more than `longest`; returns the timeout for
     /// epoll.
     ///
-    /// Waits below 200 µs become that long: a load of many thousand stanzas a second shall not wake for each of them.
+    /// Waits below 200 µs become that long: a load of many thousand stanzas a second shall not wake
+    /// for each of them.
     ///
     /// # Errors
     /// What the system says.
@@ -54,5 +56,6 @@ impl Timer {
 }
 
 const SHORTEST: Duration = Duration::from_micros(200);
-/// From here on a wait of whole milliseconds is exact enough, since what is left is waited for again.
+/// From here on a wait of whole milliseconds is exact enough, since what is left is waited for
+/// again.
 const COARSE: Duration = Duration::from_millis(4);

@@ -59,7 +59,8 @@ impl Tally {
 struct Stream {
     /// The number behind the highest that has come.
     next: u32,
-    /// Ranges below it that have not come: first, and the one behind the last; rising. Bounded by [`GAPS`].
+    /// Ranges below it that have not come: first, and the one behind the last; rising. Bounded by
+    /// [`GAPS`].
     gaps: Vec<(u32, u32)>,
 }
 
@@ -69,7 +70,8 @@ impl Tracker {
         self.streams.entry(pair).or_default().arrived(sequence)
     }
 
-    /// Of the first `sent` numbers of a pair, how many have come; and how many came with other numbers.
+    /// Of the first `sent` numbers of a pair, how many have come; and how many came with other
+    /// numbers.
     fn came(&self, pair: Pair, sent: u32) -> (u64, u64) {
         let Some(stream) = self.streams.get(&pair) else { return (0, 0) };
         let below = stream.below(sent);
@@ -77,7 +79,8 @@ impl Tracker {
     }
 }
 
-/// Compares what was sent with what has arrived. A receiver's arrivals are all in one of the trackers; `receiver % trackers` says in which.
+/// Compares what was sent with what has arrived. A receiver's arrivals are all in one of the
+/// trackers; `receiver % trackers` says in which.
 pub fn tally(sent: impl Iterator<Item = (Pair, u32)>, trackers: &[&Tracker]) -> Tally {
     let mut tally = Tally::default();
     for (pair, count) in sent {

@@ -1,7 +1,9 @@
-//! One thread of the engine: an epoll set, its share of the clients, and the loop that drives a load.
+//! One thread of the engine: an epoll set, its share of the clients, and the loop that drives a
+//! load.
 //!
-//! Sockets are watched for input only, level-triggered and read once per readiness, as a server does it; what a socket doesn't take is kept, up
-//! to a limit, and the socket is watched for output meanwhile. Whatever a server does ends at most the client that it did it to.
+//! Sockets are watched for input only, level-triggered and read once per readiness, as a server
+//! does it; what a socket doesn't take is kept, up to a limit, and the socket is watched for output
+//! meanwhile. Whatever a server does ends at most the client that it did it to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,10 +30,12 @@ pub trait Load: Send {
     /// Does what is due, and returns the time when there is something to do again; [`NEVER`] if
     /// that is only when something comes.
     ///
-    /// A load that has much to do should do a part and answer `now`, so that what comes is read in between.
+    /// A load that has much to do should do a part and answer `now`, so that what comes is read in
+    /// between.
     fn due(&mut self, now: u64, worker: &mut Worker) -> u64;
 
-    /// A client that began to connect at `started` is logged in. What it says first is appended to `out`.
+    /// A client that began to connect at `started` is logged in. What it says first is appended to
+    /// `out`.
     fn bound(&mut self, _number: usize, _started: u64, _now: u64, _out: &mut Vec<u8>) {}
 
     /// A stanza came for a client. What it answers is appended to `out`.
@@ -69,7 +73,8 @@ pub struct Worker {
     set: OwnedFd,
     timer: Timer,
     seats: Vec<Option<Seat>>,
-    /// Logins that began, the oldest first: when they must be done, which seat, and when it was taken.
+    /// Logins that began, the oldest first: when they must be done, which seat, and when it was
+    /// taken.
     logins: VecDeque<(u64, usize, u64)>,
     logging_in: usize,
     /// Clients whose connection is over; the load has not been told.
@@ -154,7 +159,8 @@ impl Worker {
         self.logging_in
     }
 
-    /// Begins to connect and log in a client, with the account of its number. [`Load::bound`] or [`Load::ended`] will follow.
+    /// Begins to connect and log in a client, with the account of its number. [`Load::bound`] or
+    /// [`Load::ended`] will follow.
     pub fn connect(&mut self, number: usize, wave: u32) {
         let slot = number / self.threads;
         if let Err(error) = self.try_connect(number, slot, wave) {

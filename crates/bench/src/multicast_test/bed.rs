@@ -43,7 +43,8 @@ pub(super) struct Played {
     pub(super) bytes: u64,
 }
 
-/// In the place of streams to other servers: the pieces of each stanza are looked at, as a vectored write does, and counted.
+/// In the place of streams to other servers: the pieces of each stanza are looked at, as a vectored
+/// write does, and counted.
 #[derive(Debug, Default, Clone)]
 struct Streams {
     stanzas: Rc<Cell<u64>>,

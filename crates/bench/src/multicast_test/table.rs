@@ -1,4 +1,5 @@
-//! The tables of 2007: destinations, total, per destination; and beside them what was measured then.
+//! The tables of 2007: destinations, total, per destination; and beside them what was measured
+//! then.
 
 use super::{Kind, Point, Route, Servers};
 

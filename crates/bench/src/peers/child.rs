@@ -1,8 +1,9 @@
 //! Servers as child processes that end with this one, whatever ends it.
 //!
-//! Dropping a [`Child`] ends it, also when a panic unwinds. Signals that end this process end the children first
-//! ([`end_all_on_signals`]); they have process groups of their own, so that a terminal's Ctrl-C doesn't reach them before. For the one signal that
-//! can't be caught, `setpriv` (util-linux) asks the kernel to end the child with its parent, where it is installed.
+//! Dropping a [`Child`] ends it, also when a panic unwinds. Signals that end this process end the
+//! children first ([`end_all_on_signals`]); they have process groups of their own, so that a
+//! terminal's Ctrl-C doesn't reach them before. For the one signal that can't be caught, `setpriv`
+//! (util-linux) asks the kernel to end the child with its parent, where it is installed.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -45,7 +46,8 @@ impl Child {
         self.process.id()
     }
 
-    /// Waits until the server accepts connections and, if there is such a thing, until it has written that file.
+    /// Waits until the server accepts connections and, if there is such a thing, until it has
+    /// written that file.
     ///
     /// # Errors
     /// When it ends instead, or takes longer than [`PATIENCE`]; with the end of what it said.
@@ -87,7 +89,8 @@ impl Drop for Child {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP end all children and remove their folders before they end this process.
+/// From now on SIGINT, SIGTERM and SIGHUP end all children and remove their folders before they end
+/// this process.
 ///
 /// # Errors
 /// When the system gives no signals or threads.
@@ -130,8 +133,8 @@ fn signal(pid: u32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)
 }
 
-/// Numbers and folders of the children. A number is removed once its process has been waited for and not later: until then it can't belong to
-/// another process.
+/// Numbers and folders of the children. A number is removed once its process has been waited for
+/// and not later: until then it can't belong to another process.
 fn living() -> MutexGuard<'static, Vec<(u32, PathBuf)>> {
     lock(&LIVING)
 }

@@ -1,7 +1,8 @@
 //! Debian's ejabberd.
 //!
-//! The Erlang machine is started directly, as `ejabberdctl` would, but without a name: then there is no distribution, no `epmd`, and nothing of
-//! another ejabberd on this machine that could be in the way.
+//! The Erlang machine is started directly, as `ejabberdctl` would, but without a name: then there
+//! is no distribution, no `epmd`, and nothing of another ejabberd on this machine that could be in
+//! the way.
 
 use std::fs;
 use std::path::Path;

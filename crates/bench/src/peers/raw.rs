@@ -1,7 +1,9 @@
-//! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no queues: whole lines are read and written.
+//! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no
+//! queues: whole lines are read and written.
 //!
-//! For pairs it is the [`relay`]; for multicast and presence a server that writes each line that it gets to all other connections. Both run as a process of
-//! their own, so that their CPU time is read like a server's, and a generator of one thread plays against them.
+//! For pairs it is the [`relay`]; for multicast and presence a server that writes each line that it
+//! gets to all other connections. Both run as a process of their own, so that their CPU time is
+//! read like a server's, and a generator of one thread plays against them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -35,7 +37,8 @@ pub(super) enum Load {
     Chat { pairs: usize, window: usize, seconds: f64 },
     /// One line to more and more receivers, for so many seconds each.
     Multicast { from: usize, to: usize, step: usize, seconds: f64 },
-    /// Everybody writes a line of so many bytes to all others so often, in an open loop: presence, and rooms.
+    /// Everybody writes a line of so many bytes to all others so often, in an open loop: presence,
+    /// and rooms.
     Everybody { users: usize, every: f64, seconds: f64, bytes: usize },
 }
 
@@ -225,7 +228,8 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     Ok(())
 }
 
-/// Lines at a steady rate, so far apart and for so long, each of another sender; latency counts from the time at which a line was to be sent.
+/// Lines at a steady rate, so far apart and for so long, each of another sender; latency counts
+/// from the time at which a line was to be sent.
 fn everybody(
     result: &mut RunResult,
     server: &Process,
@@ -321,7 +325,8 @@ fn line(length: usize) -> Vec<u8> {
     line
 }
 
-/// The generator's connections. As lines all have the same length, bytes are counted and not looked at.
+/// The generator's connections. As lines all have the same length, bytes are counted and not looked
+/// at.
 struct Table {
     sockets: Vec<TcpStream>,
     set: Set,

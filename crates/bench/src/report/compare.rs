@@ -1,4 +1,5 @@
-//! Two or more runs beside one another: how much more or less than the first, in per cent, and whether that may be said at all.
+//! Two or more runs beside one another: how much more or less than the first, in per cent, and
+//! whether that may be said at all.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,7 +12,8 @@ use crate::report::table::{aligned, printable, remarks, told};
 use crate::report::{by_scenario, html, labels};
 use crate::result::RunResult;
 
-/// `rookery bench compare`: prints the comparison of these files, and writes it as a page and as Markdown where that is wanted.
+/// `rookery bench compare`: prints the comparison of these files, and writes it as a page and as
+/// Markdown where that is wanted.
 ///
 /// # Errors
 /// A file that can't be read or isn't the result of a run; one that can't be written.
@@ -26,7 +28,8 @@ pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> O
     Ok(())
 }
 
-/// The comparison: for each scenario, each figure of the first run and how the others differ from it.
+/// The comparison: for each scenario, each figure of the first run and how the others differ from
+/// it.
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {

@@ -64,7 +64,8 @@ impl Row {
     }
 }
 
-/// Cargo's target folder: three levels above the executable of a benchmark (`target/release/deps/NAME`).
+/// Cargo's target folder: three levels above the executable of a benchmark
+/// (`target/release/deps/NAME`).
 ///
 /// # Errors
 /// What the system says.

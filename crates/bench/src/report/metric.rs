@@ -1,4 +1,5 @@
-//! The figures of a run: one list, so that tiles, tables and comparisons show the same under the same name.
+//! The figures of a run: one list, so that tiles, tables and comparisons show the same under the
+//! same name.
 
 use crate::report::number::NONE;
 pub use crate::report::number::Unit;

@@ -1,4 +1,5 @@
-//! Numbers as people read them: three significant digits, a unit that fits, a dash for what isn't there.
+//! Numbers as people read them: three significant digits, a unit that fits, a dash for what isn't
+//! there.
 
 /// The sign for a value that is missing or not finite.
 pub(super) const NONE: &str = "–";

@@ -16,7 +16,8 @@ use crate::result::RunResult;
 
 /// One or several runs as a page of HTML that needs nothing else: no script, no other file.
 ///
-/// Runs of the same scenario are laid over one another; the name of the server tells them apart and has the same colour throughout.
+/// Runs of the same scenario are laid over one another; the name of the server tells them apart and
+/// has the same colour throughout.
 pub fn html(runs: &[RunResult]) -> String {
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");

@@ -1,8 +1,9 @@
 //! One plot as SVG: curves over two axes, each linear or logarithmic.
 //!
-//! Drawn by `plotters` with its SVG backend alone, which brings in three small crates. Colours are written as fixed codes ([`INK`], [`GRID`],
-//! [`CURVES`]) which the page's style sheet maps to its own, so that one drawing serves dark and light. No text of a result comes in here:
-//! curves are named by the legend beside the plot.
+//! Drawn by `plotters` with its SVG backend alone, which brings in three small crates. Colours are
+//! written as fixed codes ([`INK`], [`GRID`], [`CURVES`]) which the page's style sheet maps to its
+//! own, so that one drawing serves dark and light. No text of a result comes in here: curves are
+//! named by the legend beside the plot.
 
 use std::ops::Range;
 
@@ -30,8 +31,8 @@ pub(super) struct Plot {
 pub(super) struct Curve {
     /// The number of its colour; they repeat.
     pub colour: usize,
-    /// Its points from left to right. Where one isn't finite, is beyond all sense or isn't positive on
-    /// a logarithmic axis, the line is interrupted.
+    /// Its points from left to right. Where one isn't finite, is beyond all sense or isn't positive
+    /// on a logarithmic axis, the line is interrupted.
     pub points: Vec<(f64, f64)>,
     /// True if each point is marked: where few points were measured.
     pub dots: bool,
@@ -181,7 +182,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// At most [`MOST`] points, each the one with the greatest value of its stretch: peaks must not vanish.
+/// At most [`MOST`] points, each the one with the greatest value of its stretch: peaks must not
+/// vanish.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MOST).max(1);
     let highest = |stretch: &[(f64, f64)]| stretch.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));

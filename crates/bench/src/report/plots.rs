@@ -14,7 +14,8 @@ pub(super) struct Figure {
     pub svg: String,
 }
 
-/// The plots of a scenario's runs; `colours` has the colour of each run. Those without data are left out.
+/// The plots of a scenario's runs; `colours` has the colour of each run. Those without data are
+/// left out.
 pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     let each = || runs.iter().copied().zip(colours.iter().copied());
     let mut figures = sweep(runs, colours);
@@ -77,7 +78,8 @@ fn line(colour: usize, points: Vec<(f64, f64)>) -> Curve {
     Curve { colour, points, dots: false }
 }
 
-/// The distribution as a curve: for each bucket, `1 / (1 - share)` of what was at most as slow, and its bound in milliseconds.
+/// The distribution as a curve: for each bucket, `1 / (1 - share)` of what was at most as slow, and
+/// its bound in milliseconds.
 fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     let total: u64 = latency.histogram.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
     let (mut below, mut points) = (0u64, Vec::new());

@@ -8,7 +8,8 @@ use crate::report::number::NONE;
 use crate::report::{by_scenario, labels};
 use crate::result::{Part, RunResult};
 
-/// One or several runs for a terminal: a table for each scenario, a column for each run, and what went wrong.
+/// One or several runs for a terminal: a table for each scenario, a column for each run, and what
+/// went wrong.
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -45,7 +46,8 @@ pub fn markdown(runs: &[RunResult]) -> String {
     out
 }
 
-/// The figures that at least one of the runs has; figures that are nought everywhere say nothing and are left out.
+/// The figures that at least one of the runs has; figures that are nought everywhere say nothing
+/// and are left out.
 pub(super) fn told(runs: &[&RunResult]) -> Vec<&'static Metric> {
     let says = |metric: &&Metric| {
         let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
@@ -65,7 +67,8 @@ pub(super) fn rows(runs: &[&RunResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The sweep: a row for each point, wall time and CPU by destination of each run; `None` where there is no sweep.
+/// The sweep: a row for each point, wall time and CPU by destination of each run; `None` where
+/// there is no sweep.
 pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
     let points: BTreeSet<(&str, u64)> =
         runs.iter().flat_map(|run| &run.parts).map(|part| (part.curve.as_str(), part.n)).collect();

@@ -61,7 +61,8 @@ fn run(scenario: &str, server: &str) -> RunResult {
     }
 }
 
-/// Tags that are opened and closed in order, attributes in double quotes: enough of a parser to notice what escaped.
+/// Tags that are opened and closed in order, attributes in double quotes: enough of a parser to
+/// notice what escaped.
 fn assert_balanced(page: &str) {
     let body = page.split_once("</style>").unwrap().1;
     let mut open = vec!["html", "head"];

@@ -1,4 +1,5 @@
-//! Looks at the server, the generator and the counters while a load runs: samples over time, and a line that shows that it lives.
+//! Looks at the server, the generator and the counters while a load runs: samples over time, and a
+//! line that shows that it lives.
 
 use std::fs;
 use std::io::IsTerminal;

@@ -1,7 +1,9 @@
-//! Rosters in which users see each other, made by the protocol before a load that needs them (RFC 6121 §3).
+//! Rosters in which users see each other, made by the protocol before a load that needs them (RFC
+//! 6121 §3).
 //!
-//! Every user logs in, asks for the roster, and requests a subscription from whichever of the contacts is not in it with both directions;
-//! every request is granted. Rosters that are there already, from a run before, cost one roster request each.
+//! Every user logs in, asks for the roster, and requests a subscription from whichever of the
+//! contacts is not in it with both directions; every request is granted. Rosters that are there
+//! already, from a run before, cost one roster request each.
 
 use std::collections::HashSet;
 
@@ -11,7 +13,8 @@ use super::Run;
 use crate::engine::{Count, Load, NEVER, Worker};
 use crate::{Outcome, chat};
 
-/// Users in a ring: each has the nearest as contacts, on either side. With one contact less than users each knows everybody.
+/// Users in a ring: each has the nearest as contacts, on either side. With one contact less than
+/// users each knows everybody.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring {
     /// Users, from number 0.

@@ -45,7 +45,8 @@ pub struct Run {
     pub busy: f64,
     pub bytes_per_write: usize,
     pub readings_per_write: f64,
-    /// From the front-end's clock to some of the clients: the middle one, 99 of 100, the worst; in milliseconds.
+    /// From the front-end's clock to some of the clients: the middle one, 99 of 100, the worst; in
+    /// milliseconds.
     pub latency: [i64; 3],
     /// The delays with which a thread woke that slept for a millisecond again and again: the
     /// middle, 99 of 100, the worst; in milliseconds.

@@ -1,12 +1,15 @@
-//! The load of "Profiling DPM": 1, 10, 100 and 1000 clients ask for the same 100 devices fifteen times a second; then 10 000 different devices from 100
-//! front-ends at once.
+//! The load of "Profiling DPM": 1, 10, 100 and 1000 clients ask for the same 100 devices fifteen
+//! times a second; then 10 000 different devices from 100 front-ends at once.
 //!
-//! `cargo bench -p rookery-dpm` prints tables; with `-- --markdown FILE --html FILE` it writes them, too. They say what the front-ends were asked, what the
-//! service's thread spent for each reading that it delivered, how late readings came to clients, and beside it what the same bytes cost when they are only
-//! written to as many sockets, and how late a thread of this machine wakes that only sleeps.
+//! `cargo bench -p rookery-dpm` prints tables; with `-- --markdown FILE --html FILE` it writes
+//! them, too. They say what the front-ends were asked, what the service's thread spent for each
+//! reading that it delivered, how late readings came to clients, and beside it what the same bytes
+//! cost when they are only written to as many sockets, and how late a thread of this machine wakes
+//! that only sleeps.
 //!
-//! Service, simulated front-ends and clients are threads of one process and share its cores; the sockets between them are real. A clock of the front-ends and
-//! of the clients is the same; readings carry it in whole milliseconds, so that a latency is up to one too long.
+//! Service, simulated front-ends and clients are threads of one process and share its cores; the
+//! sockets between them are real. A clock of the front-ends and of the clients is the same;
+//! readings carry it in whole milliseconds, so that a latency is up to one too long.
 
 mod load;
 mod machine;

@@ -1,4 +1,5 @@
-//! Clients: most of them are read by one thread that looks at nothing; a few, the first, the middle and the last one, by another that looks at the times.
+//! Clients: most of them are read by one thread that looks at nothing; a few, the first, the middle
+//! and the last one, by another that looks at the times.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,10 +1,14 @@
-//! `FTPMAN`: fast time plots. A front-end collects a device many times a second and sends the points in batches.
+//! `FTPMAN`: fast time plots. A front-end collects a device many times a second and sends the
+//! points in batches.
 //!
-//! Which class of plots a device has (typecode 1), and a continuous plot (typecode 6, for classes from 11 on), is what DPM asks. Snapshots (typecodes 5, 7
-//! and 8, in [`snapshot`]) are asked by clients whose requests are passed on, and answered by simulated front-ends; no event of a request asks for one. The
-//! older form of continuous plots (typecode 2) is not spoken: what is known of it was never seen on a wire.
+//! Which class of plots a device has (typecode 1), and a continuous plot (typecode 6, for classes
+//! from 11 on), is what DPM asks. Snapshots (typecodes 5, 7 and 8, in [`snapshot`]) are asked by
+//! clients whose requests are passed on, and answered by simulated front-ends; no event of a
+//! request asks for one. The older form of continuous plots (typecode 2) is not spoken: what is
+//! known of it was never seen on a wire.
 //!
-//! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which comes about every five seconds. All is little endian.
+//! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which
+//! comes about every five seconds. All is little endian.
 
 use super::Item;
 use super::snapshot;
@@ -101,7 +105,8 @@ impl Request {
         body
     }
 
-    /// Reads the body of a request. Errors are what a front-end answers: a typecode that is not spoken, a length or count that does not fit.
+    /// Reads the body of a request. Errors are what a front-end answers: a typecode that is not
+    /// spoken, a length or count that does not fit.
     pub fn decode(body: &[u8]) -> Result<Self, Status> {
         let (typecode, rest) = word(body).ok_or(Status::FTP_INVREQLEN)?;
         match typecode {

@@ -1,7 +1,9 @@
 //! ACNET: packets, outstanding requests, and what front-ends are asked.
 //!
-//! [`packet`] is the header on the network and the swapping of its words; [`Requests`] holds what was asked and not answered yet, by an id that is found
-//! in constant time; [`retdat`], [`gets32`], [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies, [`setsdb`] those of messages to the log of settings.
+//! [`packet`] is the header on the network and the swapping of its words; [`Requests`] holds what
+//! was asked and not answered yet, by an id that is found in constant time; [`retdat`], [`gets32`],
+//! [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies, [`setsdb`] those
+//! of messages to the log of settings.
 
 pub mod ftpman;
 pub mod gets32;

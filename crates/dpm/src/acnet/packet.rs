@@ -1,7 +1,8 @@
 //! Packets: an 18-byte header and data.
 //!
-//! On the network every 16-bit word of a datagram is swapped, header and data alike; clients of a node get packets as they are. Several packets may
-//! stand in one datagram. All numbers are little endian but the nodes, which are two bytes: trunk and node.
+//! On the network every 16-bit word of a datagram is swapped, header and data alike; clients of a
+//! node get packets as they are. Several packets may stand in one datagram. All numbers are little
+//! endian but the nodes, which are two bytes: trunk and node.
 
 use crate::rad50::Rad50;
 use crate::status::Status;

@@ -5,11 +5,13 @@ use std::ops::Range;
 
 /// Requests by their id.
 ///
-/// An id is a place in a table and how often that place was used before, so that looking one up is indexing, and a late reply to a request that is over
-/// finds nothing: a place is used again only after all others that are free, and its last four uses have different ids. Bit 13 is always set.
+/// An id is a place in a table and how often that place was used before, so that looking one up is
+/// indexing, and a late reply to a request that is over finds nothing: a place is used again only
+/// after all others that are free, and its last four uses have different ids. Bit 13 is always set.
 ///
-/// A node has 8192 places for all its tasks together: front-ends tell its requests apart by their ids alone. Tables whose requests may be outstanding at the same
-/// time therefore have places of their own.
+/// A node has 8192 places for all its tasks together: front-ends tell its requests apart by their
+/// ids alone. Tables whose requests may be outstanding at the same time therefore have places of
+/// their own.
 #[derive(Debug)]
 pub struct Requests<T> {
     /// Its part of all places.

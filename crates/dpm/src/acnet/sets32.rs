@@ -1,4 +1,5 @@
-//! `SETS32`: devices are set as `GETS32` reads them, with lengths of 32 bits. The reply has the head of a `GETS32` reply, then a status for each device.
+//! `SETS32`: devices are set as `GETS32` reads them, with lengths of 32 bits. The reply has the
+//! head of a `GETS32` reply, then a status for each device.
 
 use super::gets32::{ITEM, REPLY_HEAD, item, put_item};
 use super::{Item, Settings};

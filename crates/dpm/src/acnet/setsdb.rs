@@ -1,9 +1,11 @@
-//! `SETSDB`: the control system's own log of settings. It is told what was set, by whom and from where, in messages that nobody answers.
+//! `SETSDB`: the control system's own log of settings. It is told what was set, by whom and from
+//! where, in messages that nobody answers.
 //!
-//! Numbers are little endian. A message is a type (1000), four bytes that nobody reads, the time, the number of the console user, how many devices were
-//! set, the number of an application (none here), three names with their lengths in front – the node that set, the client's host, the account – and
-//! the devices: number and property, length, offset, and the first bytes of what each was set to. The public DPM is where this is from; no recording
-//! shows it.
+//! Numbers are little endian. A message is a type (1000), four bytes that nobody reads, the time,
+//! the number of the console user, how many devices were set, the number of an application (none
+//! here), three names with their lengths in front – the node that set, the client's host, the
+//! account – and the devices: number and property, length, offset, and the first bytes of what each
+//! was set to. The public DPM is where this is from; no recording shows it.
 
 use smallvec::SmallVec;
 

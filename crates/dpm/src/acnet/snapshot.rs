@@ -1,7 +1,9 @@
-//! Snapshots: a front-end collects some thousand points of a device, as fast as it can, and gives them when it is asked.
+//! Snapshots: a front-end collects some thousand points of a device, as fast as it can, and gives
+//! them when it is asked.
 //!
-//! A snapshot is set up by a request for many replies, which tell how each device gets on: waiting for a clock event, then for a delay, collecting, done. Points
-//! are retrieved by requests of their own, which name the snapshot as its setup did. The first of them is no reading.
+//! A snapshot is set up by a request for many replies, which tell how each device gets on: waiting
+//! for a clock event, then for a delay, collecting, done. Points are retrieved by requests of their
+//! own, which name the snapshot as its setup did. The first of them is no reading.
 
 use super::Item;
 use super::words::{item, put, word};
@@ -128,7 +130,8 @@ impl SnapshotSetup {
         })
     }
 
-    /// Returns the clock events that arm it; none if it is armed at once. `None` if it is armed in another way.
+    /// Returns the clock events that arm it; none if it is armed at once. `None` if it is armed in
+    /// another way.
     pub fn arming(&self) -> Option<impl Iterator<Item = u8>> {
         let is_by_clock = matches!(self.arm & 3, BY_EVENTS | AT_ONCE);
         is_by_clock.then(|| self.events.into_iter().filter(|event| *event != NO_EVENT))

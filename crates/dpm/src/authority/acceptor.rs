@@ -18,7 +18,8 @@ pub struct Authority {
 
 /// Lets clients prove who they are, by GSS-API.
 pub trait Acceptor: Debug + Send {
-    /// Whom clients get a ticket for, as they are told: `daeset@localhost` for the principal `daeset/localhost`.
+    /// Whom clients get a ticket for, as they are told: `daeset@localhost` for the principal
+    /// `daeset/localhost`.
     fn service_name(&self) -> &str;
 
     /// The start of a conversation.
@@ -27,7 +28,8 @@ pub trait Acceptor: Debug + Send {
 
 /// A conversation with one client.
 pub trait Conversation: Debug + Send {
-    /// Takes a token of the client, and gives the one to send back, if there is one. An error ends the conversation; it is for our log only.
+    /// Takes a token of the client, and gives the one to send back, if there is one. An error ends
+    /// the conversation; it is for our log only.
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
     /// Returns the client's identity, once it is proved.

@@ -34,7 +34,8 @@ pub trait Audit: Debug + Send {
     fn record(&mut self, attempt: &Attempt, now: Moment);
 }
 
-/// A file to which lines are appended. It is opened for each of them, so that it can be renamed at any time.
+/// A file to which lines are appended. It is opened for each of them, so that it can be renamed at
+/// any time.
 #[derive(Debug)]
 pub struct AuditFile {
     path: PathBuf,
@@ -43,7 +44,8 @@ pub struct AuditFile {
 }
 
 impl AuditFile {
-    /// A log in a file, which is made if it is not there, readable by its owner only. Fails if that is not possible.
+    /// A log in a file, which is made if it is not there, readable by its owner only. Fails if that
+    /// is not possible.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let log = Self { path, is_broken: false };
         log.append(b"").map(|()| log)
@@ -70,7 +72,8 @@ impl Audit for AuditFile {
     }
 }
 
-/// `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`. Whatever a client chose is quoted where it might look like more.
+/// `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`. Whatever
+/// a client chose is quoted where it might look like more.
 impl fmt::Display for Attempt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", Word(self.principal.as_deref().unwrap_or("-")))?;

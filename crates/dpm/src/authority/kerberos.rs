@@ -12,7 +12,8 @@ pub struct Kerberos {
 }
 
 impl Kerberos {
-    /// Accepts tickets for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a keytab. An error says what to do.
+    /// Accepts tickets for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a
+    /// keytab. An error says what to do.
     pub fn open(keytab: &Path, principal: &str) -> Result<Self, String> {
         let service_name = service_name(principal).ok_or_else(|| {
             format!("{principal} is no principal of a service: it looks like daeset/dpm.example.org@EXAMPLE.ORG")

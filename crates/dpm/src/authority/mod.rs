@@ -1,8 +1,10 @@
 //! The right to set: clients prove their identity, roles say what they may set, and a log keeps
 //! what they tried.
 //!
-//! Without an acceptor nobody can prove anything, and every setting is refused with [`PRIV`](crate::status::Status::PRIV). Without roles everybody may prove
-//! who they are and set nothing. Nothing that a client *says* about itself counts: neither the name in its settings nor its `#USER`.
+//! Without an acceptor nobody can prove anything, and every setting is refused with
+//! [`PRIV`](crate::status::Status::PRIV). Without roles everybody may prove who they are and set
+//! nothing. Nothing that a client *says* about itself counts: neither the name in its settings nor
+//! its `#USER`.
 
 mod acceptor;
 mod audit;

@@ -1,4 +1,5 @@
-//! Tokens (JWT, RFC 7519) by which clients of gRPC prove who they are, checked against keys that the operator has.
+//! Tokens (JWT, RFC 7519) by which clients of gRPC prove who they are, checked against keys that
+//! the operator has.
 
 use std::fmt;
 
@@ -30,11 +31,12 @@ struct Claims {
 }
 
 impl Tokens {
-    /// Reads a set of keys (JWK Set, RFC 7517 §5). Tokens count that `issuer` made, for `audience` if there is one; the principal of one is its subject at
-    /// `realm`, or at the issuer.
+    /// Reads a set of keys (JWK Set, RFC 7517 §5). Tokens count that `issuer` made, for `audience`
+    /// if there is one; the principal of one is its subject at `realm`, or at the issuer.
     ///
     /// # Errors
-    /// Words that say what is wrong: it is no set of keys, or there is none in it that tokens can be checked with.
+    /// Words that say what is wrong: it is no set of keys, or there is none in it that tokens can
+    /// be checked with.
     pub fn read(text: &str, issuer: &str, audience: Option<&str>, realm: Option<&str>) -> Result<Self, String> {
         let set: JwkSet = serde_json::from_str(text).map_err(|error| format!("this is no set of keys: {error}"))?;
         let mut keys = Vec::new();
@@ -71,7 +73,8 @@ impl Tokens {
         Ok(Self { keys, realm: realm.unwrap_or(&issuer).to_owned(), issuer, audience })
     }
 
-    /// Checks a token at a time, in seconds since 1970: signature, issuer, audience, and that it is neither too early nor too late for it.
+    /// Checks a token at a time, in seconds since 1970: signature, issuer, audience, and that it is
+    /// neither too early nor too late for it.
     ///
     /// # Errors
     /// The reason in words, for our log.

@@ -1,8 +1,10 @@
 //! Alarm blocks: 20 bytes, little endian.
 //!
-//! Flags (2), minimum or nominal value (4), maximum or tolerance (4), tries so far (1), tries needed (1), clock event (2), the front-end's own (6).
+//! Flags (2), minimum or nominal value (4), maximum or tolerance (4), tries so far (1), tries
+//! needed (1), clock event (2), the front-end's own (6).
 //!
-//! A block is set as a whole: what a client sets of it is put into the block that the front-end has.
+//! A block is set as a whole: what a client sets of it is put into the block that the front-end
+//! has.
 
 use crate::status::Status;
 
@@ -71,7 +73,8 @@ impl AlarmBlock {
         self.flags = self.flags & !(1 << 3) | u16::from(on) << 3;
     }
 
-    /// Sets the limits in the way in which the block holds them: by `minimum` and `maximum` alone. They are rounded to raw values.
+    /// Sets the limits in the way in which the block holds them: by `minimum` and `maximum` alone.
+    /// They are rounded to raw values.
     ///
     /// Fails if a value does not fit the block, and for a share of a nominal value that is 0.
     pub fn set_limits(&mut self, minimum: f64, maximum: f64) -> Result<(), Status> {
@@ -89,7 +92,8 @@ impl AlarmBlock {
         self.put(f64::from(nominal), f64::from(mask))
     }
 
-    /// Writes both values in as many bytes as the block says that they have, with or without a sign.
+    /// Writes both values in as many bytes as the block says that they have, with or without a
+    /// sign.
     fn put(&mut self, low: f64, high: f64) -> Result<(), Status> {
         let bytes = match self.flags >> 5 & 3 {
             0 => 1,

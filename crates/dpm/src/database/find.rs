@@ -63,7 +63,8 @@ pub struct Form {
 impl Database {
     /// Finds what a request asks for.
     ///
-    /// Errors are the control system's: no such device or property, a range that splits elements or leaves the property, no scaling.
+    /// Errors are the control system's: no such device or property, a range that splits elements or
+    /// leaves the property, no scaling.
     pub fn find(&self, request: &Request) -> Result<Target, Status> {
         let device = match &request.device {
             drf::Device::Name(name) => self.named(name),

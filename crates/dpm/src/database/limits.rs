@@ -2,9 +2,11 @@
 
 use crate::status::Status;
 
-/// The values to which a property may be set, in engineering units; raw numbers for texts and commands.
+/// The values to which a property may be set, in engineering units; raw numbers for texts and
+/// commands.
 ///
-/// They are looked at before anything is sent, whichever way a client names the value: in engineering units, in primary units, or as bytes.
+/// They are looked at before anything is sent, whichever way a client names the value: in
+/// engineering units, in primary units, or as bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
     /// The lowest.
@@ -21,7 +23,8 @@ impl Limits {
         self.min.is_none() && self.max.is_none() && self.allowed.is_empty()
     }
 
-    /// Fails with [`RANGE`](Status::RANGE) for a value that is not allowed. What is no number never is.
+    /// Fails with [`RANGE`](Status::RANGE) for a value that is not allowed. What is no number never
+    /// is.
     pub fn check(&self, value: f64) -> Result<(), Status> {
         let is_between = self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max);
         let is_allowed = self.allowed.is_empty() || self.allowed.contains(&value);

@@ -1,7 +1,9 @@
-//! The device database: which devices there are, where their properties live and how they are scaled.
+//! The device database: which devices there are, where their properties live and how they are
+//! scaled.
 //!
-//! It is read from a file ([`Database::read`]) as a whole or not at all: a mistake names its line and field. A running DPM swaps the database and keeps
-//! what is being read; requests that start afterwards see the new one.
+//! It is read from a file ([`Database::read`]) as a whole or not at all: a mistake names its line
+//! and field. A running DPM swaps the database and keeps what is being read; requests that start
+//! afterwards see the new one.
 
 mod device;
 mod file;
@@ -58,7 +60,8 @@ impl Database {
         file::read(text)
     }
 
-    /// Reads the database file of that name, or without one the small database of the demonstration.
+    /// Reads the database file of that name, or without one the small database of the
+    /// demonstration.
     ///
     /// # Errors
     /// A file that can't be read, has mistakes, or has no devices.

@@ -129,7 +129,8 @@ fn repeated(words: &[&str]) -> Result<(Time, bool), Error> {
 }
 
 impl Time {
-    /// Reads a number with its unit: `S`, `M` (milliseconds, also if there is none), `U`, `H` or `K`.
+    /// Reads a number with its unit: `S`, `M` (milliseconds, also if there is none), `U`, `H` or
+    /// `K`.
     fn parse(text: &str) -> Result<Self, Error> {
         let (number, unit) = match text.as_bytes().last() {
             Some(b'0'..=b'9') => (text, 'M'),

@@ -1,7 +1,9 @@
-//! DRF: the grammar in which clients name what they want, such as `M:OUTTMP.READING[0:3]@P,1S<-LOGGER:…`.
+//! DRF: the grammar in which clients name what they want, such as
+//! `M:OUTTMP.READING[0:3]@P,1S<-LOGGER:…`.
 //!
-//! [`Request::parse`] reads a request; printing it gives the canonical form, in which each thing is written in one way only. A name that starts
-//! with a qualifier (`M_OUTTMP`) chooses a property; a property that is written out wins over it.
+//! [`Request::parse`] reads a request; printing it gives the canonical form, in which each thing is
+//! written in one way only. A name that starts with a qualifier (`M_OUTTMP`) chooses a property; a
+//! property that is written out wins over it.
 
 mod device;
 mod error;

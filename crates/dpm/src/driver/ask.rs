@@ -21,10 +21,12 @@ pub enum Until {
     Readings(Option<usize>),
 }
 
-/// Asks the DPM of an address for readings and writes each as a line, answers in the order of the requests. Returns true if none of them was an error.
+/// Asks the DPM of an address for readings and writes each as a line, answers in the order of the
+/// requests. Returns true if none of them was an error.
 ///
 /// # Errors
-/// What the system says; `InvalidInput` for a request that can't be read, `InvalidData` if it is no DPM, `TimedOut` if it says nothing for long.
+/// What the system says; `InvalidInput` for a request that can't be read, `InvalidData` if it is no
+/// DPM, `TimedOut` if it says nothing for long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
     let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;

@@ -1,4 +1,5 @@
-//! The door through which another thread hands clients over to the one that serves: each brings a socket of its own, and what it asks.
+//! The door through which another thread hands clients over to the one that serves: each brings a
+//! socket of its own, and what it asks.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};

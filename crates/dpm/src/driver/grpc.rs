@@ -1,8 +1,10 @@
-//! gRPC on its port: a thread with HTTP/2, which hands each `Read` to the thread that serves and passes on what comes back.
+//! gRPC on its port: a thread with HTTP/2, which hands each `Read` to the thread that serves and
+//! passes on what comes back.
 //!
-//! A stream's messages come over a pair of sockets, ready to be sent; nothing is looked at here. A client that does not read stops its own pair by
-//! HTTP/2's flow control, and the service then treats it like any other slow client. When a client cancels, disconnects or is out of time, the pair is
-//! closed, which ends its list.
+//! A stream's messages come over a pair of sockets, ready to be sent; nothing is looked at here. A
+//! client that does not read stops its own pair by HTTP/2's flow control, and the service then
+//! treats it like any other slow client. When a client cancels, disconnects or is out of time, the
+//! pair is closed, which ends its list.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -158,7 +160,8 @@ impl Front {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for an address, if there is one and the address doesn't have its share already.
+    /// Takes a place for an address, if there is one and the address doesn't have its share
+    /// already.
     fn place(self: &Arc<Self>, what: What, from: IpAddr) -> Option<Place> {
         self.take(what, from, 1).then(|| Place { front: Arc::clone(self), what, from, count: 1 })
     }
@@ -420,7 +423,8 @@ impl Call {
         }
     }
 
-    /// Passes on what the service says, until it has said all or nobody wants it any more. The call is ended here.
+    /// Passes on what the service says, until it has said all or nobody wants it any more. The call
+    /// is ended here.
     async fn pass_on(&mut self, ours: &tokio::net::UnixStream, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
         let outcome = loop {
             let ready = poll_fn(|cx| {
@@ -486,7 +490,8 @@ impl Call {
     }
 }
 
-/// Asks a client now and then whether it is there. One that vanished without a word would keep its lists for as long as TCP has patience.
+/// Asks a client now and then whether it is there. One that vanished without a word would keep its
+/// lists for as long as TCP has patience.
 struct Pings {
     pings: h2::PingPong,
     timer: Pin<Box<Sleep>>,

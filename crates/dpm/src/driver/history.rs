@@ -1,4 +1,5 @@
-//! The archive's thread: it writes in groups and answers questions, so that the thread that serves never waits for a disk.
+//! The archive's thread: it writes in groups and answers questions, so that the thread that serves
+//! never waits for a disk.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,10 @@
-//! Listening: sockets that connections come to, and what becomes of them when the process has no descriptor left.
+//! Listening: sockets that connections come to, and what becomes of them when the process has no
+//! descriptor left.
 //!
-//! A listener that can't accept stays ready, so a thread that waits for it would spin. Hence one descriptor is held in reserve: with it the connections that
-//! wait are accepted and closed at once, which tells their clients, and the listener rests for a moment. The log hears of it once a minute.
+//! A listener that can't accept stays ready, so a thread that waits for it would spin. Hence one
+//! descriptor is held in reserve: with it the connections that wait are accepted and closed at
+//! once, which tells their clients, and the listener rests for a moment. The log hears of it once a
+//! minute.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of descriptors to the hard one, and returns how many this process may have.
+/// Raises the soft limit of descriptors to the hard one, and returns how many this process may
+/// have.
 pub fn raise_descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -40,7 +44,8 @@ pub(super) fn open(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Prepares an accepted connection: it doesn't block or delay, and a peer that vanished without a word is noticed.
+/// Prepares an accepted connection: it doesn't block or delay, and a peer that vanished without a
+/// word is noticed.
 ///
 /// # Errors
 /// The system's, for connections that are gone already.
@@ -82,8 +87,9 @@ impl Reserve {
         Ok(Self { held: Some(spare()?), what, closed: 0, told: None })
     }
 
-    /// Accepts connections that wait and closes them, after `accept` failed. Returns whether the listener must rest for [`REST`]: a single connection
-    /// that was gone before it was accepted is no reason to.
+    /// Accepts connections that wait and closes them, after `accept` failed. Returns whether the
+    /// listener must rest for [`REST`]: a single connection that was gone before it was accepted is
+    /// no reason to.
     pub(super) fn shed(&mut self, listener: impl AsFd, error: &io::Error) -> bool {
         let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {

@@ -1,6 +1,8 @@
-//! Methods that `tonic` calls: settings, information on devices, health, and the description of all of that.
+//! Methods that `tonic` calls: settings, information on devices, health, and the description of all
+//! of that.
 //!
-//! Connections, deadlines and bounds are those of [`grpc`](super::grpc), which hands a request in and sends what comes back.
+//! Connections, deadlines and bounds are those of [`grpc`](super::grpc), which hands a request in
+//! and sends what comes back.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -247,7 +249,8 @@ impl<T: FnMut(usize) -> bool + Unpin> http_body::Body for Incoming<T> {
 const SET: &str = "/services.daq.DAQ/Set";
 /// Services whose health is told; the first is all of them.
 const SERVICES: [&str; 3] = ["", "services.daq.DAQ", "services.devdb.DevDB"];
-/// The largest message of a client of these methods, in bytes: settings take many times that while they are read.
+/// The largest message of a client of these methods, in bytes: settings take many times that while
+/// they are read.
 pub(crate) const LARGEST_SETTINGS: usize = 512 << 10;
 /// Calls of a connection to set something without a proof.
 pub(crate) const UNPROVED_CALLS: usize = 16;

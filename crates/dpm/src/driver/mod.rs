@@ -1,7 +1,8 @@
 //! The outside: sockets, the clock, one thread that waits for both.
 //!
-//! Everything that decides anything is in [`service`](crate::service) and [`simulator`](crate::simulator); here bytes and datagrams are only moved. A turn
-//! takes all that is ready, then sends each datagram, and writes once to each client that got something.
+//! Everything that decides anything is in [`service`](crate::service) and
+//! [`simulator`](crate::simulator); here bytes and datagrams are only moved. A turn takes all that
+//! is ready, then sends each datagram, and writes once to each client that got something.
 
 mod ask;
 mod clock;

@@ -99,7 +99,8 @@ struct Connection {
 }
 
 impl Server {
-    /// Opens the sockets. Bounds of connections that the process has no descriptors for are lowered.
+    /// Opens the sockets. Bounds of connections that the process has no descriptors for are
+    /// lowered.
     ///
     /// # Errors
     /// [`NotOpened`] with the address that can't be had.
@@ -161,7 +162,8 @@ impl Server {
         Ok(self)
     }
 
-    /// The certificate of the gRPC port and the keys of tokens, if it is served: there are none until they are replaced.
+    /// The certificate of the gRPC port and the keys of tokens, if it is served: there are none
+    /// until they are replaced.
     pub fn grpc_keys(&self) -> Option<Keyring> {
         self.grpc.as_ref().map(|grpc| grpc.keyring().clone())
     }
@@ -184,8 +186,8 @@ impl Server {
         self.wake.clone()
     }
 
-    /// Serves until something goes wrong, or `each` turn says so: it is called when a turn's input is taken and before its output leaves, at least
-    /// every 200 ms.
+    /// Serves until something goes wrong, or `each` turn says so: it is called when a turn's input
+    /// is taken and before its output leaves, at least every 200 ms.
     pub fn run(mut self, mut each: impl FnMut(&mut Dpm, Moment) -> bool) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
@@ -279,7 +281,8 @@ impl Server {
         }
     }
 
-    /// Lets listeners that have rested accept again, and closes connections that have taken nothing for too long.
+    /// Lets listeners that have rested accept again, and closes connections that have taken nothing
+    /// for too long.
     fn look_over(&mut self, now: Moment) {
         for (listener, key) in self.listeners.iter_mut().zip(LISTENERS..) {
             if listener.rests_until.take_if(|until| *until <= now.millis).is_some() {

@@ -29,10 +29,12 @@ pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>,
     Ok(Some(daq::ReadingList::decode(message)?.drf))
 }
 
-/// A setting as the service takes it: the requests that it sets, each with its value. There is none if it names no value.
+/// A setting as the service takes it: the requests that it sets, each with its value. There is none
+/// if it names no value.
 pub type Parts = Vec<(String, Value)>;
 
-/// The settings of a `SettingList`, in its order. An alarm's block is set by its parts; what only the front-end knows of it is left out.
+/// The settings of a `SettingList`, in its order. An alarm's block is set by its parts; what only
+/// the front-end knows of it is left out.
 pub fn settings(list: daq::SettingList) -> Vec<Parts> {
     list.setting.into_iter().map(parts).collect()
 }
@@ -62,7 +64,8 @@ fn parts(setting: daq::Setting) -> Parts {
     vec![(setting.device, value)]
 }
 
-/// The parts of an alarm's block. A device that can't be read stays as it is, to be refused by the name that it has.
+/// The parts of an alarm's block. A device that can't be read stays as it is, to be refused by the
+/// name that it has.
 fn block(
     device: &str,
     property: Property,
@@ -85,7 +88,8 @@ pub fn setting_reply(statuses: impl Iterator<Item = Status>) -> Vec<u8> {
     daq::SettingReply { status: statuses.map(told).collect() }.encode_to_vec()
 }
 
-/// Appends a `ReadingReply` for the request of a number, as a message of a stream: that it is not compressed, its length, the number, the outcome.
+/// Appends a `ReadingReply` for the request of a number, as a message of a stream: that it is not
+/// compressed, its length, the number, the outcome.
 pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&[0; 5]);
@@ -97,10 +101,12 @@ pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
 }
 
-/// The part of a `ReadingReply` that is the same for all who read a device. `None` if a reply is nothing to clients of this protocol.
+/// The part of a `ReadingReply` that is the same for all who read a device. `None` if a reply is
+/// nothing to clients of this protocol.
 ///
-/// A status that nothing follows (`is_last`) stands in place of readings; otherwise it is that of a reading without a value, because a status in place
-/// of readings promises that nothing more will come.
+/// A status that nothing follows (`is_last`) stands in place of readings; otherwise it is that of a
+/// reading without a value, because a status in place of readings promises that nothing more will
+/// come.
 pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     use device::value::{AnalogAlarm, BasicStatus, DigitalAlarm, ScalarArray, TextArray, Value};
     let one = |timestamp: i64, status: i16, value: Value| {
@@ -158,7 +164,8 @@ pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// The outcome that is an array with a time in microseconds; nothing at all, which ends a history, if the array is empty.
+/// The outcome that is an array with a time in microseconds; nothing at all, which ends a history,
+/// if the array is empty.
 pub fn recorded_array(micros: i64, data: &[f64]) -> Vec<u8> {
     use device::value::{ScalarArray, Value};
     let value = Value::ScalarArr(ScalarArray { value: data.to_vec() });

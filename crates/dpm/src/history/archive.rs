@@ -58,7 +58,8 @@ impl Archive {
         Ok(Self { connection, bounds, ids: HashMap::default() })
     }
 
-    /// Does some work, all writing in one transaction. Answers come in the order of the questions; a failure to write is told after them.
+    /// Does some work, all writing in one transaction. Answers come in the order of the questions;
+    /// a failure to write is told after them.
     pub fn work(&mut self, work: Vec<Work>) -> (Vec<(Ticket, Answer)>, Result<()>) {
         let mut questions = Vec::new();
         let written = self.write(work, &mut questions);

@@ -1,11 +1,14 @@
-//! History: readings that were recorded, and answers from them to requests with `<-LOGGER…` behind the device.
+//! History: readings that were recorded, and answers from them to requests with `<-LOGGER…` behind
+//! the device.
 //!
-//! What is recorded stands in the database file (`[[record]]`). The recorder reads through the pool like any other reader, so a device that is
-//! shown and recorded at the same event is read once. Recorded are engineering values, as clients saw them at the time; a change of a device's
-//! scaling changes no history.
+//! What is recorded stands in the database file (`[[record]]`). The recorder reads through the pool
+//! like any other reader, so a device that is shown and recorded at the same event is read once.
+//! Recorded are engineering values, as clients saw them at the time; a change of a device's scaling
+//! changes no history.
 //!
 //! - [`Source`] is what stands behind `<-`.
-//! - [`Work`] goes to an [`Archive`], [`Answer`] comes back. The archive is SQLite on a thread of its own; nothing that serves clients waits for it.
+//! - [`Work`] goes to an [`Archive`], [`Answer`] comes back. The archive is SQLite on a thread of
+//!   its own; nothing that serves clients waits for it.
 //!
 //! Invariants:
 //! - Everything that was handed over before a question counts for its answer.

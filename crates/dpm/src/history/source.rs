@@ -38,7 +38,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads `LOGGER:from:to[:logger]`, `LOGGERDURATION:millis[:logger]`, `LOGGERSINGLE:logger:seconds:seconds`, `FTP` or `LIVEDATA`.
+    /// Reads `LOGGER:from:to[:logger]`, `LOGGERDURATION:millis[:logger]`,
+    /// `LOGGERSINGLE:logger:seconds:seconds`, `FTP` or `LIVEDATA`.
     ///
     /// Errors: a source that is not served, and numbers that are none.
     pub fn parse(text: &str) -> Result<Self, Status> {

@@ -27,7 +27,8 @@ pub struct Row {
 /// A piece of work for an archive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// These are recorded from now on: questions about them have answers even before the first reading.
+    /// These are recorded from now on: questions about them have answers even before the first
+    /// reading.
     Declare(Vec<Arc<Series>>),
     /// Keep a reading.
     Write(Row),

@@ -1,14 +1,18 @@
-//! Plots: readings that come more often than twenty times a second, collected by front-ends and sent in batches (`FTPMAN`).
+//! Plots: readings that come more often than twenty times a second, collected by front-ends and
+//! sent in batches (`FTPMAN`).
 //!
-//! A plot is one device at one rate, for all that read it; its batches are scaled and encoded once for each form in which it is read. Before the first one the
-//! front-end is asked for the device's class. Readers of devices without fast plots are handed back, to be read by polling.
+//! A plot is one device at one rate, for all that read it; its batches are scaled and encoded once
+//! for each form in which it is read. Before the first one the front-end is asked for the device's
+//! class. Readers of devices without fast plots are handed back, to be read by polling.
 //!
-//! Points carry times since a clock event, and there is no clock here that would tell when that was. So the newest point of the first batch counts as
-//! taken when it arrived, and the others, and those of later batches, by the front-end's own distances from it; when the two clocks have drifted
-//! apart by a second, arrival counts again.
+//! Points carry times since a clock event, and there is no clock here that would tell when that
+//! was. So the newest point of the first batch counts as taken when it arrived, and the others, and
+//! those of later batches, by the front-end's own distances from it; when the two clocks have
+//! drifted apart by a second, arrival counts again.
 //!
-//! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; only replies that are outstanding and come from the node that
-//! was asked count; a front-end that is silent or refuses is asked again after growing pauses.
+//! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; only
+//! replies that are outstanding and come from the node that was asked count; a front-end that is
+//! silent or refuses is asked again after growing pauses.
 
 mod times;
 
@@ -82,8 +86,9 @@ enum Stage {
     Resting,
 }
 
-/// The time between points, in tens of microseconds, if a request is one for a plot: a number of a reading more often than twenty times a second.
-/// Faster than once in ten microseconds is no event of this protocol.
+/// The time between points, in tens of microseconds, if a request is one for a plot: a number of a
+/// reading more often than twenty times a second. Faster than once in ten microseconds is no event
+/// of this protocol.
 pub fn period(device: &Device, form: Form, wanted: &Wanted, event: &Event) -> Result<Option<u16>, Status> {
     let Event::Periodic { period, .. } = event else { return Ok(None) };
     let micros = period.micros();
@@ -430,7 +435,8 @@ fn name(number: PlotKey) -> Rad50 {
     Rad50::parse(&format!("FTP{:03}", number % 999 + 1)).unwrap_or_default()
 }
 
-/// Our task's number on our node: not that of the pool, nor of what sets devices, whose ids are others.
+/// Our task's number on our node: not that of the pool, nor of what sets devices, whose ids are
+/// others.
 pub const TASK_ID: u16 = 3;
 /// Readings with at least so many microseconds between them are polled.
 const SLOWEST: u64 = 50_000;

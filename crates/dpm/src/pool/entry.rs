@@ -13,7 +13,8 @@ use crate::stages::{Begun, Stage, Stages};
 use crate::time::Moment;
 use crate::when::When;
 
-/// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves in constant time, however many there are.
+/// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves
+/// in constant time, however many there are.
 type Readers = IndexMap<Reader, u64, ahash::RandomState>;
 
 /// One thing that is read from a node at some event.
@@ -63,8 +64,9 @@ impl Entry {
         Self { wanted, when, serial, channels, read_at: None, fresh_for: 0 }
     }
 
-    /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned. The reader gets what comes at a time or
-    /// later, in milliseconds: the reading that a front-end sends at once is not for everyone.
+    /// Adds a reader to its channel, which is made if it is the first. The channel's current
+    /// message is returned. The reader gets what comes at a time or later, in milliseconds: the
+    /// reading that a front-end sends at once is not for everyone.
     pub(super) fn join(&mut self, channel: Channel, reader: Reader, from: u64) -> Option<Arc<Shared>> {
         let is_same = |other: &Channel| {
             // After a reload the same device may be scaled in another way.
@@ -106,7 +108,8 @@ impl Entry {
         self.read_at.is_some_and(|at| now.millis.saturating_sub(at) <= self.fresh_for)
     }
 
-    /// Takes a sample: makes one message for each form and gives it to `give` for each of its readers.
+    /// Takes a sample: makes one message for each form and gives it to `give` for each of its
+    /// readers.
     pub(super) fn take(
         &mut self,
         sample: &Sample,

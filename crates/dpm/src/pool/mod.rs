@@ -1,7 +1,9 @@
 //! The pool: what front-ends are asked, for all readers together.
 //!
-//! An *entry* is one thing that is read from a node at some event, for all that want it. Front-ends are of several kinds, each of which asks for
-//! entries and gives samples of them. Each sample makes one reply to clients for each form in which it is wanted, and all readers of that form share it.
+//! An *entry* is one thing that is read from a node at some event, for all that want it. Front-ends
+//! are of several kinds, each of which asks for entries and gives samples of them. Each sample
+//! makes one reply to clients for each form in which it is wanted, and all readers of that form
+//! share it.
 //!
 //! Invariants:
 //! - An entry has readers, or it is removed at once.
@@ -38,7 +40,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked once may take `once` milliseconds.
+    /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked
+    /// once may take `once` milliseconds.
     pub fn new(database: &Database, address: u16, once: u64) -> Self {
         Self { entries: Entries::default(), acnet: Acnet::new(database.nodes(), address, once) }
     }
@@ -58,7 +61,8 @@ impl Pool {
         (self.entries.entries.len(), self.acnet.outstanding())
     }
 
-    /// Takes on a reader. The current value, if the reader wants it and there is one, is returned; all others will be delivered.
+    /// Takes on a reader. The current value, if the reader wants it and there is one, is returned;
+    /// all others will be delivered.
     ///
     /// Errors are those of events that the front-end cannot be asked for.
     pub fn join(
@@ -99,7 +103,8 @@ impl Pool {
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }
 
-    /// Returns the number of the event on which something would be read, if anything is read from that node on that event.
+    /// Returns the number of the event on which something would be read, if anything is read from
+    /// that node on that event.
     pub fn event(&self, wanted: &Wanted, wish: &Wish) -> Option<usize> {
         self.acnet.event(wanted.node, self.acnet.told(wanted, wish.when.clone()).ok()?)
     }
@@ -109,7 +114,8 @@ impl Pool {
         self.acnet.event_of(entry)
     }
 
-    /// Returns how many more requests may be outstanding. Events for which no request was sent yet need one each.
+    /// Returns how many more requests may be outstanding. Events for which no request was sent yet
+    /// need one each.
     pub fn ids_left(&self) -> usize {
         self.acnet.ids_left()
     }
@@ -123,7 +129,8 @@ impl Pool {
         }
     }
 
-    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`: when the look-up began.
+    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`:
+    /// when the look-up began.
     pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         self.acnet.take(node, packet, now, begun, &mut Readers { entries: &mut self.entries, deliver });
     }
@@ -133,7 +140,8 @@ impl Pool {
         self.acnet.tick(now, &mut Readers { entries: &mut self.entries, deliver });
     }
 
-    /// Sends what has to be sent, as datagrams with the number of their node. To be called when a turn's input is taken.
+    /// Sends what has to be sent, as datagrams with the number of their node. To be called when a
+    /// turn's input is taken.
     pub fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
         self.acnet.flush(now)
     }
@@ -144,7 +152,8 @@ impl Pool {
         self.acnet.deadline()
     }
 
-    /// Takes on another database. What is being read is read on; its nodes must still be there under the same numbers.
+    /// Takes on another database. What is being read is read on; its nodes must still be there
+    /// under the same numbers.
     pub fn replace_nodes(&mut self, nodes: &[Node]) {
         self.acnet.replace_nodes(nodes);
     }

@@ -120,7 +120,8 @@ pub(super) struct Readers<'a, D> {
 
 impl<D: Deliver> Readers<'_, D> {
     /// Takes a sample for the entry of a number and serial: scales and encodes it once for each
-    /// form in which it is wanted, and gives that to all of its readers. Returns when that was done.
+    /// form in which it is wanted, and gives that to all of its readers. Returns when that was
+    /// done.
     pub(super) fn take(&mut self, (key, serial): (EntryKey, u64), sample: &Sample, turn: Turn, begun: Begun) -> Begun {
         let Entries { entries, counters, stages, .. } = &mut *self.entries;
         let Some(entry) = entries.get_mut(key).filter(|entry| entry.serial == serial) else { return begun };

@@ -4,7 +4,8 @@ use super::common::Common;
 use crate::status::Status;
 
 impl Common {
-    /// A number of primary units that scales to `y`, between two limits if it has to be searched for.
+    /// A number of primary units that scales to `y`, between two limits if it has to be searched
+    /// for.
     pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
         unscale(self, y, limits)
     }
@@ -71,7 +72,8 @@ fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
     if root.is_nan() { Vec::new() } else { vec![(-b + root) / (2.0 * a), (-b - root) / (2.0 * a)] }
 }
 
-/// Looks for the lowest place between the limits where the transform passes through `y`, first roughly, then by halves.
+/// Looks for the lowest place between the limits where the transform passes through `y`, first
+/// roughly, then by halves.
 fn bisect(common: &Common, y: f64, (lowest, highest): (f64, f64)) -> Result<f64, Status> {
     let distance = |x: f64| common.scale(x).map(|scaled| scaled - y);
     let step = (highest - lowest) / STEPS;

@@ -1,10 +1,14 @@
-//! Scaling: what a front-end sends, in primary units (often volts) and in engineering units, and back.
+//! Scaling: what a front-end sends, in primary units (often volts) and in engineering units, and
+//! back.
 //!
-//! Raw little-endian integers of 1, 2 or 4 bytes are extended with their sign to an `i32`. A *primary* transform makes a number of it, a *common*
-//! transform with the device's constants makes engineering units of that. Both have an index in the database. What cannot be scaled is
-//! [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on the way to engineering units come out as infinite, not as an error.
+//! Raw little-endian integers of 1, 2 or 4 bytes are extended with their sign to an `i32`. A
+//! *primary* transform makes a number of it, a *common* transform with the device's constants makes
+//! engineering units of that. Both have an index in the database. What cannot be scaled is
+//! [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on the way to engineering
+//! units come out as infinite, not as an error.
 //!
-//! Where the Java DPM's inverse is known not to invert (common 32 and 66 with general constants, primary 46 and 58 with the top bit set), ours does.
+//! Where the Java DPM's inverse is known not to invert (common 32 and 66 with general constants,
+//! primary 46 and 58 with the top bit set), ours does.
 
 mod common;
 mod inverse;
@@ -41,7 +45,8 @@ impl Scaling {
         self.common.scale(self.to_primary(bytes)?)
     }
 
-    /// The raw value that is nearest to a number of primary units. Fails for numbers that the raw value cannot hold: as a reading it would be another one.
+    /// The raw value that is nearest to a number of primary units. Fails for numbers that the raw
+    /// value cannot hold: as a reading it would be another one.
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
         let raw = primary::unscale(self.primary, self.input, value)?;
         let back = self.to_primary(&self.bytes(raw)?)?;

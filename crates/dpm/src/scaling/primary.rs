@@ -1,7 +1,8 @@
 //! Primary transforms: a raw integer to a number, and back.
 //!
-//! The index is even. The inverse cuts off what follows the point, towards zero, and refuses what the raw value cannot hold: numbers beyond its range, among
-//! them those that a float of 32 bits would make infinite, infinities, and what is no number.
+//! The index is even. The inverse cuts off what follows the point, towards zero, and refuses what
+//! the raw value cannot hold: numbers beyond its range, among them those that a float of 32 bits
+//! would make infinite, infinities, and what is no number.
 
 use crate::status::Status;
 
@@ -84,7 +85,8 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     })
 }
 
-/// The raw value of a number of primary units. Whether `length` bytes hold it is for [`Scaling`](super::Scaling) to say.
+/// The raw value of a number of primary units. Whether `length` bytes hold it is for
+/// [`Scaling`](super::Scaling) to say.
 pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     if !value.is_finite() {
         return Err(Status::SCALEFAIL);
@@ -229,7 +231,8 @@ fn divisor(index: u16) -> Option<f64> {
     })
 }
 
-/// Ten bits and a power of ten, the least that will do. The two highest bits are set, as front-ends expect them.
+/// Ten bits and a power of ten, the least that will do. The two highest bits are set, as front-ends
+/// expect them.
 fn decade(value: f64) -> Result<i32, Status> {
     let fits = |power: &i32| value / 10f64.powi(*power) < 1024.0;
     let power = (0..8).find(fits).filter(|_| value >= 0.0).ok_or(Status::SCALEFAIL)?;
@@ -241,7 +244,8 @@ fn limited(float: f32, low: f64, high: f64) -> f64 {
     f64::from(float).clamp(low, high)
 }
 
-/// Undoes what a division left off a whole number, where the factor is no power of two and the number is small.
+/// Undoes what a division left off a whole number, where the factor is no power of two and the
+/// number is small.
 fn nearly(number: f64) -> f64 {
     if (number - number.round()).abs() < 1e-6 { number.round() } else { number }
 }

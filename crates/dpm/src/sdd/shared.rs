@@ -7,8 +7,9 @@ use super::value;
 
 /// A reply that begins with a reference number, encoded without it.
 ///
-/// Readers of one device differ in nothing but the number by which each of them calls it. It is the first field and everything before it has
-/// the same length in every such reply, so that writing one for a reader is copying two pieces with the number between them.
+/// Readers of one device differ in nothing but the number by which each of them calls it. It is the
+/// first field and everything before it has the same length in every such reply, so that writing
+/// one for a reader is copying two pieces with the number between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shared {
     head: [u8; HEAD],
@@ -34,7 +35,8 @@ impl Shared {
         out.extend_from_slice(&self.tail);
     }
 
-    /// The reply in another encoding, for readers of another protocol: made for the first of them, and the same for all.
+    /// The reply in another encoding, for readers of another protocol: made for the first of them,
+    /// and the same for all.
     pub fn other(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
         self.other.get_or_init(|| {
             let mut bytes = Vec::with_capacity(self.size());

@@ -1,7 +1,8 @@
 //! The values that messages are made of.
 //!
-//! A value starts with a tag: its kind in the high half, in the low half how many bytes the number that follows takes. Numbers are signed and big
-//! endian. Writers use the fewest bytes; readers take any number of them up to eight.
+//! A value starts with a tag: its kind in the high half, in the low half how many bytes the number
+//! that follows takes. Numbers are signed and big endian. Writers use the fewest bytes; readers
+//! take any number of them up to eight.
 
 /// The reason why bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +97,8 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().copied().map(char::from).collect())
     }
 
-    /// The head of an array or struct: how many items follow. At most as many as there are bytes left.
+    /// The head of an array or struct: how many items follow. At most as many as there are bytes
+    /// left.
     pub(super) fn array(&mut self) -> Result<usize, Error> {
         let count = self.length(ARRAY)?;
         if count > self.rest.len() { Err(Error::Length) } else { Ok(count) }

@@ -1,6 +1,8 @@
-//! Clients by gRPC: each `Read` is a client with one list, which starts at once and is over when nothing more can come.
+//! Clients by gRPC: each `Read` is a client with one list, which starts at once and is over when
+//! nothing more can come.
 //!
-//! The number of a request is its place among those that were asked for. What such a client gets are messages of its stream, without any of HTTP/2.
+//! The number of a request is its place among those that were asked for. What such a client gets
+//! are messages of its stream, without any of HTTP/2.
 
 use std::net::SocketAddr;
 
@@ -16,7 +18,8 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// A connected client reads by gRPC. Requests beyond those that a list may have get a status, as do those that cannot be read.
+    /// A connected client reads by gRPC. Requests beyond those that a list may have get a status,
+    /// as do those that cannot be read.
     pub fn read(&mut self, client: ClientKey, requests: &[String], now: Moment) -> Result<(), Close> {
         self.outlets.now = now;
         let state = self.outlets.clients.get_mut(client).ok_or(Close)?;
@@ -34,7 +37,8 @@ impl Dpm {
         Ok(())
     }
 
-    /// A connected client, which calls from an address, sets by gRPC and shows who it is. It gets one message, when all settings have a status.
+    /// A connected client, which calls from an address, sets by gRPC and shows who it is. It gets
+    /// one message, when all settings have a status.
     pub fn set(
         &mut self,
         client: ClientKey,

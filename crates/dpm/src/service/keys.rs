@@ -6,7 +6,8 @@ use crate::rad50::Rad50;
 /// The number of a client's connection.
 pub type ClientKey = usize;
 
-/// The connection of a client is over: it said something that it cannot recover from. What waits for it may tell why.
+/// The connection of a client is over: it said something that it cannot recover from. What waits
+/// for it may tell why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Close;
 

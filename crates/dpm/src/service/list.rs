@@ -80,7 +80,8 @@ pub(super) struct Asked {
 }
 
 impl List {
-    /// Returns true if it was started and nothing more can come. Of a list whose requests only come to an end each is looked at once.
+    /// Returns true if it was started and nothing more can come. Of a list whose requests only come
+    /// to an end each is looked at once.
     pub(super) fn is_over(&mut self) -> bool {
         if let Route::Settings(_) = self.route {
             return self.batches == 0;

@@ -84,7 +84,8 @@ impl Dpm {
         }
     }
 
-    /// Puts a request on a list. A mistake in it is told at once; what begins with `#` is a property of the list.
+    /// Puts a request on a list. A mistake in it is told at once; what begins with `#` is a
+    /// property of the list.
     pub(super) fn add(&mut self, list: usize, ref_id: i64, text: &str) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         if text.starts_with('#') && !text.starts_with("#:") {
@@ -304,7 +305,8 @@ impl Dpm {
         }
     }
 
-    /// Lets a reader have an entry of the pool. The current value, if there is one that it wants, is returned, too.
+    /// Lets a reader have an entry of the pool. The current value, if there is one that it wants,
+    /// is returned, too.
     pub(super) fn join_entry(
         &mut self,
         target: &Target,

@@ -1,13 +1,17 @@
 //! The service: clients, their lists, and the pool that reads for all of them.
 //!
-//! [`Dpm`] takes bytes of clients, datagrams of front-ends and the time, and has bytes and datagrams to send. It opens no socket and asks for no
-//! time, so that a test can run it against a simulated front-end in one thread. `rookery dpm` puts sockets around it.
+//! [`Dpm`] takes bytes of clients, datagrams of front-ends and the time, and has bytes and
+//! datagrams to send. It opens no socket and asks for no time, so that a test can run it against a
+//! simulated front-end in one thread. `rookery dpm` puts sockets around it.
 //!
 //! Invariants:
-//! - Every request of a list gets a `DeviceInfo` or a `Status` when the list starts; an error of one request is told for that one and stops no other.
+//! - Every request of a list gets a `DeviceInfo` or a `Status` when the list starts; an error of
+//!   one request is told for that one and stops no other.
 //! - After a list is stopped nothing that was queued for its requests is sent any more.
-//! - What waits for a client is bounded in bytes. Readings beyond that are dropped, and once the client has read half of it, it gets the status
-//!   [`REPLY_OVERFLOW`](crate::status::Status::REPLY_OVERFLOW) for each request that lost some. Other clients do not notice.
+//! - What waits for a client is bounded in bytes. Readings beyond that are dropped, and once the
+//!   client has read half of it, it gets the status
+//!   [`REPLY_OVERFLOW`](crate::status::Status::REPLY_OVERFLOW) for each request that lost some.
+//!   Other clients do not notice.
 //! - Requests of a client that does not read are not read either.
 
 mod caller;
@@ -142,7 +146,8 @@ impl Dpm {
         self.outlets.clients.insert(Client::new(None, None))
     }
 
-    /// A client of an address is brought by another thread of this process, which counts its connections.
+    /// A client of an address is brought by another thread of this process, which counts its
+    /// connections.
     pub fn connect_for(&mut self, address: IpAddr) -> ClientKey {
         self.outlets.clients.insert(Client::new(None, Some(network(address))))
     }
@@ -330,7 +335,8 @@ impl Dpm {
         self.outlets.has_room(client)
     }
 
-    /// Takes on another database. Nodes must keep their places, as what is being read refers to them; new ones may follow.
+    /// Takes on another database. Nodes must keep their places, as what is being read refers to
+    /// them; new ones may follow.
     ///
     /// Running requests keep the device as it was; those that start afterwards see the new one.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {

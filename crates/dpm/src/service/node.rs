@@ -1,7 +1,8 @@
 //! Our node as others on the network see it: it replies to pings and questions for its version, its
 //! tasks and what it counted, and refuses requests to tasks that it has not.
 //!
-//! Answers go to nodes of the database only, and to where the database says that they are: nobody can make this node write to somebody else.
+//! Answers go to nodes of the database only, and to where the database says that they are: nobody
+//! can make this node write to somebody else.
 
 use super::Dpm;
 use super::keys::TASK;
@@ -31,8 +32,9 @@ impl Dpm {
 
     /// Returns the reply of the task `ACNET`: a status, and the body.
     ///
-    /// Types are those of the public daemon: 0 ping, 1 and 18 tasks by name and number, 2 the same in one word, 3 versions, 4 all tasks, 5 what tasks take,
-    /// 6 statistics, 9 packets in all, 20 our address.
+    /// Types are those of the public daemon: 0 ping, 1 and 18 tasks by name and number, 2 the same
+    /// in one word, 3 versions, 4 all tasks, 5 what tasks take, 6 statistics, 9 packets in all, 20
+    /// our address.
     pub(super) fn level_two(&self, body: &[u8]) -> (Status, Vec<u8>) {
         let words: Vec<u16> = match *body {
             [0, ..] => vec![0],
@@ -90,5 +92,6 @@ fn task_name(number: u16) -> (Status, Vec<u8>) {
 
 /// Our tasks by number.
 const TASKS: [Rad50; 2] = [ACNET, TASK];
-/// Of the protocol, the daemon's inside and its interface: those of the daemon whose behaviour this is.
+/// Of the protocol, the daemon's inside and its interface: those of the daemon whose behaviour this
+/// is.
 const VERSIONS: [u16; 3] = [0x0915, 0x0103, 0x0900];

@@ -1,6 +1,7 @@
 //! The queue of a client: references to shared messages, and messages of its own.
 //!
-//! When a list is stopped or closed, what waits of it stays here and is left out when it is its turn, so that stopping costs the same however much waits.
+//! When a list is stopped or closed, what waits of it stays here and is left out when it is its
+//! turn, so that stopping costs the same however much waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -14,7 +14,8 @@ use crate::show;
 use crate::status::Status;
 
 impl Outlets {
-    /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will come for this request.
+    /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will
+    /// come for this request.
     pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>, is_last: bool) {
         if self.is_daq(reader.list) && !daq_messages::prepare(message, is_last) {
             return;

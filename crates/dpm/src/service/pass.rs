@@ -1,12 +1,15 @@
-//! Passing on: requests of clients of acnetd's protocol to tasks of other nodes go there, and the replies come back.
+//! Passing on: requests of clients of acnetd's protocol to tasks of other nodes go there, and the
+//! replies come back.
 //!
-//! Only tasks that read are passed on to: what is set goes through DPM, which asks who may. Such requests are not pooled, so they are few: bounds for a
-//! client, an address and all together, and each has an end.
+//! Only tasks that read are passed on to: what is set goes through DPM, which asks who may. Such
+//! requests are not pooled, so they are few: bounds for a client, an address and all together, and
+//! each has an end.
 //!
 //! Invariants:
-//! - A reply counts only if its id is outstanding and it comes from the node that was asked; any other is answered with a cancel.
-//! - A single request ends with the first reply that is none of "pending", or with `[1 -6]` when its time is up. One for many replies goes on: its client is
-//!   told each time that it is pending.
+//! - A reply counts only if its id is outstanding and it comes from the node that was asked; any
+//!   other is answered with a cancel.
+//! - A single request ends with the first reply that is none of "pending", or with `[1 -6]` when
+//!   its time is up. One for many replies goes on: its client is told each time that it is pending.
 //! - A request whose client cancels it or is gone is cancelled on its node.
 
 use super::Dpm;
@@ -51,7 +54,8 @@ impl Dpm {
         self.passing.tasks = tasks;
     }
 
-    /// Passes a request on to another node. Errors are those with which the client's command is acknowledged.
+    /// Passes a request on to another node. Errors are those with which the client's command is
+    /// acknowledged.
     pub(super) fn pass_on(&mut self, caller: Caller, errand: &Errand<'_>, now: Moment) -> Result<(), Status> {
         let Errand { node, task, is_multiple, patience, body } = *errand;
         let place = self.database.nodes().iter().position(|known| known.address == node).ok_or(Status::NO_NODE)?;
@@ -170,7 +174,8 @@ pub(super) fn is_called(node: &Node, name: Rad50) -> bool {
     node.name == name || node.aliases.contains(&name)
 }
 
-/// Our task's number on our node, for these requests: their ids are others than those of the pool, the plots and what sets devices.
+/// Our task's number on our node, for these requests: their ids are others than those of the pool,
+/// the plots and what sets devices.
 pub(super) const TASK_ID: u16 = 4;
 /// The largest request, in bytes: what a packet of the network holds.
 const LARGEST: usize = 65_484;

@@ -1,11 +1,13 @@
 //! Playback: requests that are answered from the recording, in pieces.
 //!
-//! A list asks the archive one question at a time, and asks for the next piece when its client has taken most of what waits for it. So neither the
-//! archive's queue nor a client's outbox grows with what a client asks for. A list that is stopped leaves its question behind: the questions of an address that were
-//! not answered are counted, too, and its lists wait for each other.
+//! A list asks the archive one question at a time, and asks for the next piece when its client has
+//! taken most of what waits for it. So neither the archive's queue nor a client's outbox grows with
+//! what a client asks for. A list that is stopped leaves its question behind: the questions of an
+//! address that were not answered are counted, too, and its lists wait for each other.
 //!
-//! A number's readings go in `TimedScalarArray`s, an array's in one `ScalarArray` each, whose time is in microseconds; an empty message of that
-//! kind ends them. A single reading is an ordinary reply.
+//! A number's readings go in `TimedScalarArray`s, an array's in one `ScalarArray` each, whose time
+//! is in microseconds; an empty message of that kind ends them. A single reading is an ordinary
+//! reply.
 
 use std::sync::Arc;
 
@@ -67,7 +69,8 @@ impl Outlets {
         }
     }
 
-    /// Asks the archive for a list's next piece, unless it was asked or too much waits for the client.
+    /// Asks the archive for a list's next piece, unless it was asked or too much waits for the
+    /// client.
     pub(super) fn play_on(&mut self, list: usize) {
         let Some(has_room) = self.lists.get(list).map(|list| self.has_room(list.client)) else { return };
         let Some(state) = self.lists.get_mut(list) else { return };
@@ -156,7 +159,8 @@ impl Outlets {
         false
     }
 
-    /// Sends one of an array's readings, or the end of them. Its time is in microseconds, which other messages of that kind have not.
+    /// Sends one of an array's readings, or the end of them. Its time is in microseconds, which
+    /// other messages of that kind have not.
     fn push_record(&mut self, list: usize, ref_id: i64, micros: i64, data: Vec<f64>) {
         let other = self.is_daq(list).then(|| daq::recorded_array(micros, &data));
         let reply = reply::ScalarArray { timestamp: micros, data, ..Default::default() };

@@ -37,7 +37,8 @@ impl Questions {
         Self { most, count: 0, asked: HashMap::default(), addresses: HashMap::default() }
     }
 
-    /// Returns the number of one more question of an address. `None` if it has too many: then the list waits.
+    /// Returns the number of one more question of an address. `None` if it has too many: then the
+    /// list waits.
     pub(super) fn ask(&mut self, address: Address, list: usize) -> Option<u64> {
         let (count, waiting) = self.addresses.entry(address).or_default();
         if *count >= self.most {

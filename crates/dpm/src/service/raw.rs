@@ -1,7 +1,8 @@
-//! acnetd's client protocol over TCP: commands and their acknowledgements, and packets of ACNET, with DPM as a task of this node. Requests to other nodes
-//! are passed on ([`pass`](super::pass)).
+//! acnetd's client protocol over TCP: commands and their acknowledgements, and packets of ACNET,
+//! with DPM as a task of this node. Requests to other nodes are passed on ([`pass`](super::pass)).
 //!
-//! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
+//! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the
+//! code and length that clients insist on.
 
 use super::caller::{Caller, Raw};
 use super::client::Speaks;
@@ -165,7 +166,8 @@ impl Dpm {
         }
     }
 
-    /// An id for a request of a client, other than those of its open lists and of what is passed on for it.
+    /// An id for a request of a client, other than those of its open lists and of what is passed on
+    /// for it.
     fn next_request(&mut self, client: ClientKey) -> u16 {
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
         loop {

@@ -1,6 +1,7 @@
 //! Telling the control system's own log what was set, if the database names its node.
 //!
-//! Nobody answers such a message, and one that is lost is not sent again: our own log of attempts is the one that has everything.
+//! Nobody answers such a message, and one that is lost is not sent again: our own log of attempts
+//! is the one that has everything.
 
 use super::Dpm;
 use super::session::Batch;

@@ -37,7 +37,8 @@ impl Room {
         true
     }
 
-    /// Returns true if more may wait for a client, `queue` bytes in all, and takes room for it. A client that had none gets none before it has read.
+    /// Returns true if more may wait for a client, `queue` bytes in all, and takes room for it. A
+    /// client that had none gets none before it has read.
     pub(super) fn makes(&mut self, client: &mut Client, queue: usize) -> bool {
         let bytes = client.outbox.bytes();
         if bytes >= queue || client.is_full {

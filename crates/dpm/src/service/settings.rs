@@ -1,8 +1,10 @@
 //! Settings of a client: it proves who it is, is allowed to set, and sets.
 //!
-//! The order is the clients' own: `Authenticate` without a token asks for the service's name, `Authenticate` with a token proves who the client is,
-//! `EnableSettings` proves that the one who proved it is still there, and each `ApplySettings` is answered once, when every setting in it has its status. Whatever is
-//! missing or wrong is [`PRIV`](Status::PRIV). The proof belongs to a list and is good for as long as the client's ticket.
+//! The order is the clients' own: `Authenticate` without a token asks for the service's name,
+//! `Authenticate` with a token proves who the client is, `EnableSettings` proves that the one who
+//! proved it is still there, and each `ApplySettings` is answered once, when every setting in it
+//! has its status. Whatever is missing or wrong is [`PRIV`](Status::PRIV). The proof belongs to a
+//! list and is good for as long as the client's ticket.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,13 @@
 //! The parts that each client and each address take of what all share, and their bounds.
 //!
-//! Ids of requests to front-ends, memory of lists and their requests, settings under way: there is only so much of each, and one client that asks for all of it
-//! would leave nothing to the others. Everything that a client takes is therefore counted for the client and for its address, is given back when it ends,
-//! and what is beyond a bound is refused to the one that asks, by a status. Of ids no address gets more than are left for the others.
+//! Ids of requests to front-ends, memory of lists and their requests, settings under way: there is
+//! only so much of each, and one client that asks for all of it would leave nothing to the others.
+//! Everything that a client takes is therefore counted for the client and for its address, is given
+//! back when it ends, and what is beyond a bound is refused to the one that asks, by a status. Of
+//! ids no address gets more than are left for the others.
 //!
-//! Clients of this process, which ask for the users of a chat, count as one address. What the operator has recorded is not counted.
+//! Clients of this process, which ask for the users of a chat, count as one address. What the
+//! operator has recorded is not counted.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -74,7 +77,8 @@ impl Held {
     }
 }
 
-/// Returns what counts as one address: the network of 64 bits in which a host of IPv6 chooses its address as it likes.
+/// Returns what counts as one address: the network of 64 bits in which a host of IPv6 chooses its
+/// address as it likes.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -173,8 +177,8 @@ impl Shares {
         }
     }
 
-    /// Fails if a client may not read one more event or plot. `common` is the one that it wants, if somebody reads it already; `left` is how many more there
-    /// can be for all.
+    /// Fails if a client may not read one more event or plot. `common` is the one that it wants, if
+    /// somebody reads it already; `left` is how many more there can be for all.
     pub(super) fn check_common(
         &self,
         options: &Options,

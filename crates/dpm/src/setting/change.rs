@@ -40,9 +40,10 @@ pub struct Part {
 
 /// Works out a setting: returns the number of the node, the item there, and its change.
 ///
-/// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for more or fewer values than the request names,
-/// [`NOSCALE`](Status::NOSCALE) and [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device, [`RANGE`](Status::RANGE) for those that
-/// the device file does not allow.
+/// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for
+/// more or fewer values than the request names, [`NOSCALE`](Status::NOSCALE) and
+/// [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device,
+/// [`RANGE`](Status::RANGE) for those that the device file does not allow.
 pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), Status> {
     let device = &*target.device;
     let (property, field) = (target.form.property, target.form.field);

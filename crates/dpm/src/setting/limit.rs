@@ -1,4 +1,5 @@
-//! Refusing what the device file does not allow, and floats that are no numbers, as bytes about to be sent.
+//! Refusing what the device file does not allow, and floats that are no numbers, as bytes about to
+//! be sent.
 
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
 use crate::database::{Device, Limits, Value, Wanted};
@@ -7,8 +8,10 @@ use crate::status::Status;
 
 /// Checks the bytes of a setting, one element after the other.
 ///
-/// Errors: [`RANGE`](Status::RANGE) for an element that is not allowed, [`SCALEFAIL`](Status::SCALEFAIL) for one that is no number although it has to be,
-/// [`BAD_FRAMING`](Status::BAD_FRAMING) for parts of elements, of which nobody can say what they come to.
+/// Errors: [`RANGE`](Status::RANGE) for an element that is not allowed,
+/// [`SCALEFAIL`](Status::SCALEFAIL) for one that is no number although it has to be,
+/// [`BAD_FRAMING`](Status::BAD_FRAMING) for parts of elements, of which nobody can say what they
+/// come to.
 pub(super) fn bytes(setting: &Value, wanted: &Wanted, bytes: &[u8]) -> Result<(), Status> {
     let element = setting.place.element;
     let is_whole = wanted.offset.is_multiple_of(element) && wanted.length.is_multiple_of(element);
@@ -38,7 +41,8 @@ fn element(setting: &Value, bytes: &[u8]) -> Result<(), Status> {
     number(scaling, limits, bytes)
 }
 
-/// Checks one number as bytes. Those that a number of the device file comes to are as good as it, although they may scale to a little less or more.
+/// Checks one number as bytes. Those that a number of the device file comes to are as good as it,
+/// although they may scale to a little less or more.
 fn number(scaling: &Scaling, limits: &Limits, bytes: &[u8]) -> Result<(), Status> {
     if limits.is_empty() {
         return Ok(());

@@ -1,16 +1,20 @@
 //! Settings: orders of clients become requests to front-ends, and the replies become a status for
 //! each setting.
 //!
-//! Settings of a turn go to a node together, in the order in which they came, as large as a datagram allows: `SETDAT`, or `SETS32` where the node speaks
-//! `GETS32`. Parts of an alarm block (its limits, its flags) are set by reading the block, changing it and setting all of it; while that
-//! goes on, other changes of the same block wait, so that none is lost.
+//! Settings of a turn go to a node together, in the order in which they came, as large as a
+//! datagram allows: `SETDAT`, or `SETS32` where the node speaks `GETS32`. Parts of an alarm block
+//! (its limits, its flags) are set by reading the block, changing it and setting all of it; while
+//! that goes on, other changes of the same block wait, so that none is lost.
 //!
-//! A front-end answers a request as a whole, and nothing is sent twice: of a request that was not answered nobody can find out which device in it is silent. From
-//! then on each of its devices is asked alone until it has answered, so that the silent one hides no other again.
+//! A front-end answers a request as a whole, and nothing is sent twice: of a request that was not
+//! answered nobody can find out which device in it is silent. From then on each of its devices is
+//! asked alone until it has answered, so that the silent one hides no other again.
 //!
 //! Invariants:
-//! - Every setting that was handed in gets exactly one status, after [`PATIENCE`] at the latest for each exchange that it needs.
-//! - Nothing is sent twice: a setting that was not answered may have been done, and is reported as [`UTIME`](Status::UTIME).
+//! - Every setting that was handed in gets exactly one status, after [`PATIENCE`] at the latest for
+//!   each exchange that it needs.
+//! - Nothing is sent twice: a setting that was not answered may have been done, and is reported as
+//!   [`UTIME`](Status::UTIME).
 //! - An answer counts only if its id is outstanding and it comes from the node that was asked.
 
 mod change;

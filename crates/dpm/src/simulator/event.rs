@@ -89,7 +89,8 @@ fn clock(number: u16) -> Option<u64> {
     EVENTS.iter().find(|event| event.0 == number).map(|event| event.1)
 }
 
-/// The generator's clock events and their periods. The periods are not those of the accelerator, so that nobody mistakes one for the other.
+/// The generator's clock events and their periods. The periods are not those of the accelerator, so
+/// that nobody mistakes one for the other.
 const EVENTS: &[(u16, u64)] = &[(0x02, 5001), (0x0f, 67), (0x1d, 2001)];
 /// The time between two looks at a state, in milliseconds.
 const STATE_LOOK: u64 = 99;

@@ -1,7 +1,10 @@
-//! Front-ends that are not there: nodes that answer `RETDAT`, `GETS32`, `SETDAT`, `SETS32`, `FTPMAN` and pings on the network as real ones do.
+//! Front-ends that are not there: nodes that answer `RETDAT`, `GETS32`, `SETDAT`, `SETS32`,
+//! `FTPMAN` and pings on the network as real ones do.
 //!
-//! All nodes of a database are played, each device by its script, and with the faults that the file gives a node: slow, lossy, dead for a while (it
-//! forgets all requests then). The clock events are a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a second, 1D every two.
+//! All nodes of a database are played, each device by its script, and with the faults that the file
+//! gives a node: slow, lossy, dead for a while (it forgets all requests then). The clock events are
+//! a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a second, 1D every
+//! two.
 //!
 //! Nothing here opens a socket or asks for the time.
 

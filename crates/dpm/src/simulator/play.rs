@@ -88,7 +88,8 @@ impl Player {
         Some(place.element)
     }
 
-    /// The raw reading of a scripted device at a time: of its first element, or of the one at the offset.
+    /// The raw reading of a scripted device at a time: of its first element, or of the one at the
+    /// offset.
     pub(super) fn point(&mut self, item: &Item, millis: u64) -> Option<i32> {
         let random = self.chance();
         let (_, script) = self.devices.get(&item.device)?;

@@ -1,7 +1,8 @@
 //! Fast plots (`FTPMAN`) of simulated devices.
 //!
-//! Every scripted number of 2 or 4 bytes can be plotted, as class 12 ("Internet Rack Monitor") up to 1000 times a second; others have no class. The clock
-//! event 02, since which times count, is that of the simulator's generator.
+//! Every scripted number of 2 or 4 bytes can be plotted, as class 12 ("Internet Rack Monitor") up
+//! to 1000 times a second; others have no class. The clock event 02, since which times count, is
+//! that of the simulator's generator.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;

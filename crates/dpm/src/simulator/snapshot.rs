@@ -1,7 +1,8 @@
 //! Snapshots (`FTPMAN`) of simulated devices.
 //!
-//! Every scripted number of 2 or 4 bytes has snapshots of class 12 ("1440 Hz internal"): up to 2048 points at up to 1440 Hz, armed at once or by a clock event of
-//! the simulator's generator. Points are what the script shows at their times, so that nothing is kept of them.
+//! Every scripted number of 2 or 4 bytes has snapshots of class 12 ("1440 Hz internal"): up to 2048
+//! points at up to 1440 Hz, armed at once or by a clock event of the simulator's generator. Points
+//! are what the script shows at their times, so that nothing is kept of them.
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;

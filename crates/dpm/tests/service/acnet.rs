@@ -1,4 +1,5 @@
-//! Packets and front-end requests, byte for byte as they were recorded between real nodes and clients.
+//! Packets and front-end requests, byte for byte as they were recorded between real nodes and
+//! clients.
 
 use proptest::prelude::*;
 use rookery_dpm::acnet::{Header, Item, Kind, Requests, gets32, packet, retdat, split};

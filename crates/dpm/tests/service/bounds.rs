@@ -1,4 +1,5 @@
-//! Limits: connections, greetings, lists, requests, and clients that never read. And answers that come late, twice, in pieces, or are another's.
+//! Limits: connections, greetings, lists, requests, and clients that never read. And answers that
+//! come late, twice, in pieces, or are another's.
 
 use rookery_dpm::acnet::{Header, packet};
 use rookery_dpm::sdd::{reply::Reply, request};

@@ -1,4 +1,5 @@
-//! The life of a list: adding, starting, stopping, changing while it runs, and what is told about each request.
+//! The life of a list: adding, starting, stopping, changing while it runs, and what is told about
+//! each request.
 
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::{RawSetting, ScaledSetting, TextSetting, request};

@@ -302,7 +302,8 @@ fn raw() -> Raw {
 }
 
 impl Raw {
-    /// Asks a task of a node with a time in milliseconds; gives the request's id and the packets that came at once, or the status of the acknowledgement.
+    /// Asks a task of a node with a time in milliseconds; gives the request's id and the packets
+    /// that came at once, or the status of the acknowledgement.
     fn ask(
         &mut self,
         node: u16,

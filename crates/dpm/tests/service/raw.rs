@@ -182,7 +182,8 @@ impl Raw {
         frames(&self.world.bytes(self.key)).into_iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// Asks the task DPMD of a node, and gives the packets that come. The first frame is the acknowledgement with the request's id.
+    /// Asks the task DPMD of a node, and gives the packets that come. The first frame is the
+    /// acknowledgement with the request's id.
     fn request(&mut self, node: u16, flags: u16, request: &Request) -> Vec<(Header, Reply)> {
         let mut message = Vec::new();
         request.encode(&mut message);

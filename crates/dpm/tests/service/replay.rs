@@ -1,7 +1,8 @@
-//! Recorded sessions, played again: what the clients sent is sent to the service, and what it answers is compared with what was answered then.
+//! Recorded sessions, played again: what the clients sent is sent to the service, and what it
+//! answers is compared with what was answered then.
 //!
-//! Compared is the kind of each message, its reference, and whether its status is good. Values, times, ids and the order of answers to one burst are each
-//! server's own.
+//! Compared is the kind of each message, its reference, and whether its status is good. Values,
+//! times, ids and the order of answers to one burst are each server's own.
 
 use std::collections::{HashMap, HashSet};
 
@@ -84,8 +85,8 @@ trait Session {
     fn world(&mut self) -> &mut World;
 }
 
-/// Plays a session: the client's messages, then what the server answered then has to be answered. Some of it may come a burst earlier
-/// than it did; nothing may come that never did.
+/// Plays a session: the client's messages, then what the server answered then has to be answered.
+/// Some of it may come a burst earlier than it did; nothing may come that never did.
 fn play(name: &str, recording: &str, session: &mut dyn Session) {
     let rows: Vec<(bool, Vec<u8>)> = recording
         .lines()
@@ -170,7 +171,8 @@ impl Session for Tcp {
     }
 }
 
-/// acnetd's client protocol. Ids of requests and lists are translated from those that the recorded client was given.
+/// acnetd's client protocol. Ids of requests and lists are translated from those that the recorded
+/// client was given.
 struct Raw {
     world: World,
     client: usize,

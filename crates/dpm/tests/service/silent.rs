@@ -1,4 +1,5 @@
-//! Devices that do not answer, or make their front-end refuse, among others that do: the others are served.
+//! Devices that do not answer, or make their front-end refuse, among others that do: the others are
+//! served.
 
 use std::fmt::Write;
 
@@ -183,7 +184,8 @@ fn who_comes_back_with_a_silent_device_is_remembered() {
     assert!((11..=20).all(|index| statuses(&replies, index).is_empty()));
 }
 
-/// After as many milliseconds the readers of what is asked once have been told, whatever front-ends do.
+/// After as many milliseconds the readers of what is asked once have been told, whatever front-ends
+/// do.
 const ONCE: u64 = 3000;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Messages of `services.daq.DAQ` as they were recorded with pacsys: what clients ask is read, and what they are told is written, byte for byte.
+//! Messages of `services.daq.DAQ` as they were recorded with pacsys: what clients ask is read, and
+//! what they are told is written, byte for byte.
 
 use prost::Message;
 use rookery_dpm::grpc::daq;

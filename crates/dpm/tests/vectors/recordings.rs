@@ -146,7 +146,8 @@ fn framed(bytes: &[u8]) -> &[u8] {
     frame
 }
 
-/// Reads a packet, writes it again, and gives its body. Throw-away servers of the recordings did not pad odd bodies.
+/// Reads a packet, writes it again, and gives its body. Throw-away servers of the recordings did
+/// not pad odd bodies.
 fn repacked(bytes: &[u8]) -> Vec<u8> {
     let even = [bytes, &[0][..bytes.len() % 2]].concat();
     let mut fixed = even.clone();

@@ -102,7 +102,8 @@ fn common_transforms_scale() {
     }
 }
 
-/// A transform may take a value at several places, of which Java and we choose different ones. What counts is that it scales to the value.
+/// A transform may take a value at several places, of which Java and we choose different ones. What
+/// counts is that it scales to the value.
 #[test]
 fn common_transforms_unscale() {
     for row in rows(include_str!("scaling-common.tsv")) {

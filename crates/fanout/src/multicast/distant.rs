@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::header::find;
 use crate::packet::{OWN_END, Packet, TO};
 
-/// The recipients of one remote domain, and the forms of the stanza for them. Whether they get it by a multicast service or one by one
-/// is decided at the home of the domain, where it is known.
+/// The recipients of one remote domain, and the forms of the stanza for them. Whether they get it
+/// by a multicast service or one by one is decided at the home of the domain, where it is known.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Distant {
     /// The domain.
@@ -38,7 +38,8 @@ pub(super) struct Recipient {
 /// The entry of a recipient's address in the header.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Listed {
-    /// In the block of the form that everybody sees, marked as delivered behind the element's name, which ends there.
+    /// In the block of the form that everybody sees, marked as delivered behind the element's name,
+    /// which ends there.
     Shown { range: Range<usize>, name_end: usize },
     /// Nowhere: it has a blind copy. As for the first, the address isn't marked.
     Blind {
@@ -83,7 +84,8 @@ impl Outgoing {
         &self.packet
     }
 
-    /// Calls `each` with the pieces of the stanza, which are shared with other copies as far as they are the same: for one vectored write.
+    /// Calls `each` with the pieces of the stanza, which are shared with other copies as far as
+    /// they are the same: for one vectored write.
     pub fn parts<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
         let (name, rest) = self.packet.spliced();
         let to = self.escaped.as_deref().unwrap_or(self.to.as_str()).as_bytes();
@@ -154,8 +156,9 @@ impl Distant {
         })
     }
 
-    /// Copies for a multicast service that takes so many addresses at once (at least one): one for all, or several with different parts of the
-    /// recipients. Each lists the recipients of all other copies as delivered, blind ones left out.
+    /// Copies for a multicast service that takes so many addresses at once (at least one): one for
+    /// all, or several with different parts of the recipients. Each lists the recipients of all
+    /// other copies as delivered, blind ones left out.
     pub fn through(&self, service: &Jid, limit: usize) -> impl Iterator<Item = Outgoing> {
         self.recipients.chunks(limit.max(1)).map(move |chunk| {
             let shown = chunk.iter().filter_map(|recipient| match &recipient.address {

@@ -129,10 +129,12 @@ impl<'a> Header<'a> {
         Ok(header)
     }
 
-    /// Reads a header as it is written. [`Header::resolve`] comes next: until then nobody is a recipient.
+    /// Reads a header as it is written. [`Header::resolve`] comes next: until then nobody is a
+    /// recipient.
     ///
     /// # Errors
-    /// The first address without a type that the standard knows, or with attributes that exclude one another.
+    /// The first address without a type that the standard knows, or with attributes that exclude
+    /// one another.
     pub fn decode(element: Child<'a>) -> Result<Self, BadAddress> {
         // As many as there can be, if each says as little as is usual: so they are rarely moved.
         let mut addresses = Vec::with_capacity(element.bytes().len() / SHORT);
@@ -149,8 +151,8 @@ impl<'a> Header<'a> {
     /// Makes the addresses into JIDs.
     ///
     /// # Errors
-    /// A piece of information (who to reply to, who wrote) whose JID is none. A recipient whose JID is missing or none is no error of the
-    /// header: see [`Header::unusable`].
+    /// A piece of information (who to reply to, who wrote) whose JID is none. A recipient whose JID
+    /// is missing or none is no error of the header: see [`Header::unusable`].
     pub fn resolve(&mut self) -> Result<(), BadAddress> {
         for (at, address) in self.addresses.iter_mut().enumerate() {
             if !address.has_jid {
@@ -164,8 +166,8 @@ impl<'a> Header<'a> {
         Ok(())
     }
 
-    /// Recipients whose stanza can't be sent on, since their address has no JID, or text that is none: as written, with URIs for those that
-    /// have one.
+    /// Recipients whose stanza can't be sent on, since their address has no JID, or text that is
+    /// none: as written, with URIs for those that have one.
     pub fn unusable(&self) -> impl Iterator<Item = &str> {
         let wanted = self.addresses.iter().filter(|address| address.is_wanted() && address.jid.is_none());
         wanted.map(|address| &*address.written)

@@ -105,7 +105,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The recipients of one remote domain on the trusted route: all of them blind, and the stanza has no header.
+/// The recipients of one remote domain on the trusted route: all of them blind, and the stanza has
+/// no header.
 pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item = Jid>) -> Distant {
     // An empty text makes `<presence/>` into a start tag and an end tag, between which a header fits.
     let shown = packet.opened();
@@ -177,7 +178,8 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The addresses that everybody sees: information, those delivered to before, then the recipients by hop, marked.
+/// The addresses that everybody sees: information, those delivered to before, then the recipients
+/// by hop, marked.
 struct Block {
     bytes: Vec<u8>,
     /// The places of the addresses of other servers' recipients, hop by hop.

@@ -273,7 +273,8 @@ fn work_is_linear_in_recipients_and_domains() {
 }
 
 proptest::proptest! {
-    /// Whatever the addresses: each wanted recipient gets one well-formed copy, which shows all visible ones, and no blind one but itself.
+    /// Whatever the addresses: each wanted recipient gets one well-formed copy, which shows all
+    /// visible ones, and no blind one but itself.
     #[test]
     fn any_header_keeps_the_rules(addresses in proptest::collection::vec(any_address(), 1..12)) {
         let written: Vec<_> = addresses.iter().map(One::written).collect();

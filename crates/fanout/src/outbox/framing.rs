@@ -1,13 +1,14 @@
 //! Framings: the marks by which a transport tells where a stanza ends, which are part of what a
 //! session is sent.
 //!
-//! What waits is counted as it is on a stream, whatever the transport: a session may change its transport while stanzas wait (XEP-0198 §5).
-//! Only what the transport has taken is counted in its own bytes.
+//! What waits is counted as it is on a stream, whatever the transport: a session may change its
+//! transport while stanzas wait (XEP-0198 §5). Only what the transport has taken is counted in its
+//! own bytes.
 
 use rookery_base::Transport;
 
-/// The way in which the stanzas of a session are told apart on the wire: one after the other (RFC 6120, XEP-0206
-/// §2), or each in a message of text (RFC 7395 §3.3).
+/// The way in which the stanzas of a session are told apart on the wire: one after the other (RFC
+/// 6120, XEP-0206 §2), or each in a message of text (RFC 7395 §3.3).
 pub(super) trait Framing: Copy {
     /// Returns the length on the wire of what has `len` bytes on a stream. `relies`: it needs the
     /// namespace of the stream.
@@ -43,7 +44,8 @@ impl Framing for Transport {
     }
 }
 
-/// Appends the head of a server's frame that holds a whole message of text of `len` bytes (RFC 6455 §5.2).
+/// Appends the head of a server's frame that holds a whole message of text of `len` bytes (RFC 6455
+/// §5.2).
 pub fn begin_message(len: usize, out: &mut Vec<u8>) {
     out.push(FINAL_TEXT);
     match (u8::try_from(len), u16::try_from(len)) {

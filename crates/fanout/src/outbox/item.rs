@@ -1,4 +1,5 @@
-//! A stanza that waits for a session, and the `to` that its copy carries: below all else of an outbox.
+//! A stanza that waits for a session, and the `to` that its copy carries: below all else of an
+//! outbox.
 
 use rookery_base::Transport;
 use rookery_jid::Jid;
@@ -15,14 +16,15 @@ pub enum To {
     /// The session's bare JID: the sender addressed the account, and the address is not rewritten
     /// (RFC 6121 §8.5.2.1).
     Bare,
-    /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back when the session ends, the giver hears
-    /// by [`Outboxes::when_drained`](super::Outboxes::when_drained) how many were not sent.
+    /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back
+    /// when the session ends, the giver hears by
+    /// [`Outboxes::when_drained`](super::Outboxes::when_drained) how many were not sent.
     Kept,
-    /// The full JID, for a copy of what others got that means nothing to anybody but this session: it is not given back when the session
-    /// ends (XEP-0280).
+    /// The full JID, for a copy of what others got that means nothing to anybody but this session:
+    /// it is not given back when the session ends (XEP-0280).
     Copy,
-    /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream management has them. It is neither counted
-    /// nor given back.
+    /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream
+    /// management has them. It is neither counted nor given back.
     Nobody,
 }
 
@@ -33,7 +35,8 @@ pub(super) struct Item {
     pub to: To,
     /// See [`paced`](super::paced).
     pub paced: bool,
-    /// The mark that a newer stanza must have too in order to take its place, see [`quiet`](super::quiet); 0 for none.
+    /// The mark that a newer stanza must have too in order to take its place, see
+    /// [`quiet`](super::quiet); 0 for none.
     pub tag: u32,
     /// The number of copies that the shard had taken before this one.
     pub number: u64,
@@ -46,11 +49,13 @@ pub struct Unsent {
     pub packet: Packet,
     /// The `to` that it would have carried.
     pub to: To,
-    /// The number of copies that the shard had taken before this one: see [`Outboxes::pushed_total`](super::Outboxes::pushed_total).
+    /// The number of copies that the shard had taken before this one: see
+    /// [`Outboxes::pushed_total`](super::Outboxes::pushed_total).
     pub number: u64,
 }
 
-/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121 §4).
+/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121
+/// §4).
 pub(super) fn is_state(packet: &Packet) -> bool {
     packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
 }
@@ -85,8 +90,8 @@ impl Item {
         transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
     }
 
-    /// Tells whether its root relies on the namespace that a stream has declared: an element that is no
-    /// stanza has its own.
+    /// Tells whether its root relies on the namespace that a stream has declared: an element that
+    /// is no stanza has its own.
     fn declares(&self) -> bool {
         self.to != To::Nobody
     }
@@ -101,7 +106,8 @@ pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     })
 }
 
-/// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
+/// The address as attribute text, where a character of the resource needs escaping: rare, so it
+/// isn't kept.
 fn escaped(address: &Jid) -> Option<String> {
     let resource = address.resource()?;
     if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {

@@ -1,13 +1,17 @@
-//! Stream management (XEP-0198), what a session is sent: stanzas that wait until their client has acknowledged them.
+//! Stream management (XEP-0198), what a session is sent: stanzas that wait until their client has
+//! acknowledged them.
 //!
 //! # Invariants
 //!
-//! * A stanza is in exactly one place: it waits, or it was sent and is not acknowledged, or it is gone. What was sent stays as the same
-//!   reference; nothing is copied.
-//! * Sent and not yet acknowledged are as many stanzas as lie between the two counters, both modulo 2^32 (§4).
-//! * What waits and what is not acknowledged are bounded together, in number and bytes; one stanza more ends the session.
-//! * At most one request for an acknowledgement is open, and none follows each stanza: see [`Outboxes::ask`]. Over BOSH none is needed: the
-//!   client's next request says what it has got (XEP-0124 §9, §14).
+//! * A stanza is in exactly one place: it waits, or it was sent and is not acknowledged, or it is
+//!   gone. What was sent stays as the same reference; nothing is copied.
+//! * Sent and not yet acknowledged are as many stanzas as lie between the two counters, both modulo
+//!   2^32 (§4).
+//! * What waits and what is not acknowledged are bounded together, in number and bytes; one stanza
+//!   more ends the session.
+//! * At most one request for an acknowledgement is open, and none follows each stanza: see
+//!   [`Outboxes::ask`]. Over BOSH none is needed: the client's next request says what it has got
+//!   (XEP-0124 §9, §14).
 
 use std::collections::VecDeque;
 
@@ -26,8 +30,8 @@ pub struct TooHigh {
 }
 
 impl Outboxes {
-    /// Begins to count what a session is sent, and to keep it until it is acknowledged. What waits already is counted only where
-    /// `counts_waiting` says that the client will take it so.
+    /// Begins to count what a session is sent, and to keep it until it is acknowledged. What waits
+    /// already is counted only where `counts_waiting` says that the client will take it so.
     pub fn manage(&mut self, link: Link, bounds: Bounds, counts_waiting: bool) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
@@ -57,7 +61,8 @@ impl Outboxes {
         self.mark(link);
     }
 
-    /// The client has handled `h` stanzas of the stream (§4). One that says less than it has said before is not listened to.
+    /// The client has handled `h` stanzas of the stream (§4). One that says less than it has said
+    /// before is not listened to.
     ///
     /// # Errors
     /// There never were so many.
@@ -108,7 +113,8 @@ impl Outboxes {
         Some((managed.sent, managed.unacked.len()))
     }
 
-    /// The connection of a managed session is gone: everything waits from now on, what was on its way included.
+    /// The connection of a managed session is gone: everything waits from now on, what was on its
+    /// way included.
     pub fn detach(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         slot.attention = Attention::Detached;
@@ -134,7 +140,8 @@ impl Outboxes {
         }
     }
 
-    /// The last stanza that the client of a session has not acknowledged and that a user wants to be told of.
+    /// The last stanza that the client of a session has not acknowledged and that a user wants to
+    /// be told of.
     pub fn newest_urgent(&self, link: Link) -> Option<Packet> {
         let queue = self.slots.get(link)?.queue.as_ref()?;
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
@@ -142,8 +149,8 @@ impl Outboxes {
         all.find(|item| quiet::urgency(&item.packet) == Urgency::Now).map(|item| item.packet.clone())
     }
 
-    /// A new connection carries on with a detached session, whose client has acknowledged all that it has handled: what it has not waits
-    /// again, in its place before what came since.
+    /// A new connection carries on with a detached session, whose client has acknowledged all that
+    /// it has handled: what it has not waits again, in its place before what came since.
     pub fn resume(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         slot.attention = Attention::Active;
@@ -172,8 +179,9 @@ impl Outboxes {
         self.mark(link);
     }
 
-    /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of it, or it has been a moment
-    /// (`is_late`). Sparse stanzas share one request that way, and a long run gets one at its end.
+    /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of
+    /// it, or it has been a moment (`is_late`). Sparse stanzas share one request that way, and a
+    /// long run gets one at its end.
     pub fn ask(&mut self, link: Link, is_late: bool) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let Some(queue) = slot.queue.as_mut().filter(|_| slot.attention != Attention::Detached) else { return };
@@ -303,7 +311,8 @@ mod tests {
         assert_eq!(resume(&mut outboxes, 1), ["4"]);
     }
 
-    /// With TLS a run leaves as a whole: the client may have stanzas of it that still count as waiting.
+    /// With TLS a run leaves as a whole: the client may have stanzas of it that still count as
+    /// waiting.
     #[test]
     fn a_client_may_be_ahead_of_our_books() {
         let mut outboxes = managed(0);

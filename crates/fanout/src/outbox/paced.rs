@@ -5,10 +5,13 @@
 //! writing while somebody is away. Were that to end the session, they could keep an account out for
 //! good. So it doesn't count against the session's hard limit, but against one of its own, and:
 //!
-//! * What is in memory anyway (presence, a room's history) is appended whole, as references, behind all that waits, and in its order.
-//! * What comes out of a store is loaded in portions: the next one when the session has [room](Outboxes::when_room).
-//! * Presence that tells a state is always taken: above the hard limit it is paced. There is at most one of each resource of each contact. Beyond
-//!   the limit for what is paced, available presence is left out; a client that has so much of it to read asks again (RFC 6121 §4.3).
+//! * What is in memory anyway (presence, a room's history) is appended whole, as references, behind
+//!   all that waits, and in its order.
+//! * What comes out of a store is loaded in portions: the next one when the session has
+//!   [room](Outboxes::when_room).
+//! * Presence that tells a state is always taken: above the hard limit it is paced. There is at
+//!   most one of each resource of each contact. Beyond the limit for what is paced, available
+//!   presence is left out; a client that has so much of it to read asks again (RFC 6121 §4.3).
 
 use super::item::To;
 use super::queue::Roomy;
@@ -21,8 +24,9 @@ impl Outboxes {
         self.append(link, packet, to, true)
     }
 
-    /// Calls `call` as soon as no more than the soft limit waits for this session, at once if that is so. Dropped uncalled when the session
-    /// ends. A session that acknowledges what it gets has room when it has acknowledged enough.
+    /// Calls `call` as soon as no more than the soft limit waits for this session, at once if that
+    /// is so. Dropped uncalled when the session ends. A session that acknowledges what it gets has
+    /// room when it has acknowledged enough.
     pub fn when_room(&mut self, link: Link, call: impl FnOnce() + Send + 'static) {
         let soft = self.limits.soft;
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some() && !slot.abandoned) else {

@@ -150,7 +150,8 @@ impl Queue {
         (managed.unacked.len() + self.items.len()).saturating_sub(self.all_paced().items)
     }
 
-    /// Returns whether the bounds of a managed session, if it is one, are half empty with so many bytes.
+    /// Returns whether the bounds of a managed session, if it is one, are half empty with so many
+    /// bytes.
     pub fn has_room(&self, bytes: usize) -> bool {
         self.managed.as_ref().is_none_or(|managed| {
             let Bounds { stanzas, bytes: most } = managed.bounds;

@@ -1,7 +1,8 @@
 //! Stanzas that may wait for a client that nobody looks at (XEP-0352 §3.2), and those that take the
 //! place of an older one.
 //!
-//! A stanza is urgent unless it is known not to be: what a user wants to be told of must never wait, what a client asked for neither.
+//! A stanza is urgent unless it is known not to be: what a user wants to be told of must never
+//! wait, what a client asked for neither.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -24,8 +25,10 @@ pub enum Urgency {
 
 /// The urgency of a stanza.
 ///
-/// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete. Subscriptions go at once.
-/// * Notifications of pubsub events (XEP-0060 §7.1) may wait; a newer one for the same node and items makes an older one obsolete.
+/// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete.
+///   Subscriptions go at once.
+/// * Notifications of pubsub events (XEP-0060 §7.1) may wait; a newer one for the same node and
+///   items makes an older one obsolete.
 /// * Messages with nothing but chat states (XEP-0085), receipts or markers may wait.
 /// * All else goes at once: messages with a body, encrypted ones, errors, calls (XEP-0353), IQs.
 pub fn urgency(packet: &Packet) -> Urgency {

@@ -1,5 +1,5 @@
-//! Stanzas that a managed session was sent and has not acknowledged: the count and the stanzas, of which
-//! [`managed`](super::managed) tells what is done with them.
+//! Stanzas that a managed session was sent and has not acknowledged: the count and the stanzas, of
+//! which [`managed`](super::managed) tells what is done with them.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,8 @@ pub(super) struct Managed {
     pub bytes: usize,
     /// Stanzas sent.
     pub sent: u32,
-    /// Stanzas that the client has though their bytes are still counted as waiting: the transport takes long runs as a whole.
+    /// Stanzas that the client has though their bytes are still counted as waiting: the transport
+    /// takes long runs as a whole.
     pub ahead: u32,
     /// Items that precede the beginning of the count.
     pub uncounted: usize,
@@ -38,10 +39,12 @@ pub struct Bounds {
     pub bytes: u32,
 }
 
-/// A session that the driver has to look at later; see [`Outboxes::take_asking`](super::Outboxes::take_asking).
+/// A session that the driver has to look at later; see
+/// [`Outboxes::take_asking`](super::Outboxes::take_asking).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// Something was sent: [`Outboxes::ask`](super::Outboxes::ask) when it has been quiet for a moment.
+    /// Something was sent: [`Outboxes::ask`](super::Outboxes::ask) when it has been quiet for a
+    /// moment.
     Later(Link),
     /// A request left, with this number: see [`Outboxes::is_open`](super::Outboxes::is_open).
     Asked(Link, u16),

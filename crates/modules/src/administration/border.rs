@@ -4,9 +4,12 @@
 //!
 //! # Invariants
 //!
-//! * An entry is a domain, an account or a full JID, and means exactly that; a whitelist that names a domain names everybody there.
-//! * What comes from the refused is dropped without a word. Who writes to them is told `not-allowed`.
-//! * The lists are in the store; all shards look at one copy in memory, which is read when the server starts and again every minute.
+//! * An entry is a domain, an account or a full JID, and means exactly that; a whitelist that names
+//!   a domain names everybody there.
+//! * What comes from the refused is dropped without a word. Who writes to them is told
+//!   `not-allowed`.
+//! * The lists are in the store; all shards look at one copy in memory, which is read when the
+//!   server starts and again every minute.
 
 use rookery_base::{Map, Set};
 use std::sync::{Arc, RwLock};
@@ -40,7 +43,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The lists of all domains. Clones are handles on the same ones; a look costs a lock that nobody holds for long.
+/// The lists of all domains. Clones are handles on the same ones; a look costs a lock that nobody
+/// holds for long.
 #[derive(Debug, Clone, Default)]
 pub struct Borders(Arc<RwLock<Map<String, Lists>>>);
 

@@ -1,7 +1,8 @@
 //! Numbers and lists of accounts: XEP-0133 §4.13 to §4.22.
 //!
-//! Registered and disabled accounts are in the store; who is online is asked of all shards. *Active* is an account with an available resource that
-//! doesn't say `away` or `xa`; *idle* one whose resources all say so.
+//! Registered and disabled accounts are in the store; who is online is asked of all shards.
+//! *Active* is an account with an available resource that doesn't say `away` or `xa`; *idle* one
+//! whose resources all say so.
 
 use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, Reply, World};
@@ -236,7 +237,8 @@ fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Shows a part of a list that was asked for with one more than is shown, as far as it fits one stanza: users choose long names.
+/// Shows a part of a list that was asked for with one more than is shown, as far as it fits one
+/// stanza: users choose long names.
 fn show(world: &mut World, order: Order, var: &str, listed: Gathered<String>) {
     let Gathered { items: mut names, is_partial } = listed;
     let limit = Page::of(&order).limit;

@@ -1,16 +1,18 @@
-//! XEP-0133: Service Administration. Commands for the administrators of a domain (see `rights`), who administer its accounts and what the domain says.
+//! XEP-0133: Service Administration. Commands for the administrators of a domain (see `rights`),
+//! who administer its accounts and what the domain says.
 //!
 //! # Layout
 //!
-//! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and their sessions. `inquiries`: what is known of
-//! one account. `lists`: how many accounts there are, and which. `service`: announcements, the message of the day, administrators, stop and restart.
+//! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and
+//! their sessions. `inquiries`: what is known of one account. `lists`: how many accounts there are,
+//! and which. `service`: announcements, the message of the day, administrators, stop and restart.
 //!
 //! [`border`]: black- and whitelists.
 //!
 //! # Left out
 //!
-//! Getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is when an account was last here: now for one that
-//! is online, else when its last session ended.
+//! Getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is
+//! when an account was last here: now for one that is online, else when its last session ended.
 
 pub(crate) mod accounts;
 pub mod border;
@@ -184,7 +186,8 @@ pub(crate) fn note(world: &World, order: &Order, what: &str, whom: &str) {
     });
 }
 
-/// Ends a command with the reason why it wasn't carried out: as a note where other values would do, else as an error.
+/// Ends a command with the reason why it wasn't carried out: as a note where other values would do,
+/// else as an error.
 pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
     match refusal {
         Refusal::Impossible(text) | Refusal::Missing(text) | Refusal::Exists(text) | Refusal::Full(text) => {

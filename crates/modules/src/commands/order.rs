@@ -30,7 +30,8 @@ pub(crate) struct Command {
 /// A part of a command.
 pub(crate) type Step = fn(&mut World, Order);
 
-/// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::fail`] or [`Order::refuse`].
+/// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`],
+/// [`Order::fail`] or [`Order::refuse`].
 pub(crate) struct Order {
     pub(super) command: &'static Command,
     pub(super) iq: Iq,
@@ -156,7 +157,8 @@ impl Order {
         self.refuse(world, condition(error));
     }
 
-    /// Refuses a form that is none, or lacks what it must have (`bad-payload`); the session goes on, and another one may be sent.
+    /// Refuses a form that is none, or lacks what it must have (`bad-payload`); the session goes
+    /// on, and another one may be sent.
     pub(super) fn send_back(self, world: &mut World, text: impl Into<String>) {
         match self.before {
             Some(session) => world.state_mut::<Sessions>().put(self.id, session),

@@ -157,7 +157,8 @@ fn a_bad_form_can_be_sent_again() {
     assert_eq!(said(&stage.act(&id, "", Some(("state", "even")))), "completed a is even");
 }
 
-/// XEP-0050 §3.6: a form that is as it should be, with a value that isn't, ends the command with a note.
+/// XEP-0050 §3.6: a form that is as it should be, with a value that isn't, ends the command with a
+/// note.
 #[test]
 fn a_wrong_value_ends_the_command() {
     let mut stage = Stage::new();

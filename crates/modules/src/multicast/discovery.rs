@@ -1,13 +1,16 @@
 //! Discovery of other servers' multicast services, and of what they take at once (XEP-0033 §2).
 //!
-//! A domain is asked when something for it is to be sent for the first time; nothing waits for the answer: until it is in, recipients get
-//! individual copies. First the domain itself is asked, then its list of services, then each of these; the first that says so is it. Answers
-//! of either kind are kept for 24 hours (§2.3); an old one serves until a new one has come.
+//! A domain is asked when something for it is to be sent for the first time; nothing waits for the
+//! answer: until it is in, recipients get individual copies. First the domain itself is asked, then
+//! its list of services, then each of these; the first that says so is it. Answers of either kind
+//! are kept for 24 hours (§2.3); an old one serves until a new one has come.
 //!
 //! # Invariants
 //!
-//! * What is known of a domain is kept by its home shard; an answer that comes in on another one is handed over.
-//! * An answer counts only if it comes from whom it was asked of, with the number that it was asked with.
+//! * What is known of a domain is kept by its home shard; an answer that comes in on another one is
+//!   handed over.
+//! * An answer counts only if it comes from whom it was asked of, with the number that it was asked
+//!   with.
 //! * A domain's services are below that domain: nobody can name another's service as theirs.
 //! * Domains, items and limits are bounded, whatever peers say.
 
@@ -44,7 +47,8 @@ struct Asked {
     items: bool,
 }
 
-/// Returns the multicast service of a remote domain, as far as it is known; if it isn't, or isn't any more, one of our domains asks.
+/// Returns the multicast service of a remote domain, as far as it is known; if it isn't, or isn't
+/// any more, one of our domains asks.
 pub(super) fn find(world: &mut World, own: &str, remote: &str) -> Option<RemoteService> {
     let now = world.time();
     let (answer, ask) = world.state_mut::<Discovery>().look_up(remote, now);

@@ -20,13 +20,14 @@ pub(super) const REMOTE_PRESENCES: &str = "remote_presences";
 /// Bytes times recipients that a sender may have in a minute; 0: any number.
 pub(super) const MINUTE_BYTES: &str = "minute_bytes";
 
-/// Remembers what senders have had multiplied and owe, in milliseconds: local ones by their bare JID, others by their domain. Nobody who
-/// has nothing to pay has an entry for long.
+/// Remembers what senders have had multiplied and owe, in milliseconds: local ones by their bare
+/// JID, others by their domain. Nobody who has nothing to pay has an entry for long.
 #[derive(Debug, Default)]
 pub(super) struct Spent(Map<Box<str>, Bucket>);
 
 impl Spent {
-    /// Charges a sender for a message. Returns `false` if that would be more than it may have in a minute. A sender that owes nothing may have any message.
+    /// Charges a sender for a message. Returns `false` if that would be more than it may have in a
+    /// minute. A sender that owes nothing may have any message.
     pub(super) fn charge(&mut self, sender: &str, bytes: u64, minute_bytes: u64, now_ms: u64) -> bool {
         let Some(cost_ms) = bytes.saturating_mul(MINUTE_MS).checked_div(minute_bytes) else { return true };
         if self.0.len() >= MOST_SENDERS {

@@ -1,7 +1,8 @@
 //! Senders from elsewhere whose presence went through the service, and its recipients.
 //!
-//! A user of this server hears of it through the hub, which ends directed presence by itself. For everybody else the service has to remember:
-//! it must repeat unavailable presence to all who saw the originator available.
+//! A user of this server hears of it through the hub, which ends directed presence by itself. For
+//! everybody else the service has to remember: it must repeat unavailable presence to all who saw
+//! the originator available.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;
@@ -17,7 +18,8 @@ pub(super) struct Originators {
 }
 
 impl Originators {
-    /// Remembers to whom available presence goes. `false` if there is no room: then nothing was remembered.
+    /// Remembers to whom available presence goes. `false` if there is no room: then nothing was
+    /// remembered.
     pub(super) fn available<'a>(&mut self, who: &Jid, to: impl Iterator<Item = JidRef<'a>>) -> bool {
         let known = self.seen_by.get(who);
         let of_domain = self.domains.get(who.domain()).copied().unwrap_or_default();

@@ -1,8 +1,10 @@
 //! The untrusted route: a stanza with a header, from a client or another server.
 //!
-//! The checks come in this order, and nothing is delivered when one refuses: may the sender use the service (`forbidden`); does the header
-//! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`); are these too
-//! many bytes for so many (`resource-constraint`). Each recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
+//! The checks come in this order, and nothing is delivered when one refuses: may the sender use the
+//! service (`forbidden`); does the header decode (`bad-request`); are there too many recipients
+//! (`not-acceptable`); may the sender reach others through this server (`forbidden`); are these too
+//! many bytes for so many (`resource-constraint`). Each recipient without a usable JID is reported
+//! for itself (`jid-malformed`) and does not stop the others.
 
 use rookery_base::Set;
 use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
@@ -103,7 +105,8 @@ impl Route<'_, '_> {
         self.world.counters.stages.end(stage, begun)
     }
 
-    /// Each recipient without a usable JID has its own error, at least as many of them as recipients would be allowed.
+    /// Each recipient without a usable JID has its own error, at least as many of them as
+    /// recipients would be allowed.
     fn report_unusable(&mut self, header: &Header<'_>, limit: Option<usize>) {
         let most = limit.map_or(usize::MAX, |limit| limit.max(REPORTED));
         let texts: Vec<_> = header.unusable().take(most).map(unusable).collect();
@@ -119,7 +122,8 @@ impl Route<'_, '_> {
         self.world.domain_of(jid.domain()).is_some_and(|domain| domain.name == self.domain)
     }
 
-    /// Unavailable presence without header says that the originator is gone: all who saw it hear of it. Anything else needs a header.
+    /// Unavailable presence without header says that the originator is gone: all who saw it hear of
+    /// it. Anything else needs a header.
     fn without_header(self) -> Result<(), StanzaError> {
         if self.packet.type_() != StanzaType::Unavailable {
             return Err(bad_request("the stanza has no header with addresses"));
@@ -144,7 +148,8 @@ impl Route<'_, '_> {
         is_allowed.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
-    /// Presence is remembered once it is sure to be delivered, so that unavailable presence follows.
+    /// Presence is remembered once it is sure to be delivered, so that unavailable presence
+    /// follows.
     fn remember(&mut self, header: &Header<'_>, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Presence {
             return Ok(());
@@ -189,7 +194,8 @@ impl Route<'_, '_> {
     }
 }
 
-/// The recipients whom the sender, an account of this server, blocks. Of each of them it gets the error that a stanza for it alone would get.
+/// The recipients whom the sender, an account of this server, blocks. Of each of them it gets the
+/// error that a stanza for it alone would get.
 fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>) -> Set<String> {
     let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
     if !is_own || !world.has_rules(sender.as_ref()) {

@@ -187,7 +187,8 @@ fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> 
     addresses.any(|address| world.state::<Sessions>().active(address.as_ref()) == name)
 }
 
-/// Sets new rules and answers; `pushed` is the list that has changed, if one has (§2.2, tenth rule).
+/// Sets new rules and answers; `pushed` is the list that has changed, if one has (§2.2, tenth
+/// rule).
 fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed: Option<&str>) {
     let blocked = |rules: &Rules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
     let (before, after) = (blocked(&rules_of(world, &iq.to)), blocked(&rules));

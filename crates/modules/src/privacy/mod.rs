@@ -1,9 +1,13 @@
-//! Whom an account lets through: XEP-0191 Blocking Command and XEP-0016 Privacy Lists, over one set of rules.
+//! Whom an account lets through: XEP-0191 Blocking Command and XEP-0016 Privacy Lists, over one set
+//! of rules.
 //!
 //! # Layout
 //!
-//! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`] and `lists`: the requests of the two standards.
-//! `sessions`: which list each session has made active. `report`: what users say of whom they block (XEP-0377). `limits`: how many rules. `pushes`: how clients hear of changes. `change`: from one set of rules to the next, with what contacts and resources have to hear.
+//! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`]
+//! and `lists`: the requests of the two standards. `sessions`: which list each session has made
+//! active. `report`: what users say of whom they block (XEP-0377). `limits`: how many rules.
+//! `pushes`: how clients hear of changes. `change`: from one set of rules to the next, with what
+//! contacts and resources have to hear.
 //!
 //! # Invariants
 //!
@@ -11,13 +15,14 @@
 //!   without session too: nothing of a blocked contact is delivered, stored or archived. They come
 //!   before every other module (`Phase::Guard`).
 //! * Nothing stops what the resources of an account and its own server tell each other.
-//! * Rules count from the moment when they are asked for; if the store refuses them, the former ones count again and the client gets an error.
+//! * Rules count from the moment when they are asked for; if the store refuses them, the former
+//!   ones count again and the client gets an error.
 //! * An account without rules costs a look at one field per stanza.
 //!
 //! # What is left out
 //!
-//! A blocked contact stays in the roster ("polite blocking", XEP-0191 §4). Messages that came before the block stay in the archive and in the offline
-//! storage.
+//! A blocked contact stays in the roster ("polite blocking", XEP-0191 §4). Messages that came
+//! before the block stay in the archive and in the offline storage.
 
 pub mod blocking;
 mod change;

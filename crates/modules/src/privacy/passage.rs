@@ -33,7 +33,8 @@ impl Document for Rules {
     }
 }
 
-/// Sees a stanza that a session sends. One to a blocked address comes back as an error, if it is one that is answered at all.
+/// Sees a stanza that a session sends. One to a blocked address comes back as an error, if it is
+/// one that is answered at all.
 pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<Rules>(sender.bare()) else { return Delivery::Pass };
@@ -66,7 +67,8 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
     Delivery::Taken
 }
 
-/// Tells whether a stanza for a bare JID may reach a certain session, which may have a list of its own.
+/// Tells whether a stanza for a bare JID may reach a certain session, which may have a list of its
+/// own.
 fn may_reach(world: &World, rules: &Rules, link: Link, packet: &Packet) -> bool {
     let (Some(sender), Some(address)) = (packet.sender(), world.address(link)) else { return true };
     let Some(list) = world.state::<Sessions>().list_for(rules, address.as_ref()) else { return true };
@@ -112,7 +114,8 @@ pub(crate) fn denies_known(
     !is_own && !is_own_server && list.denies(contact, passing, known)
 }
 
-/// A stanza for a bare JID is stopped if no session may have it; which of several may, is decided one by one.
+/// A stanza for a bare JID is stopped if no session may have it; which of several may, is decided
+/// one by one.
 fn is_stopped(world: &World, rules: &Rc<Rules>, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) -> bool {
     let (passing, sessions) = (coming_as(packet), world.state::<Sessions>());
     let stops = |address: JidRef<'_>| {
@@ -143,7 +146,8 @@ pub(crate) fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>
     item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups.into() }).unwrap_or_default()
 }
 
-/// Tells a session that its stanza went nowhere. Past the queue of its account, in which the error would count as one of the blocked address.
+/// Tells a session that its stanza went nowhere. Past the queue of its account, in which the error
+/// would count as one of the blocked address.
 fn refuse_going(world: &mut World, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) {
     let kind = match (packet.kind(), packet.type_()) {
         (_, StanzaType::Error | StanzaType::Result | StanzaType::Unavailable | StanzaType::Probe) => return,

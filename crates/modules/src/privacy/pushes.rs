@@ -37,7 +37,8 @@ pub(super) fn write_blocks<'j>(out: &mut Writer, name: &str, jids: impl IntoIter
     out.end();
 }
 
-/// Tells the resources that use privacy lists that the default one has changed by way of the block list.
+/// Tells the resources that use privacy lists that the default one has changed by way of the block
+/// list.
 pub(crate) fn push_default(world: &mut World, account: &Jid) {
     if let Some(name) = rules_of(world, account).default {
         push_list(world, account, &name, |world, session| world.state::<Sessions>().follows_lists(session));

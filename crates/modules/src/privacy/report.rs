@@ -1,7 +1,10 @@
-//! XEP-0377: Blocking with a report: what users say of those whom they block goes to the operators of the domain.
+//! XEP-0377: Blocking with a report: what users say of those whom they block goes to the operators
+//! of the domain.
 //!
-//! Every report is logged and, if the operator wants it, sent as a message. Nothing leaves the server: a report is passed on neither to the server of
-//! whom it is about nor to others, whatever it allows (§5 leaves that to the server). A report that lacks its reason is none; the block counts anyway.
+//! Every report is logged and, if the operator wants it, sent as a message. Nothing leaves the
+//! server: a report is passed on neither to the server of whom it is about nor to others, whatever
+//! it allows (§5 leaves that to the server). A report that lacks its reason is none; the block
+//! counts anyway.
 
 use rookery_base::Map;
 use rookery_hub::{Iq, World};
@@ -17,7 +20,8 @@ pub(crate) struct Reports {
     made: Map<Jid, u64>,
 }
 
-/// Takes note of the reports in a block request that was carried out, as far as the account may make more.
+/// Takes note of the reports in a block request that was carried out, as far as the account may
+/// make more.
 pub(crate) fn take(world: &mut World, iq: &Iq) {
     let Some(options) = world.options(iq.to.domain(), NAME) else { return };
     let limit = options.number(REPORTS_PER_HOUR);

@@ -2,10 +2,11 @@
 //! which the default one is its block list too (XEP-0191 §5).
 //!
 //! Invariants:
-//! * The items of a list are in the order of their `order`, which is unique; a list has at least one.
+//! * The items of a list are in the order of their `order`, which is unique; a list has at least
+//!   one.
 //! * The default list exists.
-//! * Finding the item that decides costs a look-up for each address that names the contact, for each of the contact's groups, and two more, however many
-//!   items a list has.
+//! * Finding the item that decides costs a look-up for each address that names the contact, for
+//!   each of the contact's groups, and two more, however many items a list has.
 
 use rookery_base::{Map, Set};
 use std::borrow::Borrow;

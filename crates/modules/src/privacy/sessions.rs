@@ -52,7 +52,8 @@ impl Sessions {
         }
     }
 
-    /// Returns the list that counts for an address of an account: the active one of that session, else the default one (XEP-0016 §2.2).
+    /// Returns the list that counts for an address of an account: the active one of that session,
+    /// else the default one (XEP-0016 §2.2).
     pub(crate) fn list_for<'r>(&self, rules: &'r Rules, address: JidRef<'_>) -> Option<&'r List> {
         let active = self.active(address).and_then(|name| rules.list(name));
         active.or_else(|| rules.default_list())

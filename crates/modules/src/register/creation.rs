@@ -1,4 +1,5 @@
-//! New accounts, and passwords that are set by a link, asked for by connections that have not logged in (XEP-0077 §3.1, XEP-0445).
+//! New accounts, and passwords that are set by a link, asked for by connections that have not
+//! logged in (XEP-0077 §3.1, XEP-0445).
 
 use rookery_hub::{Guest, Iq, Options, World};
 use rookery_jid::Jid;
@@ -35,7 +36,8 @@ pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     }
 }
 
-/// Tells whether accounts can be created at all, and over such a connection. A token opens what is closed to others.
+/// Tells whether accounts can be created at all, and over such a connection. A token opens what is
+/// closed to others.
 fn may_create<'w>(
     world: &'w World,
     guest: Guest,
@@ -55,7 +57,8 @@ fn may_create<'w>(
     Ok(options)
 }
 
-/// Asks for what is to be filled in: as elements for older clients, and as a form (XEP-0077 §5, XEP-0004).
+/// Asks for what is to be filled in: as elements for older clients, and as a form (XEP-0077 §5,
+/// XEP-0004).
 fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation: Option<&Invitation>) {
     let name = invitation.and_then(fixed_name).unwrap_or_default();
     let mut reply = iq.result();
@@ -133,7 +136,8 @@ impl Creation {
         });
     }
 
-    /// Asks whether the name is free: one that exists is taken, and so is one that an invitation is for (XEP-0401 §4).
+    /// Asks whether the name is free: one that exists is taken, and so is one that an invitation is
+    /// for (XEP-0401 §4).
     fn look_up(self, world: &mut World) {
         let exists = world.stores.accounts.exists(self.account.as_ref());
         let reserved = world.stores.invitations.is_reserved(self.account.as_ref(), world.time());
@@ -248,7 +252,8 @@ impl Creation {
     }
 }
 
-/// Reads username and password, from the form if there is one, which then has to be complete (XEP-0077 §5).
+/// Reads username and password, from the form if there is one, which then has to be complete
+/// (XEP-0077 §5).
 fn filled_in(iq: &Iq) -> Result<(String, String), StanzaError> {
     let needed = || not_acceptable("a username and a password are needed");
     let (username, password) = match iq.payload.child("x", ns::DATA_FORMS) {

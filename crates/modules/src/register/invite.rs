@@ -1,4 +1,5 @@
-//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `tokens` takes.
+//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `tokens`
+//! takes.
 
 use rookery_base::date;
 use rookery_hub::World;

@@ -1,7 +1,7 @@
 //! A limit on how often one party may create accounts.
 //!
-//! One table for all shards of the process: a lock is taken once per request to create an account, which is rare and costs
-//! milliseconds anyway. Nothing else waits for it.
+//! One table for all shards of the process: a lock is taken once per request to create an account,
+//! which is rare and costs milliseconds anyway. Nothing else waits for it.
 
 use rookery_base::Map;
 use std::net::{IpAddr, Ipv6Addr};
@@ -61,8 +61,8 @@ impl Creations {
     /// A turn for an address at this time (milliseconds since 1970), if it has one.
     ///
     /// # Errors
-    /// `resource-constraint` of type wait: the address has created an account or guessed at taken names within the time that the
-    /// options say, or so many others have that the table is full.
+    /// `resource-constraint` of type wait: the address has created an account or guessed at taken
+    /// names within the time that the options say, or so many others have that the table is full.
     pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<Slot, StanzaError> {
         let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
         if window == 0 {
@@ -133,7 +133,8 @@ fn too_soon() -> StanzaError {
         .with_text("too many accounts were created from your address; try again later")
 }
 
-/// Parties that are remembered, some 50 bytes each. If more than that create accounts within one window, it is an attack.
+/// Parties that are remembered, some 50 bytes each. If more than that create accounts within one
+/// window, it is an attack.
 const MAX_PARTIES: usize = 50_000;
 
 /// Taken names that a party may come upon in one window.

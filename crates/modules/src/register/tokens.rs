@@ -1,7 +1,7 @@
 //! Registration with a token: pre-authenticated in-band registration (XEP-0445).
 //!
-//! A token that was shown once counts for its connection until that ends, whether it expires meanwhile or not (§3); it is used up by the registration
-//! that succeeds, and by nothing else.
+//! A token that was shown once counts for its connection until that ends, whether it expires
+//! meanwhile or not (§3); it is used up by the registration that succeeds, and by nothing else.
 
 use std::collections::VecDeque;
 

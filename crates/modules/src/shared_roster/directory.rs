@@ -1,5 +1,6 @@
-//! The accounts of the domains that have groups of everybody: which there are, and which are here. One for all shards, under a lock that is taken when
-//! somebody comes or goes and when a roster is asked for.
+//! The accounts of the domains that have groups of everybody: which there are, and which are here.
+//! One for all shards, under a lock that is taken when somebody comes or goes and when a roster is
+//! asked for.
 
 use rookery_base::Map;
 use std::collections::{BTreeSet, VecDeque};

@@ -33,7 +33,8 @@ pub(super) struct State {
     pub(super) common: Common,
     /// The groups that the shard has used last.
     pub(super) now: Option<Compiled>,
-    /// The audiences by these groups: by domain, whether of those who see an account, and its groups.
+    /// The audiences by these groups: by domain, whether of those who see an account, and its
+    /// groups.
     pub(super) circles: Map<(String, bool, Vec<usize>), Circle>,
 }
 
@@ -106,7 +107,8 @@ pub(super) fn item(
     (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
 }
 
-/// Returns the contacts by group of the accounts of a domain with a [key](Groups::key); they may be among them.
+/// Returns the contacts by group of the accounts of a domain with a [key](Groups::key); they may be
+/// among them.
 pub(super) fn items(
     directories: &Directories,
     groups: &Groups,

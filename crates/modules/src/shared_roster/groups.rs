@@ -1,8 +1,9 @@
 //! The groups of a domain as the operator writes them, and who sees whom by them.
 //!
-//! A group is a line: `Sales: alice@example.org, bob@example.org -> Sales, Support`. Behind the colon are its members, behind the arrow the groups whose
-//! members have them as contacts; without an arrow these are the members themselves. `@all@` is every account of the domain, `@online@` every account
-//! that is there.
+//! A group is a line: `Sales: alice@example.org, bob@example.org -> Sales, Support`. Behind the
+//! colon are its members, behind the arrow the groups whose members have them as contacts; without
+//! an arrow these are the members themselves. `@all@` is every account of the domain, `@online@`
+//! every account that is there.
 
 use rookery_base::Map;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +122,8 @@ impl Groups {
         self.members(self.seen(mine))
     }
 
-    /// The groups that the accounts with a key see, with those who are named in each and whether all accounts, or all that are there, belong to it.
+    /// The groups that the accounts with a key see, with those who are named in each and whether
+    /// all accounts, or all that are there, belong to it.
     pub fn shown(&self, mine: &[usize]) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
         let seen = self.seen(mine).into_iter().filter_map(|at| self.groups.get(at));
         seen.map(|group| (group.name.as_str(), &group.members, group.all, group.online))

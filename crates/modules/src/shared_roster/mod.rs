@@ -3,15 +3,17 @@
 //!
 //! # Layout
 //!
-//! [`groups`]: the groups as they are written, and who sees whom, pure. [`directory`]: which accounts there are, and which are here, for the groups of
-//! everybody. `force`: the groups in force. `news`: what clients hear when it changes. Here: what the hub asks ([`SharedContacts`]).
+//! [`groups`]: the groups as they are written, and who sees whom, pure. [`directory`]: which
+//! accounts there are, and which are here, for the groups of everybody. `force`: the groups in
+//! force. `news`: what clients hear when it changes. Here: what the hub asks ([`SharedContacts`]).
 //!
 //! # Invariants
 //!
-//! * Nothing here asks the store for an account's sake: membership is in memory, the same for all shards. The accounts of a domain are listed once
-//!   in a while, by one shard, and only if a group has them all.
-//! * The audience of a presence is kept ready for all members who are in the same groups, and what a change of the groups means is found out once for
-//!   all of these.
+//! * Nothing here asks the store for an account's sake: membership is in memory, the same for all
+//!   shards. The accounts of a domain are listed once in a while, by one shard, and only if a group
+//!   has them all.
+//! * The audience of a presence is kept ready for all members who are in the same groups, and what
+//!   a change of the groups means is found out once for all of these.
 //!
 //! # What is left out
 //!
@@ -202,7 +204,8 @@ fn list_accounts(world: &mut World, domain: &str) {
     }
 }
 
-/// Lists the accounts of a domain, page by page, each behind the last one of the page before in the order of the store: addresses have another one.
+/// Lists the accounts of a domain, page by page, each behind the last one of the page before in the
+/// order of the store: addresses have another one.
 fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
     let page = world.stores.accounts.list(&domain, last.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {

@@ -1,13 +1,15 @@
 //! News for clients when groups, or the accounts that exist, change: roster pushes, and the
 //! presence of accounts that have come into sight or gone out of it.
 //!
-//! A change of many accounts concerns many accounts: with `@all@` each of N clients has to hear of each of N others. That is so much that a shard does it in
-//! small steps, account by account, and looks for the next change only when all have heard of the last one.
+//! A change of many accounts concerns many accounts: with `@all@` each of N clients has to hear of
+//! each of N others. That is so much that a shard does it in small steps, account by account, and
+//! looks for the next change only when all have heard of the last one.
 //!
 //! # Invariants
 //!
 //! * What has changed is found out once for all accounts that are in the same groups.
-//! * What is told of a contact is what holds when it is told, so that the order of changes doesn't matter.
+//! * What is told of a contact is what holds when it is told, so that the order of changes doesn't
+//!   matter.
 //! * What waits to be told takes two words per account, whatever the number of contacts.
 
 use rookery_base::Map;
@@ -127,7 +129,8 @@ fn step(world: &mut World) {
     world.after(PAUSE_MS, step);
 }
 
-/// Returns what is another for accounts that had these groups with this key before, and have these now.
+/// Returns what is another for accounts that had these groups with this key before, and have these
+/// now.
 fn difference(
     directories: &Directories,
     domain: &str,

@@ -15,7 +15,8 @@ pub trait Accounts {
     /// Returns an account without its archive: the password, if it is known, and the parts.
     fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), Fault>;
 
-    /// Returns the messages of an archive behind a place, with the place to go on behind: none if there are no more.
+    /// Returns the messages of an archive behind a place, with the place to go on behind: none if
+    /// there are no more.
     fn archive(&mut self, domain: &str, name: &str, after: Option<i64>) -> Result<(Vec<Element>, Option<i64>), Fault>;
 }
 
@@ -29,7 +30,8 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// Makes sure that a database is one of the server that it is said to be of. Returns the columns of the table.
+/// Makes sure that a database is one of the server that it is said to be of. Returns the columns of
+/// the table.
 pub fn has_table(foreign: &mut Foreign, table: &str, server: &str) -> Result<Vec<String>, Fault> {
     let columns = foreign.columns(table)?;
     match columns.is_empty() {

@@ -59,8 +59,8 @@ impl Texts<'_> {
     }
 }
 
-/// Reads what MongooseIM writes: `==SCRAM==,STORED,SERVER,SALT,COUNT`, or `==MULTI_SCRAM==,` with keys of several hashes, each with a salt or all with the same.
-/// `None` if it is neither.
+/// Reads what MongooseIM writes: `==SCRAM==,STORED,SERVER,SALT,COUNT`, or `==MULTI_SCRAM==,` with
+/// keys of several hashes, each with a salt or all with the same. `None` if it is neither.
 pub(super) fn mongoose(details: &str) -> Option<Vec<Element>> {
     if let Some(rest) = details.strip_prefix("==SCRAM==,") {
         let [stored, server, salt, iterations] = rest.split(',').collect::<Vec<_>>().try_into().ok()?;

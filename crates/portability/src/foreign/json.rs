@@ -13,7 +13,8 @@ pub(super) fn value(kind: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// Puts the rows of a store together to the table that they were. The row without a key has what has no texts as keys.
+/// Puts the rows of a store together to the table that they were. The row without a key has what
+/// has no texts as keys.
 pub(super) fn table(rows: impl Iterator<Item = (String, Value)>) -> Map<String, Value> {
     let mut table = Map::new();
     for (key, value) in rows {
@@ -27,14 +28,15 @@ pub(super) fn table(rows: impl Iterator<Item = (String, Value)>) -> Map<String, 
     table
 }
 
-/// Returns what a table has under the key `false`, which JSON can't write: Prosody's notes about a whole store.
+/// Returns what a table has under the key `false`, which JSON can't write: Prosody's notes about a
+/// whole store.
 pub(super) fn notes(table: &Map<String, Value>) -> Option<&Map<String, Value>> {
     let pairs = table.get(PAIRS)?.as_array()?;
     pairs.chunks(2).find(|pair| pair.first() == Some(&Value::Bool(false)))?.get(1)?.as_object()
 }
 
-/// Reads an element that was taken apart to a table: its name, its attributes, and its children in a list. A child without a namespace of its own has
-/// that of its parent.
+/// Reads an element that was taken apart to a table: its name, its attributes, and its children in
+/// a list. A child without a namespace of its own has that of its parent.
 pub(super) fn stanza(table: &Map<String, Value>, parent: &str, depth: usize) -> Option<Element> {
     if depth > DEPTH {
         return None;

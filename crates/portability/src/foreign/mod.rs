@@ -1,11 +1,15 @@
-//! Databases of other servers, imported once: what is in them is read as a file of XEP-0227, so that it is imported as such a file is.
+//! Databases of other servers, imported once: what is in them is read as a file of XEP-0227, so
+//! that it is imported as such a file is.
 //!
-//! The text of that file is made while it is read, an account or a page of an archive at a time: however large the database is, it takes no memory.
+//! The text of that file is made while it is read, an account or a page of an archive at a time:
+//! however large the database is, it takes no memory.
 //!
 //! # Layout
 //!
-//! `ejabberd` knows the tables of ejabberd and of MongooseIM, which come from the same ones, `prosody` those of Prosody with its `json`. `credentials` has
-//! the forms that keys of passwords have there. `accounts` is what each of them tells, `elements` what becomes of it, and `pages` the file that is made.
+//! `ejabberd` knows the tables of ejabberd and of MongooseIM, which come from the same ones,
+//! `prosody` those of Prosody with its `json`. `credentials` has the forms that keys of passwords
+//! have there. `accounts` is what each of them tells, `elements` what becomes of it, and `pages`
+//! the file that is made.
 
 mod accounts;
 mod credentials;
@@ -44,12 +48,14 @@ pub struct Database {
     pub foreign: Foreign,
     /// Its schema.
     pub schema: Schema,
-    /// The domain to import; all of them if it is `None`. Where the database doesn't know domains, it is for accounts of this one.
+    /// The domain to import; all of them if it is `None`. Where the database doesn't know domains,
+    /// it is for accounts of this one.
     pub domain: Option<String>,
 }
 
 impl Database {
-    /// Returns the text of the file that the database is read as; `whose` is set to the account that it is about.
+    /// Returns the text of the file that the database is read as; `whose` is set to the account
+    /// that it is about.
     pub(crate) fn into_pages(self, whose: Rc<Whose>) -> Result<Pages, Fault> {
         let mut foreign = self.foreign;
         let mut accounts: Box<dyn Accounts> = match self.schema {

@@ -121,7 +121,8 @@ impl Pages {
 }
 
 impl Read for Pages {
-    /// Gives bytes of one page at a time: the next one is made when all of it was read, so that reports name the right account.
+    /// Gives bytes of one page at a time: the next one is made when all of it was read, so that
+    /// reports name the right account.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.page.len() && self.state != State::End {
             self.turn().map_err(|Fault(what)| io::Error::other(what))?;

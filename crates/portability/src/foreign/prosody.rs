@@ -1,4 +1,5 @@
-//! The tables of Prosody's `mod_storage_sql`: `prosody` has stores of keys and values, `prosodyarchive` those that grow.
+//! The tables of Prosody's `mod_storage_sql`: `prosody` has stores of keys and values,
+//! `prosodyarchive` those that grow.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,8 @@ impl Tables {
         Ok(stores.into_iter().map(|(store, rows)| (store, table(rows.into_iter()))).collect())
     }
 
-    /// Returns entries of a growing store behind a place: their keys, seconds since 1970 and elements.
+    /// Returns entries of a growing store behind a place: their keys, seconds since 1970 and
+    /// elements.
     fn entries(
         &mut self,
         (domain, name, store): (&str, &str, &str),

@@ -1,16 +1,20 @@
-//! Nodes whose items come from outside of the chat, by the service `data.DOMAIN`: XEP-0060 for readings of devices.
+//! Nodes whose items come from outside of the chat, by the service `data.DOMAIN`: XEP-0060 for
+//! readings of devices.
 //!
 //! # How it works
 //!
-//! The server joins a [`Source`] to it, which says what a node is and gives its items. A node is there while it has subscribers, at the home shard of
-//! its name: the first one opens it at the source, the last one's leaving closes it. An item that the source gives becomes one packet, which goes to all
-//! subscribers by the fan-out engine.
+//! The server joins a [`Source`] to it, which says what a node is and gives its items. A node is
+//! there while it has subscribers, at the home shard of its name: the first one opens it at the
+//! source, the last one's leaving closes it. An item that the source gives becomes one packet,
+//! which goes to all subscribers by the fan-out engine.
 //!
 //! # Invariants
 //!
 //! * Who may not use the service learns nothing of which nodes there are.
-//! * Nobody gets items of a node more often than the subscription says (`pace`); what comes in between is replaced by what comes later.
-//! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a restart, one of a full JID ends with its session.
+//! * Nobody gets items of a node more often than the subscription says (`pace`); what comes in
+//!   between is replaced by what comes later.
+//! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a
+//!   restart, one of a full JID ends with its session.
 //! * What waits for the store is done in the order in which it was asked for, and what is in memory
 //!   is right at once.
 //!

@@ -1,6 +1,7 @@
 //! The seam between the chat and whatever gives items from outside.
 //!
-//! The server joins a source; the source gives what it reads with [`deliver`](super::deliver), on the shard that it was told, and has things said with [`say`](super::say).
+//! The server joins a source; the source gives what it reads with [`deliver`](super::deliver), on
+//! the shard that it was told, and has things said with [`say`](super::say).
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ pub trait Source: Send + Sync {
     /// The nodes that service discovery lists, by name. There may be others.
     fn nodes(&self) -> Arc<[Listed]>;
 
-    /// Gives from now on what it reads to [`deliver`](super::deliver), on this shard. A node is opened once and then closed.
+    /// Gives from now on what it reads to [`deliver`](super::deliver), on this shard. A node is
+    /// opened once and then closed.
     fn open(&self, topic: &Arc<Topic>, shard: usize);
 
     /// Gives no more.

@@ -76,8 +76,8 @@ impl DataState {
         Self { data, nodes: Map::default() }
     }
 
-    /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`: milliseconds between notifications where a subscriber
-    /// says nothing.
+    /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`:
+    /// milliseconds between notifications where a subscriber says nothing.
     pub fn put(&mut self, topic: &Topic, subscriber: &Jid, terms: Terms, usual: u64, shard: usize) {
         let node = self.nodes.entry(topic.clone()).or_insert_with(|| {
             self.data.open.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,8 @@ impl DataState {
         }
     }
 
-    /// Removes a subscriber; the node is closed for the last. `None` if it wasn't there, else whether it was the last.
+    /// Removes a subscriber; the node is closed for the last. `None` if it wasn't there, else
+    /// whether it was the last.
     pub fn remove(&mut self, topic: &Topic, subscriber: &Jid) -> Option<bool> {
         let node = self.nodes.get_mut(topic)?;
         node.subscribers.remove(subscriber)?;
@@ -145,7 +146,8 @@ impl Terms {
     /// Those that hold if nobody says anything.
     pub const USUAL: Self = Self { deliver: true, interval: None };
 
-    /// Takes the options of a submitted form over. `shortest`: milliseconds that may be asked for at least.
+    /// Takes the options of a submitted form over. `shortest`: milliseconds that may be asked for
+    /// at least.
     ///
     /// # Errors
     /// `invalid-options` where a value is none that an option has (XEP-0060 §6.3.5.2).

@@ -1,6 +1,7 @@
 //! The subscriptions of all shards: for the limit per account, and for lists.
 //!
-//! A look costs a lock, and nobody looks but who subscribes, or has a session with a subscription of its own.
+//! A look costs a lock, and nobody looks but who subscribes, or has a session with a subscription
+//! of its own.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;

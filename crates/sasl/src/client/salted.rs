@@ -34,10 +34,11 @@ impl ClientKeys {
     }
 }
 
-/// A cache of what passwords derive to, shared by all logins of a process (RFC 5802 §5.1 suggests it).
+/// A cache of what passwords derive to, shared by all logins of a process (RFC 5802 §5.1 suggests
+/// it).
 ///
-/// Without it a load generator spends its CPU on PBKDF2 and measures itself. It holds passwords in memory and forgets nothing; drop
-/// it to empty it.
+/// Without it a load generator spends its CPU on PBKDF2 and measures itself. It holds passwords in
+/// memory and forgets nothing; drop it to empty it.
 #[derive(Default)]
 pub struct SaltedPasswords {
     entries: Mutex<BTreeMap<Input, Arc<ClientKeys>>>,
@@ -68,7 +69,8 @@ impl SaltedPasswords {
         self.len() == 0
     }
 
-    /// The cached keys, or those that `derive` makes. The lock is not held meanwhile: two threads that miss at once both derive.
+    /// The cached keys, or those that `derive` makes. The lock is not held meanwhile: two threads
+    /// that miss at once both derive.
     pub(super) fn keys_or(
         &self,
         hash: Hash,

@@ -8,9 +8,9 @@ use rookery_base::hex;
 
 /// Makes up credentials for accounts that don't exist, always the same for the same name.
 ///
-/// SCRAM shows the salt before it asks for the proof. A server that refuses unknown names at that point, or shows a fresh random salt
-/// each time, tells anyone which accounts exist (directory harvesting, RFC 6120 §13.11). A decoy salt is
-/// `HMAC(secret, name)`, cut to a real salt's length.
+/// SCRAM shows the salt before it asks for the proof. A server that refuses unknown names at that
+/// point, or shows a fresh random salt each time, tells anyone which accounts exist (directory
+/// harvesting, RFC 6120 §13.11). A decoy salt is `HMAC(secret, name)`, cut to a real salt's length.
 ///
 /// The iteration count is seen as well, and accounts keep that under which their passwords were
 /// set. Decoys therefore have the counts that accounts have, each as often: a count says nothing of
@@ -25,8 +25,8 @@ pub struct Decoy {
 }
 
 impl Decoy {
-    /// Makes decoys from a secret that has to outlive restarts (real salts do, so decoy salts must too), and the iteration count of
-    /// newly made credentials.
+    /// Makes decoys from a secret that has to outlive restarts (real salts do, so decoy salts must
+    /// too), and the iteration count of newly made credentials.
     pub fn new(secret: [u8; 32], iterations: u32) -> Decoy {
         Decoy { secret, iterations, counts: Vec::new() }
     }
@@ -54,8 +54,8 @@ impl Decoy {
         self.iterations
     }
 
-    /// Checks a plain password against the account's credentials, `None` being an unknown account; takes the same time either way:
-    /// one PBKDF2, milliseconds.
+    /// Checks a plain password against the account's credentials, `None` being an unknown account;
+    /// takes the same time either way: one PBKDF2, milliseconds.
     pub fn verify(&self, found: Option<&Credentials>, username: &str, password: &str) -> bool {
         let decoy = self.keys(username, VERIFY_HASH);
         let keys = found.map_or(&decoy, Credentials::to_verify);
@@ -63,8 +63,8 @@ impl Decoy {
         keys.verify(password) & found.is_some()
     }
 
-    /// A name for something that these texts together stand for: always the same, and nobody can tell the texts by it. 16 letters and
-    /// digits.
+    /// A name for something that these texts together stand for: always the same, and nobody can
+    /// tell the texts by it. 16 letters and digits.
     pub fn name_of(&self, texts: &[&str]) -> String {
         let lengths: Vec<_> = texts.iter().map(|text| (text.len() as u64).to_be_bytes()).collect();
         let mut parts: Vec<&[u8]> = vec![b"name"];

@@ -112,7 +112,8 @@ impl Keys {
     }
 }
 
-/// Checks the client's binding flag against mechanism and offer (RFC 5802 §6); returns what the client will have to repeat.
+/// Checks the client's binding flag against mechanism and offer (RFC 5802 §6); returns what the
+/// client will have to repeat.
 fn expected_binding(context: &Context, first: &ClientFirst<'_>) -> Result<String, Failure> {
     let mut expected = first.header.as_bytes().to_vec();
     match first.binding {

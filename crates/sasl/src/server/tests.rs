@@ -16,7 +16,8 @@ fn bindings() -> ChannelBindings {
     ChannelBindings { exporter: Some([5; 32]), server_end_point: Some(vec![6; 32]) }
 }
 
-/// Runs a whole exchange of our client against the server. The client believes `seen` where the server has `announced`.
+/// Runs a whole exchange of our client against the server. The client believes `seen` where the
+/// server has `announced`.
 struct Run {
     announced: Vec<Mechanism>,
     seen: Option<Vec<&'static str>>,

@@ -48,7 +48,8 @@ pub enum Condition {
     ImproperAddressing,
     /// The server broke.
     InternalServerError,
-    /// There is no such session, no such answer any more, or the number or key of a request is wrong.
+    /// There is no such session, no such answer any more, or the number or key of a request is
+    /// wrong.
     ItemNotFound,
     /// Another request has ended the session.
     OtherRequest,
@@ -86,8 +87,8 @@ impl Condition {
         }
     }
 
-    /// The condition for a stream that ends with an error of this name. Those that BOSH has words of its own for concern the session
-    /// (§17.2).
+    /// The condition for a stream that ends with an error of this name. Those that BOSH has words
+    /// of its own for concern the session (§17.2).
     pub(super) fn of(error: &str) -> Self {
         match error {
             "host-unknown" => Self::HostUnknown,

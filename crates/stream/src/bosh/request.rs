@@ -65,7 +65,8 @@ pub struct Opening {
 }
 
 impl Request {
-    /// Reads the tag of a request. Its content is read later, by [`Request::next`]: whether it is looked at is for the session to say.
+    /// Reads the tag of a request. Its content is read later, by [`Request::next`]: whether it is
+    /// looked at is for the session to say.
     ///
     /// # Errors
     /// It is no `<body/>` of BOSH, or lacks what every request must have.
@@ -122,7 +123,8 @@ impl Request {
         self.wrapper.is_empty = true;
     }
 
-    /// The next element of its content, which relies on nothing but the namespace of a client's stream; `None` behind the last.
+    /// The next element of its content, which relies on nothing but the namespace of a client's
+    /// stream; `None` behind the last.
     ///
     /// # Errors
     /// What comes next is no element, and not the end of the request.

@@ -1,13 +1,16 @@
-//! A session: which requests wait, in which order they count, what was answered lately, and when it is over.
+//! A session: which requests wait, in which order they count, what was answered lately, and when it
+//! is over.
 //!
 //! # Invariants
 //!
-//! - Requests are taken in the order of their numbers and answered in that order (XEP-0124 §14.2). One that comes before its turn is kept
-//!   until it is.
-//! - What is kept is bounded: at most as many requests ahead, waiting, or answered as may be under way at a time.
+//! - Requests are taken in the order of their numbers and answered in that order (XEP-0124 §14.2).
+//!   One that comes before its turn is kept until it is.
+//! - What is kept is bounded: at most as many requests ahead, waiting, or answered as may be under
+//!   way at a time.
 //! - A request that has come again is answered as it was; nothing in it is looked at twice (§14.3).
 //! - A session that is idle holds no more than one waiting request and small answers.
-//! - What went out with an answer counts as received only when the client has shown that it has the answer: see [`Session::confirmed`].
+//! - What went out with an answer counts as received only when the client has shown that it has the
+//!   answer: see [`Session::confirmed`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,7 +48,8 @@ pub struct Session {
     waiting: VecDeque<Waiting>,
     /// Before their turn.
     early: Vec<Early>,
-    /// In order and not looked at by the stream, or not wholly. Boxed: the places stay when they are empty.
+    /// In order and not looked at by the stream, or not wholly. Boxed: the places stay when they
+    /// are empty.
     unread: VecDeque<Box<Request>>,
     /// Answered lately, the newest last.
     answered: VecDeque<Answered>,
@@ -147,7 +151,8 @@ impl Session {
         self.is_over
     }
 
-    /// Takes a request. Afterwards the session may be over, have something to read ([`Session::unread`]), or owe answers.
+    /// Takes a request. Afterwards the session may be over, have something to read
+    /// ([`Session::unread`]), or owe answers.
     pub fn take(&mut self, request: Request, waiter: Box<dyn Waiter>, now_ms: u64) {
         if let Some(words) = self.last_words.take() {
             waiter.answer(*words);
@@ -186,8 +191,9 @@ impl Session {
         self.unread.push_front(request);
     }
 
-    /// The stream's machine says something: it goes out with the next answer. An error of the stream ends the session, with the condition
-    /// that stands for it, when [`Session::close`] is called.
+    /// The stream's machine says something: it goes out with the next answer. An error of the
+    /// stream ends the session, with the condition that stands for it, when [`Session::close`] is
+    /// called.
     pub fn say(&mut self, stream: &[u8]) {
         let (said, opening, condition) = (&mut self.said, &mut self.opening, &mut self.condition);
         items(stream, |item| match item {

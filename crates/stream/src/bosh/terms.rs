@@ -16,8 +16,8 @@ pub struct Terms {
     pub max_pause: u32,
     /// The shortest time between two requests of a client that has nothing to say.
     pub polling: u32,
-    /// Requests that may wait at a time. With more than one there are clients that let all of their connections wait, and have none left to
-    /// say anything.
+    /// Requests that may wait at a time. With more than one there are clients that let all of their
+    /// connections wait, and have none left to say anything.
     pub hold: u32,
 }
 
@@ -28,7 +28,8 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// Writes what the first answer says of the session (§7.2, XEP-0206 §4). `ack`: the request that it answers, if both acknowledge.
+    /// Writes what the first answer says of the session (§7.2, XEP-0206 §4). `ack`: the request
+    /// that it answers, if both acknowledge.
     pub(super) fn tell(self, sid: u128, requests: u32, opening: &Opening, ack: Option<u64>, writer: &mut Writer) {
         let Self { wait, inactivity, max_pause, polling, hold } = self;
         writer.attr("sid", &write_sid(sid));

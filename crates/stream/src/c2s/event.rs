@@ -7,7 +7,8 @@ use rookery_sasl::{Failure, TokenMechanism};
 
 use super::sasl2::fast::Slot;
 
-/// Gives the ids of streams: 128 bits each, unique, and unpredictable because other protocols build on that (RFC 6120 §4.7.3).
+/// Gives the ids of streams: 128 bits each, unique, and unpredictable because other protocols build
+/// on that (RFC 6120 §4.7.3).
 pub type StreamIds = Box<dyn FnMut() -> u128 + Send>;
 
 /// The outcome of one call of [`C2s::read`](super::C2s::read).
@@ -22,32 +23,35 @@ pub struct Read {
 /// Something that only the owner of the stream can do or ought to know.
 #[derive(PartialEq, Eq)]
 pub enum Event {
-    /// Send the output, then begin TLS on the connection; whatever was received behind the consumed bytes must not reach the TLS
-    /// machine. Answer: [`tls_started`](super::C2s::tls_started) when the handshake is complete.
+    /// Send the output, then begin TLS on the connection; whatever was received behind the consumed
+    /// bytes must not reach the TLS machine. Answer: [`tls_started`](super::C2s::tls_started) when
+    /// the handshake is complete.
     StartTls,
-    /// Load the credentials of an account, which need not exist. Answer: [`credentials`](super::C2s::credentials) or
-    /// [`store_failed`](super::C2s::store_failed).
+    /// Load the credentials of an account, which need not exist. Answer:
+    /// [`credentials`](super::C2s::credentials) or [`store_failed`](super::C2s::store_failed).
     Credentials {
         /// The bare JID of the account.
         account: Jid,
     },
-    /// Check a password off the shard, since it costs milliseconds, and for as long if the account doesn't exist. Answer:
-    /// [`verified`](super::C2s::verified) or [`store_failed`](super::C2s::store_failed).
+    /// Check a password off the shard, since it costs milliseconds, and for as long if the account
+    /// doesn't exist. Answer: [`verified`](super::C2s::verified) or
+    /// [`store_failed`](super::C2s::store_failed).
     Verify {
         /// The bare JID of the account.
         account: Jid,
         /// The password, prepared by SASLprep.
         password: String,
     },
-    /// Load the tokens of a client of an account, which need not exist (XEP-0484). Answer: [`tokens`](super::C2s::tokens) or
-    /// [`store_failed`](super::C2s::store_failed).
+    /// Load the tokens of a client of an account, which need not exist (XEP-0484). Answer:
+    /// [`tokens`](super::C2s::tokens) or [`store_failed`](super::C2s::store_failed).
     Tokens {
         /// The bare JID of the account.
         account: Jid,
         /// The identifier of the client's installation.
         client: String,
     },
-    /// A client that has logged in has used a token, or wants one. Answer: [`token`](super::C2s::token), when that is kept.
+    /// A client that has logged in has used a token, or wants one. Answer:
+    /// [`token`](super::C2s::token), when that is kept.
     Token {
         /// The bare JID of the account.
         account: Jid,
@@ -61,7 +65,8 @@ pub enum Event {
         /// used is due to be replaced.
         issue: Option<TokenMechanism>,
     },
-    /// An authentication failed and the client has been told; for throttling and the log. No answer.
+    /// An authentication failed and the client has been told; for throttling and the log. No
+    /// answer.
     Failed {
         /// The bare JID it was for, as far as that is known.
         account: Option<Jid>,
@@ -75,25 +80,26 @@ pub enum Event {
     },
     /// The client wants a resource. Answer: [`bound`](super::C2s::bound).
     Bind {
-        /// The resource that it asks for, prepared; `None` leaves the choice to the server (RFC 6120 §7.6).
+        /// The resource that it asks for, prepared; `None` leaves the choice to the server (RFC
+        /// 6120 §7.6).
         resource: Option<String>,
     },
-    /// The client wants a resource along with its login (XEP-0386). A session that has it is of the same client and makes room. Answer:
-    /// [`bound_inline`](super::C2s::bound_inline).
+    /// The client wants a resource along with its login (XEP-0386). A session that has it is of the
+    /// same client and makes room. Answer: [`bound_inline`](super::C2s::bound_inline).
     BindInline {
         /// The resource, prepared.
         resource: String,
     },
-    /// The client wants to carry on with a session whose connection it has lost (XEP-0198 §5). Answer:
-    /// [`resumed`](super::C2s::resumed) or [`not_resumed`](super::C2s::not_resumed).
+    /// The client wants to carry on with a session whose connection it has lost (XEP-0198 §5).
+    /// Answer: [`resumed`](super::C2s::resumed) or [`not_resumed`](super::C2s::not_resumed).
     Resume {
         /// The id of the session.
         previd: String,
         /// The number of the server's stanzas that the client has handled.
         h: u32,
     },
-    /// An iq about in-band registration before login (XEP-0077), for the host that the stream is with. Answer:
-    /// [`reply_before_login`](super::C2s::reply_before_login).
+    /// An iq about in-band registration before login (XEP-0077), for the host that the stream is
+    /// with. Answer: [`reply_before_login`](super::C2s::reply_before_login).
     BeforeLogin {
         /// The whole stanza, written again without `xmlns` at its root.
         stanza: Vec<u8>,
@@ -140,6 +146,7 @@ pub struct Bound {
     pub jid: Jid,
     /// The stream's `xml:lang`: the language of stanzas that name none (RFC 6120 §4.7.4).
     pub lang: Option<String>,
-    /// Prefixes other than `stream` that the client's stream header declares, with their namespaces.
+    /// Prefixes other than `stream` that the client's stream header declares, with their
+    /// namespaces.
     pub prefixes: Vec<(String, String)>,
 }

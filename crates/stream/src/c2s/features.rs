@@ -1,6 +1,8 @@
-//! The stream features, composed in one place from one table per state of the stream (RFC 6120 §4.3.2).
+//! The stream features, composed in one place from one table per state of the stream (RFC 6120
+//! §4.3.2).
 //!
-//! A feature is a function that writes what it has to say, or nothing. To join, it needs a line in the table.
+//! A feature is a function that writes what it has to say, or nothing. To join, it needs a line in
+//! the table.
 
 use rookery_sasl::{Mechanism, TokenMechanism};
 use rookery_xml::{Limits, Scan, Scanner, Writer, ns};
@@ -65,8 +67,8 @@ fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(starttls, out);
 }
 
-/// RFC 6120 §6.4.1: the mechanisms, strongest first. None is listed where none may be used: an offer that is refused afterwards
-/// would invite clients to send passwords in the clear.
+/// RFC 6120 §6.4.1: the mechanisms, strongest first. None is listed where none may be used: an
+/// offer that is refused afterwards would invite clients to send passwords in the clear.
 fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let offered = offer.policy.mechanisms_for(offer.facts);
     if offered.is_empty() {
@@ -142,7 +144,8 @@ fn bind(_: &Offer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("bind", ns::BIND), out);
 }
 
-/// RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a session are told that they needn't.
+/// RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a session are told that they
+/// needn't.
 fn session(_: &Offer<'_>, out: &mut Vec<u8>) {
     let mut session = Writer::with_ns("session", ns::SESSION);
     session.start("optional").end();
@@ -168,8 +171,8 @@ fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The same without stream management (XEP-0198), which is agreed on already, or which the transport has no use for: there are clients that
-/// enable it whenever they are offered it.
+/// The same without stream management (XEP-0198), which is agreed on already, or which the
+/// transport has no use for: there are clients that enable it whenever they are offered it.
 fn host_after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let mut rest = offer.host.map_or(&[][..], |host| &host.after_login_features);
     let mut scanner = Scanner::new();

@@ -1,4 +1,5 @@
-//! Opening a stream (RFC 6120 §4.2, §4.7): reading the client's header, judging it, answering with the server's.
+//! Opening a stream (RFC 6120 §4.2, §4.7): reading the client's header, judging it, answering with
+//! the server's.
 
 use rookery_jid::{Jid, JidError};
 use rookery_xml::header::{self, Header};
@@ -19,7 +20,8 @@ impl C2s {
         behind.and_then(<[u8]>::first).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/'))
     }
 
-    /// Takes the header of a stream; whitespace may precede it, since the end of what came before may be followed by some.
+    /// Takes the header of a stream; whitespace may precede it, since the end of what came before
+    /// may be followed by some.
     pub(super) fn header(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let space = input.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
         if space > 0 {
@@ -75,8 +77,9 @@ impl C2s {
 
     /// The index of the host in `to`, and the bare JID in `from`, if the client gave one.
     ///
-    /// A client must say `to` (§4.7.2); many servers and this one take a client that doesn't for one that means the only host there
-    /// is, and refuse it with `improper-addressing` if there are several.
+    /// A client must say `to` (§4.7.2); many servers and this one take a client that doesn't for
+    /// one that means the only host there is, and refuse it with `improper-addressing` if there are
+    /// several.
     fn addresses(&self, header: &Header) -> Result<(usize, Option<Jid>), Refusal> {
         let host = match &header.to {
             Some(to) => {
@@ -125,7 +128,8 @@ impl C2s {
         self.opened = true;
     }
 
-    /// Ends the stream with an error, behind the server's own header if that isn't out yet (§4.9.1.2).
+    /// Ends the stream with an error, behind the server's own header if that isn't out yet
+    /// (§4.9.1.2).
     pub(super) fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
         if !self.opened {
             self.write_header(None, out);
@@ -144,7 +148,8 @@ impl C2s {
 /// The error with which a header is refused, and an explanation.
 type Refusal = (StreamError, &'static str);
 
-/// Judges what doesn't depend on addresses: the content namespace (§4.8.2) and the version (§4.7.5).
+/// Judges what doesn't depend on addresses: the content namespace (§4.8.2) and the version
+/// (§4.7.5).
 fn judge(header: &Header) -> Result<(), Refusal> {
     if header.default_ns != ns::CLIENT {
         return Err(NOT_A_CLIENT);

@@ -8,25 +8,29 @@ use rookery_xml::Limits;
 /// for the streams that follow.
 #[derive(Debug)]
 pub struct Policy {
-    /// The served domains. The first is the default: a stream error that precedes the choice of a host is sent in its name.
+    /// The served domains. The first is the default: a stream error that precedes the choice of a
+    /// host is sent in its name.
     pub hosts: Vec<Host>,
     /// Limits on one first-level element until the resource is bound.
     pub limits_before: Limits,
     /// Limits afterwards; they are only announced here (XEP-0478), and enforced where the bound
     /// stream is read.
     pub limits_after: Limits,
-    /// Seconds without traffic after which a stream that isn't bound is closed, as XEP-0478 announces it.
+    /// Seconds without traffic after which a stream that isn't bound is closed, as XEP-0478
+    /// announces it.
     pub idle_before: Option<u32>,
     /// The same for a bound stream.
     pub idle_after: Option<u32>,
-    /// The SASL mechanisms that may be offered, in any order. A connection is offered those that it can support.
+    /// The SASL mechanisms that may be offered, in any order. A connection is offered those that it
+    /// can support.
     pub mechanisms: Vec<Mechanism>,
     /// True if PLAIN may be used without TLS, where logging in without TLS is allowed at all. RFC
     /// 6120 §13.8.4 says no.
     pub plain_without_tls: bool,
     /// Answers for accounts that don't exist; see [`Decoy`].
     pub decoy: Decoy,
-    /// Failed authentications after which the stream is closed with `policy-violation`; RFC 6120 §6.4.5 wants 2 to 5 retries.
+    /// Failed authentications after which the stream is closed with `policy-violation`; RFC 6120
+    /// §6.4.5 wants 2 to 5 retries.
     pub max_auth_failures: u32,
 }
 
@@ -63,7 +67,8 @@ pub struct Facts {
     pub secure: bool,
     /// STARTTLS can be done: the server has a certificate, and TLS isn't up yet.
     pub tls_available: bool,
-    /// A client may log in without TLS on this connection, e.g. because it comes from the same machine.
+    /// A client may log in without TLS on this connection, e.g. because it comes from the same
+    /// machine.
     pub plaintext_login_allowed: bool,
     /// The channel bindings of the TLS connection; empty without TLS.
     pub bindings: ChannelBindings,

@@ -25,7 +25,8 @@ impl Enable {
 }
 
 impl C2s {
-    /// Answers [`Event::Resume`]: the session of this full JID has handled `handled` stanzas of the client and goes on here.
+    /// Answers [`Event::Resume`]: the session of this full JID has handled `handled` stanzas of the
+    /// client and goes on here.
     pub fn resumed(&mut self, jid: Jid, handled: u32, out: &mut Vec<u8>) {
         if self.resumed_inline(&jid, handled, out) {
             return;
@@ -52,8 +53,9 @@ impl C2s {
         }
     }
 
-    /// Takes an element of stream management before a resource is bound: of these only `<resume/>` has its time, after login. The others
-    /// are told so (§3), which costs the client nothing: a few of them it may send.
+    /// Takes an element of stream management before a resource is bound: of these only `<resume/>`
+    /// has its time, after login. The others are told so (§3), which costs the client nothing: a
+    /// few of them it may send.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
         let condition = match element.name() {
             _ if !self.facts.transport.is_managed() => Condition::FeatureNotImplemented,
@@ -96,5 +98,6 @@ pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
     failed.finish()
 }
 
-/// Elements of stream management that are answered before a resource is bound and have not come in time.
+/// Elements of stream management that are answered before a resource is bound and have not come in
+/// time.
 const MAX_UNTIMELY: u32 = 10;

@@ -1,4 +1,5 @@
-//! SASL as RFC 6120 §6 frames it: `<auth/>`, `<challenge/>`, `<response/>`, `<abort/>`, `<success/>`, `<failure/>`.
+//! SASL as RFC 6120 §6 frames it: `<auth/>`, `<challenge/>`, `<response/>`, `<abort/>`,
+//! `<success/>`, `<failure/>`.
 
 use std::mem;
 
@@ -13,9 +14,11 @@ use super::{C2s, Event, Phase, sasl2};
 use crate::error::StreamError;
 
 impl C2s {
-    /// Answers [`Event::Credentials`]: `None` if there is no such account, which the client isn't told.
+    /// Answers [`Event::Credentials`]: `None` if there is no such account, which the client isn't
+    /// told.
     ///
-    /// An answer that comes when the stream has ended meanwhile is ignored; that holds for all of them.
+    /// An answer that comes when the stream has ended meanwhile is ignored; that holds for all of
+    /// them.
     pub fn credentials(&mut self, found: Option<&Credentials>, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_credentials() {
             let progress = attempt.credentials(found, &self.policy.decoy);
@@ -23,7 +26,8 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Credentials`] for an account that is disabled: a client that proves them gets `account-disabled` (RFC 6120 §6.5.2).
+    /// Answers [`Event::Credentials`] for an account that is disabled: a client that proves them
+    /// gets `account-disabled` (RFC 6120 §6.5.2).
     pub fn disabled(&mut self, found: &Credentials, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_credentials() {
             let progress = attempt.disabled(found, &self.policy.decoy);
@@ -38,7 +42,8 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Verify`] with what [`Decoy::verify`](rookery_sasl::server::Decoy::verify) said.
+    /// Answers [`Event::Verify`] with what [`Decoy::verify`](rookery_sasl::server::Decoy::verify)
+    /// said.
     pub fn verified(&mut self, correct: bool, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
             let progress = attempt.verified(correct, &self.policy.decoy);
@@ -46,8 +51,8 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Credentials`], [`Event::Verify`] or [`Event::Tokens`] if the account couldn't be looked up: the client may try again
-    /// (RFC 6120 §6.5.11).
+    /// Answers [`Event::Credentials`], [`Event::Verify`] or [`Event::Tokens`] if the account
+    /// couldn't be looked up: the client may try again (RFC 6120 §6.5.11).
     pub fn store_failed(&mut self, out: &mut Vec<u8>) {
         if self.tokens_failed(out) {
             return;
@@ -166,7 +171,8 @@ impl C2s {
         self.pending = Some(Event::Authenticated { account });
     }
 
-    /// Sends a failure in an element of this namespace. The client may try again (§6.4.5), but not for ever.
+    /// Sends a failure in an element of this namespace. The client may try again (§6.4.5), but not
+    /// for ever.
     pub(super) fn auth_failed(&mut self, account: Option<Jid>, failure: Failure, namespace: &str, out: &mut Vec<u8>) {
         let mut element = Writer::with_ns("failure", namespace);
         match namespace {
@@ -203,8 +209,8 @@ impl C2s {
     }
 }
 
-/// The data of an element (§6.4.2): Base64 by RFC 4648 §4, `=` for none. `None` if it is neither; line feeds, other whitespace and
-/// missing padding count as errors (§13.9.1).
+/// The data of an element (§6.4.2): Base64 by RFC 4648 §4, `=` for none. `None` if it is neither;
+/// line feeds, other whitespace and missing padding count as errors (§13.9.1).
 fn decode(text: &str) -> Option<Vec<u8>> {
     match text {
         "=" => Some(Vec::new()),

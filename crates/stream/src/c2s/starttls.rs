@@ -5,8 +5,8 @@ use crate::error::STREAM_END;
 use crate::opening::Opening;
 
 impl C2s {
-    /// For a connection that encrypts from its first byte (XEP-0368): the stream begins with [`C2s::tls_started`], as it does after
-    /// STARTTLS. To be called before anything is read.
+    /// For a connection that encrypts from its first byte (XEP-0368): the stream begins with
+    /// [`C2s::tls_started`], as it does after STARTTLS. To be called before anything is read.
     pub fn begin_with_tls(&mut self) {
         self.phase = Phase::Tls;
     }
@@ -24,10 +24,11 @@ impl C2s {
 
     /// Replies to `<starttls/>`; `behind` is what was received after it.
     ///
-    /// Bytes behind it came in the clear, from the client or from somebody who injected them: a client must wait for `<proceed/>`.
-    /// They are refused rather than dropped, because a client that sends them would wait for the answer. §5.3.3 doesn't allow
-    /// whitespace either, but there are clients that end every element with a line break (Go's `xmpp` package), and nothing can be
-    /// said in whitespace: it is dropped.
+    /// Bytes behind it came in the clear, from the client or from somebody who injected them: a
+    /// client must wait for `<proceed/>`. They are refused rather than dropped, because a client
+    /// that sends them would wait for the answer. §5.3.3 doesn't allow whitespace either, but there
+    /// are clients that end every element with a line break (Go's `xmpp` package), and nothing can
+    /// be said in whitespace: it is dropped.
     pub(super) fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) {
         let silent = behind.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
         if !self.facts.starttls_offered() || !matches!(self.phase, Phase::Login) || !silent {
@@ -42,7 +43,8 @@ impl C2s {
         self.pending = Some(Event::StartTls);
     }
 
-    /// Waits for a new stream header: the old stream is gone without having been closed (RFC 6120 §4.3.3).
+    /// Waits for a new stream header: the old stream is gone without having been closed (RFC 6120
+    /// §4.3.3).
     pub(super) fn restart(&mut self) {
         self.scanner.reset();
         self.opened = false;

@@ -28,7 +28,8 @@ pub struct StanzaError {
     pub error_type: ErrorType,
     /// An English explanation for developers of the sender.
     pub text: Option<Cow<'static, str>>,
-    /// An application-specific condition in a namespace of its own (§8.3.4); boxed because it is rare.
+    /// An application-specific condition in a namespace of its own (§8.3.4); boxed because it is
+    /// rare.
     pub application: Option<Box<Element>>,
 }
 
@@ -38,7 +39,8 @@ impl StanzaError {
         Self { error_type: condition.default_type(), condition, text: None, application: None }
     }
 
-    /// The same with another type than the condition's default one; §8.3.3 allows that for a few of them.
+    /// The same with another type than the condition's default one; §8.3.3 allows that for a few of
+    /// them.
     #[must_use]
     pub fn with_type(mut self, error_type: ErrorType) -> Self {
         self.error_type = error_type;
@@ -202,8 +204,8 @@ impl Condition {
         }
     }
 
-    /// The type that §8.3.3 recommends for the condition. `undefined-condition` may have any; it gets `cancel`, so that a
-    /// sender doesn't repeat what nobody can explain.
+    /// The type that §8.3.3 recommends for the condition. `undefined-condition` may have any; it
+    /// gets `cancel`, so that a sender doesn't repeat what nobody can explain.
     pub fn default_type(&self) -> ErrorType {
         match self {
             Self::BadRequest | Self::JidMalformed | Self::NotAcceptable | Self::PolicyViolation | Self::Redirect(_) => {

@@ -12,7 +12,8 @@ use rookery_xml::{Fault, Writer, ns};
 pub enum StreamError {
     /// The XML can't be processed, and no more specific condition fits (§4.9.3.1).
     BadFormat,
-    /// A namespace prefix is used where it isn't declared, or `stream` isn't bound as it must be (§4.9.3.2).
+    /// A namespace prefix is used where it isn't declared, or `stream` isn't bound as it must be
+    /// (§4.9.3.2).
     BadNamespacePrefix,
     /// A newer stream or session takes this one's place (§4.9.3.3).
     Conflict,
@@ -32,13 +33,15 @@ pub enum StreamError {
     InvalidNamespace,
     /// The XML isn't valid against the schema (§4.9.3.11).
     InvalidXml,
-    /// Something was sent that the stream isn't authenticated, or otherwise entitled, to send yet (§4.9.3.12).
+    /// Something was sent that the stream isn't authenticated, or otherwise entitled, to send yet
+    /// (§4.9.3.12).
     NotAuthorized,
     /// The XML isn't well-formed (§4.9.3.13).
     NotWellFormed,
     /// A rule of this service is broken: sizes, rates, attempts (§4.9.3.14).
     PolicyViolation,
-    /// None of the conditions of the RFC, but one of XEP-0198 §6: the peer has acknowledged more stanzas than it was sent.
+    /// None of the conditions of the RFC, but one of XEP-0198 §6: the peer has acknowledged more
+    /// stanzas than it was sent.
     HandledCountTooHigh {
         /// The number of stanzas that it has acknowledged.
         h: u32,
@@ -51,13 +54,16 @@ pub enum StreamError {
     Reset,
     /// The server lacks the memory, or another resource, to serve the stream (§4.9.3.17).
     ResourceConstraint,
-    /// The XML has comments, processing instructions, a DTD or entities, which XMPP forbids (§4.9.3.18).
+    /// The XML has comments, processing instructions, a DTD or entities, which XMPP forbids
+    /// (§4.9.3.18).
     RestrictedXml,
-    /// Connect there instead: a domain name or an address, with `:port` if it isn't the default (§4.9.3.19).
+    /// Connect there instead: a domain name or an address, with `:port` if it isn't the default
+    /// (§4.9.3.19).
     SeeOtherHost(Box<str>),
     /// The server is being shut down (§4.9.3.20).
     SystemShutdown,
-    /// None of the others; needs an application-specific condition or a text to be of use (§4.9.3.21).
+    /// None of the others; needs an application-specific condition or a text to be of use
+    /// (§4.9.3.21).
     UndefinedCondition,
     /// The bytes aren't UTF-8, or are declared to be something else (§4.9.3.22).
     UnsupportedEncoding,
@@ -105,8 +111,8 @@ impl StreamError {
     /// Appends the error, with an English `text` for the peer's developers if there is one, and the
     /// end of the stream.
     ///
-    /// The stream must have been opened with the prefix `stream`, as RFC 6120 §4.8.5 asks of every server: an error before the
-    /// server's own header would be outside of any stream (§4.9.1.2).
+    /// The stream must have been opened with the prefix `stream`, as RFC 6120 §4.8.5 asks of every
+    /// server: an error before the server's own header would be outside of any stream (§4.9.1.2).
     pub fn render(&self, text: Option<&str>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<stream:error>");
         let mut condition = Writer::with_ns(self.name(), ns::STREAM_ERRORS);

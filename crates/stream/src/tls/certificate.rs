@@ -1,7 +1,8 @@
 //! Making, reading and hashing certificates.
 //!
-//! Reading is left to `x509-parser`: it belongs to the family of parsers that rcgen uses too, allocates little, and is kept by people
-//! who do nothing but ASN.1. rustls's own parser shows neither dates nor signature algorithm.
+//! Reading is left to `x509-parser`: it belongs to the family of parsers that rcgen uses too,
+//! allocates little, and is kept by people who do nothing but ASN.1. rustls's own parser shows
+//! neither dates nor signature algorithm.
 
 use aws_lc_rs::digest;
 use rcgen::{
@@ -26,15 +27,17 @@ pub struct SelfSigned {
     pub key: String,
 }
 
-/// Makes a self-signed certificate (ECDSA P-256) for these domains, valid from the day before `now` (against clocks that are behind)
-/// for ten years. `now` is in seconds since 1970.
+/// Makes a self-signed certificate (ECDSA P-256) for these domains, valid from the day before `now`
+/// (against clocks that are behind) for ten years. `now` is in seconds since 1970.
 ///
-/// The names are `dNSName`s, which is what clients check today; RFC 6120 §13.7.1.2.1 lets servers do without the older `xmppAddr`.
+/// The names are `dNSName`s, which is what clients check today; RFC 6120 §13.7.1.2.1 lets servers
+/// do without the older `xmppAddr`.
 ///
 /// # Errors
 ///
-/// [`SettingsError::BadDomain`] for what can't stand in a certificate, [`SettingsError::NoIdentity`] for no domain at all,
-/// [`SettingsError::Library`] if the system gives no random numbers.
+/// [`SettingsError::BadDomain`] for what can't stand in a certificate,
+/// [`SettingsError::NoIdentity`] for no domain at all, [`SettingsError::Library`] if the system
+/// gives no random numbers.
 pub fn self_signed(domains: &[String], now: u64) -> Result<SelfSigned, SettingsError> {
     let names = domains.iter().map(|domain| ascii_domain(domain)).collect::<Result<Vec<_>, _>>()?;
     let first = names.first().cloned().ok_or(SettingsError::NoIdentity)?;
@@ -168,8 +171,9 @@ pub(super) fn inspect_der(der: &[u8]) -> Result<Inspection, SettingsError> {
     })
 }
 
-/// The value of `tls-server-end-point` (RFC 5929 §4.1): the certificate's hash by the hash of its signature, SHA-256 in place of MD5
-/// and SHA-1. `None` where the signature has no such hash (Ed25519), for which the RFC defines no value.
+/// The value of `tls-server-end-point` (RFC 5929 §4.1): the certificate's hash by the hash of its
+/// signature, SHA-256 in place of MD5 and SHA-1. `None` where the signature has no such hash
+/// (Ed25519), for which the RFC defines no value.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! The client's side, for load generators, tests, and connections to other servers.
 //!
-//! **It trusts any certificate.** Load generators and tests have servers whose certificates are their own. For other
-//! servers the chain is judged after the handshake, before anything is sent: see [`trust`](super::trust).
+//! **It trusts any certificate.** Load generators and tests have servers whose certificates are
+//! their own. For other servers the chain is judged after the handshake, before anything is sent:
+//! see [`trust`](super::trust).
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,8 +34,9 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Settings that trust any certificate. `alpn` lists the protocols to offer: `[b"xmpp-client"]` for direct TLS, empty for STARTTLS.
-    /// With `resume` sessions are resumed by ticket; a load generator that measures full handshakes says no.
+    /// Settings that trust any certificate. `alpn` lists the protocols to offer: `[b"xmpp-client"]`
+    /// for direct TLS, empty for STARTTLS. With `resume` sessions are resumed by ticket; a load
+    /// generator that measures full handshakes says no.
     ///
     /// # Errors
     ///
@@ -172,7 +174,8 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// Believes every certificate, but still checks that the server has its key: otherwise channel binding would mean nothing.
+/// Believes every certificate, but still checks that the server has its key: otherwise channel
+/// binding would mean nothing.
 #[derive(Debug)]
 pub(super) struct TrustsAnyone {
     pub(super) provider: Arc<CryptoProvider>,

@@ -7,11 +7,14 @@ use std::fmt;
 pub enum TlsError {
     /// The peer broke the protocol, or does not speak TLS at all.
     PeerMisbehaved(String),
-    /// The peer keeps to the protocol but has nothing in common with us: version, cipher suite, ALPN, signature scheme.
+    /// The peer keeps to the protocol but has nothing in common with us: version, cipher suite,
+    /// ALPN, signature scheme.
     PeerIncompatible(String),
-    /// The peer gave up, and its alert says why. `UnknownCA` or `BadCertificate` mean that it doesn't accept our certificate.
+    /// The peer gave up, and its alert says why. `UnknownCA` or `BadCertificate` mean that it
+    /// doesn't accept our certificate.
     PeerRefused(String),
-    /// The peer keeps a record incomplete that is longer than [`MAX_CARRY`](super::MAX_CARRY) bytes.
+    /// The peer keeps a record incomplete that is longer than [`MAX_CARRY`](super::MAX_CARRY)
+    /// bytes.
     TooBig,
     /// The caller wrote before the handshake was done, or after the close.
     NotOpen,

@@ -1,10 +1,11 @@
 //! Secrets and names that rustls shows only in passing during a handshake: the exporter secret and
 //! the host name.
 //!
-//! The unbuffered connection can't export keying material and does not tell the host name. But rustls hands the exporter secret to
-//! its key log, and the host name to the certificate resolver, both *while* it processes the client's records and on the same thread. So
-//! the call is wrapped: a slot of this thread catches what the hooks see, and it is emptied before the call returns. The secret itself
-//! goes nowhere; the one value that channel binding needs is derived inside the hook.
+//! The unbuffered connection can't export keying material and does not tell the host name. But
+//! rustls hands the exporter secret to its key log, and the host name to the certificate resolver,
+//! both *while* it processes the client's records and on the same thread. So the call is wrapped: a
+//! slot of this thread catches what the hooks see, and it is emptied before the call returns. The
+//! secret itself goes nowhere; the one value that channel binding needs is derived inside the hook.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ pub(super) fn saw_certificate(server_end_point: Option<Arc<[u8]>>, sni: Option<&
     });
 }
 
-/// The key log that derives the value of `tls-exporter` (RFC 9266) and lets no other secret be seen.
+/// The key log that derives the value of `tls-exporter` (RFC 9266) and lets no other secret be
+/// seen.
 #[derive(Debug)]
 pub(super) struct ChannelBindingKeyLog;
 

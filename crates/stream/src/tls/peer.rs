@@ -2,11 +2,13 @@
 //!
 //! # Invariants
 //!
-//! - A handshake fails for a peer that hasn't the key of the certificate it shows, and for nothing else about the
-//!   certificate: [`Trust`](super::trust::Trust) judges that when the domain is known.
-//! - No session is resumed, in either direction: a ticket would bring back an identity that nobody has judged again.
-//! - A peer that doesn't name a host (some don't after STARTTLS) is shown the certificate of the domain that its stream
-//!   header asked for.
+//! - A handshake fails for a peer that hasn't the key of the certificate it shows, and for nothing
+//!   else about the certificate: [`Trust`](super::trust::Trust) judges that when the domain is
+//!   known.
+//! - No session is resumed, in either direction: a ticket would bring back an identity that nobody
+//!   has judged again.
+//! - A peer that doesn't name a host (some don't after STARTTLS) is shown the certificate of the
+//!   domain that its stream header asked for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +27,8 @@ use super::record::Side;
 use super::settings::{BySni, ascii_domain};
 use super::{Identity, SettingsError, TlsSettings, certificate, exporter};
 
-/// The settings of one server towards others, for each of its domains. Immutable, as [`TlsSettings`].
+/// The settings of one server towards others, for each of its domains. Immutable, as
+/// [`TlsSettings`].
 #[derive(Debug)]
 pub struct PeerSettings {
     domains: BTreeMap<String, Ends>,
@@ -41,12 +44,13 @@ struct Ends {
 }
 
 impl PeerSettings {
-    /// Makes the settings of these domains. Each shows the first certificate that is for it; a domain without one shows
-    /// the first of all, which peers will not take for proof.
+    /// Makes the settings of these domains. Each shows the first certificate that is for it; a
+    /// domain without one shows the first of all, which peers will not take for proof.
     ///
     /// # Errors
     ///
-    /// [`SettingsError::NoIdentity`] for no certificate, [`SettingsError::Library`] if rustls refuses.
+    /// [`SettingsError::NoIdentity`] for no certificate, [`SettingsError::Library`] if rustls
+    /// refuses.
     pub fn new(identities: &[Identity], domains: &[String]) -> Result<Self, SettingsError> {
         let first = identities.first().ok_or(SettingsError::NoIdentity)?;
         let fallback = Ends::new(identities, first)?;
@@ -101,7 +105,8 @@ impl Ends {
 }
 
 impl Identity {
-    /// Tells whether the certificate is for a domain: by its names, or because the operator said so.
+    /// Tells whether the certificate is for a domain: by its names, or because the operator said
+    /// so.
     fn is_for(&self, domain: &str) -> bool {
         let named = self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok());
         named.is_some_and(|seen| seen.covers(domain))
@@ -126,7 +131,8 @@ impl ClientCertVerifier for TakesAnyone {
         false
     }
 
-    /// Returns none: a client must then choose by itself, and has no reason to show nothing (RFC 8446 §4.2.4).
+    /// Returns none: a client must then choose by itself, and has no reason to show nothing (RFC
+    /// 8446 §4.2.4).
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,8 +1,9 @@
 //! Driving rustls's unbuffered connections, the same way for both sides.
 //!
-//! rustls asks to be called again and again with what is left of the incoming bytes, and says each time what it wants done and how
-//! many bytes it is finished with. What is left may be half decrypted already, and rustls remembers positions in it: the rest of a
-//! call has to come back at the front of the next one, untouched. Hence the rule of this file: **every call passes the whole
+//! rustls asks to be called again and again with what is left of the incoming bytes, and says each
+//! time what it wants done and how many bytes it is finished with. What is left may be half
+//! decrypted already, and rustls remembers positions in it: the rest of a call has to come back at
+//! the front of the next one, untouched. Hence the rule of this file: **every call passes the whole
 //! carry**, also when it only wants to write.
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -17,25 +18,28 @@ use super::TlsError;
 /// The effects of a call of `read` besides bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The handshake came to its end in this call: channel bindings can be read and plain bytes written from now on.
+    /// The handshake came to its end in this call: channel bindings can be read and plain bytes
+    /// written from now on.
     pub established: bool,
     /// The peer ended its direction in good order; nothing more will come.
     pub closed: bool,
 }
 
-/// Most bytes of an incomplete record that are kept for one connection: the largest record there is (RFC 5246 §6.2.3, header
-/// included). It bounds handshake messages too. A peer without a client certificate has no reason to send longer ones.
+/// Most bytes of an incomplete record that are kept for one connection: the largest record there is
+/// (RFC 5246 §6.2.3, header included). It bounds handshake messages too. A peer without a client
+/// certificate has no reason to send longer ones.
 pub const MAX_CARRY: usize = 5 + 16_384 + 2_048;
 
-/// The same during a handshake with a peer that shows a certificate chain, which may take several records: what OpenSSL
-/// allows for it by default.
+/// The same during a handshake with a peer that shows a certificate chain, which may take several
+/// records: what OpenSSL allows for it by default.
 pub const MAX_CHAIN: usize = 100 * 1024;
 
 /// A connection with the bytes it could not use yet.
 pub(super) struct Records<C> {
     connection: C,
     carry: Vec<u8>,
-    /// A failed connection is never given to rustls again: it may stand in the middle of the peer's bytes.
+    /// A failed connection is never given to rustls again: it may stand in the middle of the peer's
+    /// bytes.
     failed: bool,
 }
 
@@ -93,7 +97,8 @@ impl<C: Side> Records<C> {
         self.carry.capacity()
     }
 
-    /// See [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record or message are kept.
+    /// See [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record or
+    /// message are kept.
     pub(super) fn read(
         &mut self,
         incoming: &mut [u8],
@@ -109,7 +114,8 @@ impl<C: Side> Records<C> {
         Ok(Progress { established: handshaking && !self.handshaking(), closed })
     }
 
-    /// Processes the carry and `incoming` behind it, and keeps what is left. Returns whether the peer has closed.
+    /// Processes the carry and `incoming` behind it, and keeps what is left. Returns whether the
+    /// peer has closed.
     fn feed(
         &mut self,
         incoming: &mut [u8],
@@ -170,8 +176,8 @@ impl<C: Side> Records<C> {
     }
 }
 
-/// Lets the connection work on `incoming` until it needs more. Returns how many bytes it is finished with and whether the peer has
-/// closed.
+/// Lets the connection work on `incoming` until it needs more. Returns how many bytes it is
+/// finished with and whether the peer has closed.
 fn pump<C: Side>(
     connection: &mut C,
     incoming: &mut [u8],
@@ -250,5 +256,6 @@ fn fill(
 /// Most plain bytes in a record (RFC 8446 §5.1).
 const FRAGMENT: usize = 16_384;
 
-/// Room for header, nonce, content type and tag of any cipher suite, and for a key update in front. When it isn't enough rustls says so.
+/// Room for header, nonce, content type and tag of any cipher suite, and for a key update in front.
+/// When it isn't enough rustls says so.
 const OVERHEAD: usize = 64;

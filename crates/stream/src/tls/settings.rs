@@ -25,7 +25,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads chain (the server's own certificate first) and key from PEM files, by what reads a file.
+    /// Reads chain (the server's own certificate first) and key from PEM files, by what reads a
+    /// file.
     ///
     /// # Errors
     ///
@@ -45,7 +46,8 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// [`SettingsError::BadDomain`], [`SettingsError::BadCertificate`], [`SettingsError::BadKey`], [`SettingsError::KeyMismatch`].
+    /// [`SettingsError::BadDomain`], [`SettingsError::BadCertificate`], [`SettingsError::BadKey`],
+    /// [`SettingsError::KeyMismatch`].
     pub fn from_pem(domains: &[String], chain: &[u8], key: &[u8]) -> Result<Identity, SettingsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
@@ -93,8 +95,9 @@ pub enum Oldest {
 /// The settings with which the server accepts connections; immutable, shared by all shards as an
 /// `Arc`.
 ///
-/// To reload certificates make a new one and swap the `Arc`: new connections take it, old ones go on undisturbed. Tickets of the old one
-/// become useless, which is intended: a client that resumed across the change would bind to the certificate of its first handshake.
+/// To reload certificates make a new one and swap the `Arc`: new connections take it, old ones go
+/// on undisturbed. Tickets of the old one become useless, which is intended: a client that resumed
+/// across the change would bind to the certificate of its first handshake.
 #[derive(Clone)]
 pub struct TlsSettings {
     config: Arc<ServerConfig>,
@@ -105,12 +108,14 @@ impl TlsSettings {
     /// name no host or an unknown one, since a client may know the server by an address that no
     /// certificate has; it will judge the certificate itself.
     ///
-    /// Sessions resume by one stateless ticket; nothing is kept here for them. ALPN is `xmpp-client` (XEP-0368 §3): clients that
-    /// offer something else are refused, clients that offer nothing accepted. No early data, no client certificates.
+    /// Sessions resume by one stateless ticket; nothing is kept here for them. ALPN is
+    /// `xmpp-client` (XEP-0368 §3): clients that offer something else are refused, clients that
+    /// offer nothing accepted. No early data, no client certificates.
     ///
     /// # Errors
     ///
-    /// [`SettingsError::NoIdentity`] for an empty list, [`SettingsError::Library`] if rustls refuses.
+    /// [`SettingsError::NoIdentity`] for an empty list, [`SettingsError::Library`] if rustls
+    /// refuses.
     pub fn new(identities: Vec<Identity>) -> Result<TlsSettings, SettingsError> {
         TlsSettings::speaking(identities, Oldest::Tls12)
     }
@@ -140,7 +145,8 @@ impl TlsSettings {
         Ok(TlsSettings { config: Arc::new(config) })
     }
 
-    /// The same identities, for a port where other protocols are spoken: ALPN offers these instead, the preferred one first.
+    /// The same identities, for a port where other protocols are spoken: ALPN offers these instead,
+    /// the preferred one first.
     #[must_use]
     pub fn offering(&self, protocols: &[&[u8]]) -> TlsSettings {
         let mut config = (*self.config).clone();

@@ -1,7 +1,8 @@
 //! The elements that frame a stream over WebSocket (RFC 7395 §3.3), and back.
 //!
-//! Every message is one XML document of its own: a stanza says that it is one of `jabber:client`, `<stream:features/>` declares its
-//! prefix, and the tags of the stream, which are no documents, become `<open/>` and `<close/>`.
+//! Every message is one XML document of its own: a stanza says that it is one of `jabber:client`,
+//! `<stream:features/>` declares its prefix, and the tags of the stream, which are no documents,
+//! become `<open/>` and `<close/>`.
 
 use rookery_xml::header::Header;
 use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, Writer, escape_attr, ns, slow};
@@ -21,7 +22,8 @@ pub enum Framed {
     Nothing,
 }
 
-/// Reads a message before a resource is bound: one element, whole, and nothing else but white space around it.
+/// Reads a message before a resource is bound: one element, whole, and nothing else but white space
+/// around it.
 ///
 /// # Errors
 /// The fault of what is none.

@@ -159,7 +159,8 @@ fn a_message_is_one_element() {
 }
 
 proptest! {
-    /// However frames are cut on the way, the same comes of them, and whatever comes, nothing grows or breaks.
+    /// However frames are cut on the way, the same comes of them, and whatever comes, nothing grows
+    /// or breaks.
     #[test]
     fn pieces_make_no_difference(
         frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..200)), 0..8),

@@ -1,10 +1,12 @@
-//! Plays the transcript of a dialogue between a client and the machine, cut into pieces in many ways.
+//! Plays the transcript of a dialogue between a client and the machine, cut into pieces in many
+//! ways.
 //!
 //! A transcript is a list of lines:
 //!
 //! - `C: …` what the client sends; `{open}` stands for a plain stream header to `example.org`.
-//! - `S: …` what the server must have sent since the last such line, to the byte. Several in a row are one. `{opened N}` stands for
-//!   the server's header with stream id N, `{error NAME}` for that stream error without text and the end of the stream.
+//! - `S: …` what the server must have sent since the last such line, to the byte. Several in a row
+//!   are one. `{opened N}` stands for the server's header with stream id N, `{error NAME}` for that
+//!   stream error without text and the end of the stream.
 //! - `E: …` the next event, as `Debug` shows it but for the quotes.
 //! - `A: …` the owner's answer; see [`Player::answer`].
 //!
@@ -102,7 +104,8 @@ pub fn machine(policy: Policy, facts: Facts) -> C2s {
     C2s::new(Arc::new(policy), facts, Box::new(ids))
 }
 
-/// Plays a transcript in one piece per line, byte by byte, and with every line cut in two at every place.
+/// Plays a transcript in one piece per line, byte by byte, and with every line cut in two at every
+/// place.
 pub fn play(policy: impl Fn() -> Policy, facts: Facts, transcript: &str) {
     play_in(policy(), facts.clone(), transcript, |line| vec![line]);
     play_in(policy(), facts.clone(), transcript, |line| line.chunks(1).collect());
@@ -183,8 +186,10 @@ impl Player {
         &self.input
     }
 
-    /// Answers the machine's question, then goes on with the input: `account`, `no account`, `right`, `wrong`, `store failed`,
-    /// `tls`, `bound JID`, `refused CONDITION`, `tokens`, `token`, `token TEXT`, `inline JID`, `resumed N`, `unknown`, `unknown N`, `reply XML`; or ends it: `timeout`.
+    /// Answers the machine's question, then goes on with the input: `account`, `no account`,
+    /// `right`, `wrong`, `store failed`, `tls`, `bound JID`, `refused CONDITION`, `tokens`,
+    /// `token`, `token TEXT`, `inline JID`, `resumed N`, `unknown`, `unknown N`, `reply XML`; or
+    /// ends it: `timeout`.
     pub fn answer(&mut self, answer: &str) {
         let out = &mut self.output;
         match answer.split_once(' ').unwrap_or((answer, "")) {

@@ -31,7 +31,8 @@ fn without_the_session_a_resource_can_be_bound() {
     );
 }
 
-/// XEP-0198 §3: "the server SHALL enforce this order and return a <failed/> element in response if the order is violated".
+/// XEP-0198 §3: "the server SHALL enforce this order and return a <failed/> element in response if
+/// the order is violated".
 #[test]
 fn before_login_all_have_to_wait() {
     let failed =

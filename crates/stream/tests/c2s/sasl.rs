@@ -1,4 +1,5 @@
-//! SASL: RFC 6120 §6. PLAIN carries the transcripts because its messages are always the same; `scram` has the rest.
+//! SASL: RFC 6120 §6. PLAIN carries the transcripts because its messages are always the same;
+//! `scram` has the rest.
 
 use rookery_sasl::Mechanism;
 use rookery_stream::c2s::{Facts, Policy};

@@ -29,7 +29,8 @@ const AFTER_BIND: &str = "<stream:features>\
      <limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>262144</max-bytes><idle-seconds>1800</idle-seconds></limits>\
      </stream:features>";
 
-/// Plays a dialogue from the features on; `{plain …}` stands for an authentication by PLAIN that asks for that.
+/// Plays a dialogue from the features on; `{plain …}` stands for an authentication by PLAIN that
+/// asks for that.
 fn dialogue(transcript: &str) {
     let mut text = format!("C: {{open}}\nS: {{opened 1}}{FEATURES}\n{transcript}").replace("{after bind}", AFTER_BIND);
     while let Some((before, rest)) = text.split_once("{plain") {
@@ -122,7 +123,8 @@ fn without_the_session_the_resource_is_bound() {
     );
 }
 
-/// The client is logged in all the same where no resource is left, or where its request means nothing.
+/// The client is logged in all the same where no resource is left, or where its request means
+/// nothing.
 #[test]
 fn what_fails_along_does_not_undo_the_login() {
     dialogue(

@@ -85,7 +85,8 @@ fn what_is_said_in_the_clear_does_not_count_afterwards() {
     );
 }
 
-/// RFC 6120 §5.4.3.3: an attacker in the middle could put it there. It must be cut off here rather than read as if it had come over TLS.
+/// RFC 6120 §5.4.3.3: an attacker in the middle could put it there. It must be cut off here rather
+/// than read as if it had come over TLS.
 #[test]
 fn text_behind_starttls_is_never_read() {
     for behind in ["<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'/>", OPEN, "\n<", "\u{a0}"] {

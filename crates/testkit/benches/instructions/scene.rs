@@ -1,6 +1,8 @@
-//! Servers of the test kit: one shard, no threads, a store in memory, and clients that have just sent something.
+//! Servers of the test kit: one shard, no threads, a store in memory, and clients that have just
+//! sent something.
 //!
-//! Every scene has seen the same once before the count begins, so that tables have grown and caches are filled.
+//! Every scene has seen the same once before the count begins, so that tables have grown and caches
+//! are filled.
 
 use rookery_testkit::{Client, Config, Server, befriend};
 
@@ -153,7 +155,8 @@ fn others(server: &Server) -> Vec<Client> {
     (1..=OTHERS).map(|number| online(server, number)).collect()
 }
 
-/// Returns a chat message as a client sends it, of [`BYTES`] bytes: body with an entity, chat state, receipt request.
+/// Returns a chat message as a client sends it, of [`BYTES`] bytes: body with an entity, chat
+/// state, receipt request.
 pub fn message(from: &str, to: &str) -> String {
     let head = format!("<message to='{to}' from='{from}' type='chat' id='9b2f6a1e-5c1d-4f5e'><body>Wherefore &amp; ");
     let tail =

@@ -1,7 +1,9 @@
-//! Databases from tables of values separated by commas (RFC 4180), as spreadsheets and `psql --csv` write them.
+//! Databases from tables of values separated by commas (RFC 4180), as spreadsheets and `psql --csv`
+//! write them.
 //!
-//! A table's first row names keys of this file, those of a property with its name in front: `index`, `name`, `reading.node`, `reading.ssdn`. The
-//! table of keys says how a value is written, so whatever a file can say, a table can.
+//! A table's first row names keys of this file, those of a property with its name in front:
+//! `index`, `name`, `reading.node`, `reading.ssdn`. The table of keys says how a value is written,
+//! so whatever a file can say, a table can.
 
 use super::keys;
 use super::mistake::Mistake;
@@ -16,10 +18,12 @@ pub struct Imported {
     pub lines: Vec<usize>,
 }
 
-/// Writes a table of `node`s or `device`s as a database file has them. Cells that are empty say nothing.
+/// Writes a table of `node`s or `device`s as a database file has them. Cells that are empty say
+/// nothing.
 ///
 /// # Errors
-/// The first mistake, with the table's line and column: a quote that doesn't end, a column that is no key, a row that has more cells than columns.
+/// The first mistake, with the table's line and column: a quote that doesn't end, a column that is
+/// no key, a row that has more cells than columns.
 pub fn import(kind: &str, table: &str) -> Result<Imported, Mistake> {
     let mut rows = rows(table)?.into_iter();
     let (head_line, head) = rows.next().unwrap_or_default();
@@ -86,7 +90,8 @@ fn shape(keys: Vec<KeyShape>, name: &str, line: usize) -> Result<&'static dyn Sh
     found.ok_or_else(|| Mistake { line, field: name.to_owned(), what: "there is no such table".to_owned() })
 }
 
-/// Returns a cell as TOML, in the way of the key's example. A list of numbers or texts may be written with semicolons.
+/// Returns a cell as TOML, in the way of the key's example. A list of numbers or texts may be
+/// written with semicolons.
 fn written(cell: &str, example: &str) -> String {
     let is_list = example.starts_with('[') && !example.starts_with("[[") && !example.starts_with("[{");
     match example.trim_start_matches('[').chars().next() {

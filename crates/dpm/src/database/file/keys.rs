@@ -1,4 +1,5 @@
-//! The keys of every table, with what they mean; those of properties of devices are in [`properties`](super::properties).
+//! The keys of every table, with what they mean; those of properties of devices are in
+//! [`properties`](super::properties).
 
 use super::given::Given;
 use super::mistake::{At, Wrong};

@@ -1,10 +1,12 @@
-//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what is recorded `[[record]]`, and for simulated
-//! front-ends `[[script]]` and `[[fault]]`.
+//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what
+//! is recorded `[[record]]`, and for simulated front-ends `[[script]]` and `[[fault]]`.
 //!
-//! [`keys`] and [`properties`] say which keys each table has. The parser ([`given`]), the [`reference`] and the example are made from them; [`rows`] are tables as they
-//! were read, and what is made of them.
+//! [`keys`] and [`properties`] say which keys each table has. The parser ([`given`]), the
+//! [`reference`] and the example are made from them; [`rows`] are tables as they were read, and
+//! what is made of them.
 //!
-//! A file is read as a whole: every row that is wrong is told, and nothing is taken of a file with a mistake.
+//! A file is read as a whole: every row that is wrong is told, and nothing is taken of a file with
+//! a mistake.
 
 mod given;
 mod import;

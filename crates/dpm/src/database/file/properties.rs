@@ -1,4 +1,5 @@
-//! The keys of a device's properties: where each lives, how it is scaled, and to what it may be set.
+//! The keys of a device's properties: where each lives, how it is scaled, and to what it may be
+//! set.
 
 use super::given::Given;
 use super::mistake::{At, Wrong};

@@ -1,4 +1,5 @@
-//! Describes the tables of the file. One description serves the parser, the reference and the example, so that they can't differ.
+//! Describes the tables of the file. One description serves the parser, the reference and the
+//! example, so that they can't differ.
 
 use super::given::Given;
 use super::mistake::{At, Wrong};
@@ -35,7 +36,8 @@ pub(super) enum Need {
     Required,
     /// Without it this holds. The example sets it.
     Shown(&'static str),
-    /// Without it this holds. The example has it behind a `#`, as it doesn't go together with others.
+    /// Without it this holds. The example has it behind a `#`, as it doesn't go together with
+    /// others.
     Usual(&'static str),
 }
 

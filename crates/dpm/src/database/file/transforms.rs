@@ -47,7 +47,8 @@ pub(super) const PRIMARY: &[(u16, &str)] = &[
     (84, "32-bit float with its bytes the other way round; 4 bytes"),
 ];
 
-/// The common transforms: from primary units x to engineering units, with the constants C1 and following.
+/// The common transforms: from primary units x to engineering units, with the constants C1 and
+/// following.
 pub(super) const COMMON: &[(u16, &str)] = &[
     (0, "x"),
     (2, "C1 x / C2 + C3"),

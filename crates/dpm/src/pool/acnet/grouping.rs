@@ -11,7 +11,8 @@ use crate::time::Moment;
 use crate::when::When;
 
 impl Acnet {
-    /// Makes groups of a poll's waiting entries. Those that run are left alone, but for too many of them, which become fewer.
+    /// Makes groups of a poll's waiting entries. Those that run are left alone, but for too many of
+    /// them, which become fewer.
     pub(super) fn settle(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll_key) else { return };
         poll.is_unsettled = false;
@@ -37,8 +38,8 @@ impl Acnet {
         self.drop_if_empty(poll_key);
     }
 
-    /// Makes few groups of many: of those that are answered, of those that wait for it, and of those whose node is silent. What has not answered yet is never
-    /// put to what has.
+    /// Makes few groups of many: of those that are answered, of those that wait for it, and of
+    /// those whose node is silent. What has not answered yet is never put to what has.
     pub(super) fn merge(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get(poll_key) else { return };
         let beats = self.fronts.get(poll.node).map_or(0, |front| front.beats);

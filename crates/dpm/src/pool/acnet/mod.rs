@@ -1,15 +1,19 @@
 //! Front-ends of ACNET, asked by datagrams.
 //!
-//! Entries of one node and event make a *poll*; a poll asks in *groups*, each one ACNET request as large as a datagram allows. A reply is split to the
-//! entries.
+//! Entries of one node and event make a *poll*; a poll asks in *groups*, each one ACNET request as
+//! large as a datagram allows. A reply is split to the entries.
 //!
 //! Invariants:
 //! - A group without entries is cancelled at once.
-//! - New entries get a group of their own at the end of the turn, and running groups run on. When the groups of a poll are more than twice what it needs, those
-//!   that were answered are asked again as a whole.
-//! - A reply counts only if its id is outstanding and it comes from the node that was asked. So no reading is ever given to another device's readers.
-//! - A group whose front-end is silent or refuses is asked again, after growing pauses, until the last reader leaves. Its readers get the status each time. If
-//!   its node answers others, it is asked in halves (`search`) until the silent device is found, which is asked apart then (`silence`).
+//! - New entries get a group of their own at the end of the turn, and running groups run on. When
+//!   the groups of a poll are more than twice what it needs, those that were answered are asked
+//!   again as a whole.
+//! - A reply counts only if its id is outstanding and it comes from the node that was asked. So no
+//!   reading is ever given to another device's readers.
+//! - A group whose front-end is silent or refuses is asked again, after growing pauses, until the
+//!   last reader leaves. Its readers get the status each time. If its node answers others, it is
+//!   asked in halves (`search`) until the silent device is found, which is asked apart then
+//!   (`silence`).
 //! - An id is held while a request is outstanding, and only then.
 
 mod group;
@@ -73,12 +77,14 @@ impl Acnet {
         self.asked.get(entry).map(|asked| asked.poll)
     }
 
-    /// Returns how many more requests may be outstanding. Events for which no request was sent yet need one each.
+    /// Returns how many more requests may be outstanding. Events for which no request was sent yet
+    /// need one each.
     pub(super) fn ids_left(&self) -> usize {
         self.requests.capacity().saturating_sub(self.requests.len().max(self.polls.len()))
     }
 
-    /// Sends what has to be sent, as datagrams with the number of their node. To be called when a turn's input is taken.
+    /// Sends what has to be sent, as datagrams with the number of their node. To be called when a
+    /// turn's input is taken.
     pub(super) fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
         for poll in std::mem::take(&mut self.unsettled) {
             self.settle(poll, now);

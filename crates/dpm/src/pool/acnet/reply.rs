@@ -15,7 +15,8 @@ use crate::time::Moment;
 use crate::when::When;
 
 impl Acnet {
-    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`: when the look-up began.
+    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`:
+    /// when the look-up began.
     pub fn take(
         &mut self,
         node: usize,

@@ -1,15 +1,19 @@
 //! The search for silent devices, in requests that get no answer or an answer that is no reading.
 //!
-//! A front-end answers a request as a whole. One device in it that is silent, or that makes the front-end refuse, therefore hides all others. While the node
-//! answers something else, such a request is asked again in halves, until the device is alone; from then on it is asked apart ([`Silence`]). A node that
-//! answers nothing is asked as before after growing pauses, and beside that, at each pause, for one of its devices alone: if that one answers, the node is there.
+//! A front-end answers a request as a whole. One device in it that is silent, or that makes the
+//! front-end refuse, therefore hides all others. While the node answers something else, such a
+//! request is asked again in halves, until the device is alone; from then on it is asked apart
+//! ([`Silence`]). A node that answers nothing is asked as before after growing pauses, and beside
+//! that, at each pause, for one of its devices alone: if that one answers, the node is there.
 //!
 //! Invariants:
-//! - Finding one silent device among *n* takes about 2 log₂ *n* requests. At most [`SEARCHES`] of them wait for a node's answer at a time, the others follow
-//!   one every [`PACE`], as do all requests for silent devices of the node, of which at most [`ALONE`] wait.
+//! - Finding one silent device among *n* takes about 2 log₂ *n* requests. At most [`SEARCHES`] of
+//!   them wait for a node's answer at a time, the others follow one every [`PACE`], as do all
+//!   requests for silent devices of the node, of which at most [`ALONE`] wait.
 //! - A node that answers nothing is never asked in parts.
-//! - What is asked once has its answer or status within [`patience`](When::patience): it is divided twice only, by the root of the number of its devices and then
-//!   to single ones, while the first request stays outstanding.
+//! - What is asked once has its answer or status within [`patience`](When::patience): it is divided
+//!   twice only, by the root of the number of its devices and then to single ones, while the first
+//!   request stays outstanding.
 //!
 //! [`Silence`]: super::silence::Silence
 
@@ -140,7 +144,8 @@ impl Acnet {
         }
     }
 
-    /// Sends requests for one device each of a group whose node seems to be silent: another one each time.
+    /// Sends requests for one device each of a group whose node seems to be silent: another one
+    /// each time.
     fn probe(&mut self, key: GroupKey, count: usize, now: Moment) {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return };
         let node = group.node;
@@ -156,7 +161,8 @@ impl Acnet {
         self.counters.probes += 1;
     }
 
-    /// Lets one device of a group wait alone for the event that all of it waits for. If it is answered and the group is not, the event came.
+    /// Lets one device of a group wait alone for the event that all of it waits for. If it is
+    /// answered and the group is not, the event came.
     pub(super) fn send_canary(&mut self, key: GroupKey, slots: &[Slot], now: Moment) -> Option<GroupKey> {
         let group = self.groups.get(key)?;
         let (node, poll, attempts) = (group.node, group.poll, group.attempts as usize);
@@ -196,13 +202,15 @@ impl Acnet {
         }
     }
 
-    /// Returns true if so many silent devices of a node are asked for already that a group that is one has to wait.
+    /// Returns true if so many silent devices of a node are asked for already that a group that is
+    /// one has to wait.
     pub(super) fn is_one_silent_too_many(&self, key: GroupKey) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.rank == Rank::Silent) else { return false };
         self.fronts.get(group.node).is_some_and(|front| front.alone >= ALONE)
     }
 
-    /// Returns the time from which a node may be asked for one more silent device: `earliest` or later, in milliseconds.
+    /// Returns the time from which a node may be asked for one more silent device: `earliest` or
+    /// later, in milliseconds.
     pub(super) fn pace(&mut self, node: usize, earliest: u64, now: Moment) -> u64 {
         let Some(front) = self.fronts.get_mut(node) else { return earliest };
         // Those that went in the meantime need no time.
@@ -220,7 +228,8 @@ impl Acnet {
         }
     }
 
-    /// Somebody got an answer on the event of a poll: who was not answered since the event before has its answer soon, or has missed the event.
+    /// Somebody got an answer on the event of a poll: who was not answered since the event before
+    /// has its answer soon, or has missed the event.
     pub(super) fn hurry(&mut self, poll: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll).filter(|poll| poll.when.is_event()) else { return };
         if poll.event_at.is_some_and(|at| now.millis < at + GRACE) {
@@ -249,7 +258,8 @@ impl Acnet {
         }
     }
 
-    /// Returns true if there is a device to be found in a group: it has several, and its node answers.
+    /// Returns true if there is a device to be found in a group: it has several, and its node
+    /// answers.
     fn is_divisible(&self, key: GroupKey, now: Moment) -> bool {
         let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return false };
         let is_event = self.polls.get(group.poll).is_some_and(|poll| poll.when.is_event());
@@ -325,7 +335,8 @@ impl Acnet {
         self.due_once(key, now, readers);
     }
 
-    /// Asks for what a group asks once in parts. If it is outstanding it stays so: its answer may come.
+    /// Asks for what a group asks once in parts. If it is outstanding it stays so: its answer may
+    /// come.
     fn divide(&mut self, key: GroupKey, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let once = Once { round: group.once.round + 1, is_probed: false, refusal: None, ..group.once };

@@ -1,5 +1,6 @@
-//! Devices that did not answer although others of their node did. One such device makes a whole request unanswered, so they are asked apart, at every event,
-//! until they have answered for a while: longer each time that they fall silent again.
+//! Devices that did not answer although others of their node did. One such device makes a whole
+//! request unanswered, so they are asked apart, at every event, until they have answered for a
+//! while: longer each time that they fall silent again.
 
 use std::collections::HashMap;
 

@@ -16,7 +16,8 @@ pub trait Message: Sized {
     /// Appends the encoded message.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads a message. One zero may follow it: ACNET pads to an even length and nothing tells the true one.
+    /// Reads a message. One zero may follow it: ACNET pads to an even length and nothing tells the
+    /// true one.
     fn decode(bytes: &[u8]) -> Result<Self, Error>;
 }
 

@@ -1,4 +1,5 @@
-//! Settings of clients by gRPC: each call is a client of its own, which shows who it is with what it wants.
+//! Settings of clients by gRPC: each call is a client of its own, which shows who it is with what
+//! it wants.
 
 use prost::Message;
 use rookery_dpm::authority::Proof;

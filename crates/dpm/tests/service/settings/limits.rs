@@ -1,4 +1,5 @@
-//! Values that cannot be held, and values that the device file does not allow: refused before anything is sent.
+//! Values that cannot be held, and values that the device file does not allow: refused before
+//! anything is sent.
 
 use rookery_dpm::acnet::sets32;
 use rookery_dpm::database::Database;

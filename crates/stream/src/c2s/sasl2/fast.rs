@@ -1,7 +1,8 @@
 //! Logging in with a token, and getting one (XEP-0484).
 //!
-//! Tokens belong to one installation of a client, which has at most two: the one in use, and a newer one that it may not have received
-//! (XEP-0484 §6.1). The owner keeps them; this side checks what is presented.
+//! Tokens belong to one installation of a client, which has at most two: the one in use, and a
+//! newer one that it may not have received (XEP-0484 §6.1). The owner keeps them; this side checks
+//! what is presented.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_jid::Jid;
@@ -121,7 +122,8 @@ impl C2s {
         true
     }
 
-    /// The mechanisms for tokens on this connection, strongest first; none without TLS (XEP-0484 §7).
+    /// The mechanisms for tokens on this connection, strongest first; none without TLS (XEP-0484
+    /// §7).
     pub(in super::super) fn token_mechanisms(&self) -> impl Iterator<Item = TokenMechanism> + '_ {
         let is_on = self.host().and_then(|host| host.sasl2.as_ref()).is_some_and(|sasl2| sasl2.fast);
         TokenMechanism::offered(&self.facts.bindings).filter(move |_| is_on && self.facts.secure)

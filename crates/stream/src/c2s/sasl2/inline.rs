@@ -1,4 +1,5 @@
-//! From the end of an authentication to `<success/>`: a token (XEP-0484), resumption (XEP-0198 §9.2), else binding (XEP-0386), each asked of the owner.
+//! From the end of an authentication to `<success/>`: a token (XEP-0484), resumption (XEP-0198
+//! §9.2), else binding (XEP-0386), each asked of the owner.
 
 use std::mem;
 
@@ -144,7 +145,8 @@ impl C2s {
         }
     }
 
-    /// XEP-0386 §3.2.1: the tag, and what tells one client from another: the same for the same installation, which can't be guessed from it.
+    /// XEP-0386 §3.2.1: the tag, and what tells one client from another: the same for the same
+    /// installation, which can't be guessed from it.
     fn resource(&mut self, tag: Option<&str>, client: Option<&str>) -> String {
         let account = self.account.as_ref().map(Jid::as_str).unwrap_or_default();
         let own = match client {

@@ -1,7 +1,9 @@
-//! SASL as XEP-0388 frames it: `<authenticate/>`, `<challenge/>`, `<response/>`, `<abort/>`, `<success/>`, `<failure/>`, without a stream restart.
+//! SASL as XEP-0388 frames it: `<authenticate/>`, `<challenge/>`, `<response/>`, `<abort/>`,
+//! `<success/>`, `<failure/>`, without a stream restart.
 //!
-//! The authentication itself is that of [`super::sasl`]; what differs are the elements, and that a client says with its first one what is to
-//! become of the stream (`request`), which is done when it has logged in (`inline`). `fast` is a kind of login that only this framing has.
+//! The authentication itself is that of [`super::sasl`]; what differs are the elements, and that a
+//! client says with its first one what is to become of the stream (`request`), which is done when
+//! it has logged in (`inline`). `fast` is a kind of login that only this framing has.
 
 pub(super) mod fast;
 pub(super) mod inline;
@@ -22,7 +24,8 @@ use inline::Inline;
 use request::Request;
 
 impl C2s {
-    /// Takes an element of the namespace. Before login only, and nothing else may come between (§2.4, §4.6).
+    /// Takes an element of the namespace. Before login only, and nothing else may come between
+    /// (§2.4, §4.6).
     pub(super) fn sasl2(&mut self, element: &Element, out: &mut Vec<u8>) {
         if self.account.is_some() {
             return self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out);
@@ -75,7 +78,8 @@ impl C2s {
         self.proceed(attempt, progress, out);
     }
 
-    /// The client has logged in: what it asked for along with that comes next, then it is told of all.
+    /// The client has logged in: what it asked for along with that comes next, then it is told of
+    /// all.
     pub(super) fn authenticated2(
         &mut self,
         account: Jid,

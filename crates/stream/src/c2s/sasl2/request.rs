@@ -6,11 +6,12 @@ use rookery_xml::{Element, ns};
 use super::super::resume::{self, Enable};
 use super::fast::Slot;
 
-/// The children of an `<authenticate/>` but for the SASL data. What is not understood is not there (§2.3).
+/// The children of an `<authenticate/>` but for the SASL data. What is not understood is not there
+/// (§2.3).
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// To carry on with a session (XEP-0198 §9.2): its id, and how much the client has handled. A request that can't be read is kept as
-    /// such, so that it is answered.
+    /// To carry on with a session (XEP-0198 §9.2): its id, and how much the client has handled. A
+    /// request that can't be read is kept as such, so that it is answered.
     pub resume: Option<Option<(String, u32)>>,
     /// To bind a resource (XEP-0386).
     pub bind: Option<Bind>,
