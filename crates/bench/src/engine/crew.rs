@@ -94,8 +94,7 @@ impl Crew {
     }
 
     /// A phase: each thread drives one of the loads, until all are finished or `watch`, which is
-    /// called every few milliseconds with the time since the crew was made, answers that it is
-    /// enough.
+    /// called every few milliseconds with the time since the crew was made, returns true.
     ///
     /// # Errors
     /// What the system says to a thread, or that one panicked.
