@@ -32,8 +32,8 @@ fn links(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// The first half of it: a copy into each outbox. (Emptying them is not counted, so their queues
-/// are: they are new each time.)
+/// Measures the first half of it: a copy into each outbox. (Emptying them is not counted, so their
+/// queues are: they are new each time.)
 #[divan::bench(args = RECIPIENTS)]
 fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     let packet = packet();

@@ -69,14 +69,14 @@ fn to_another_shard(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A whole tick of a shard with one message in it: as `to_full_jid`, with the connections on either
-/// side of it.
+/// Measures a whole tick of a shard with one message in it: as `to_full_jid`, with the connections
+/// on either side of it.
 #[divan::bench(args = [1, 8, 64])]
 fn tick(bencher: Bencher<'_, '_>, messages: usize) {
     ticks(bencher, messages, None);
 }
 
-/// The same with TLS on both sides.
+/// Measures the same with TLS on both sides.
 #[divan::bench(args = [1, 8, 64])]
 fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
     let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false).expect("settings");

@@ -1,18 +1,18 @@
 //! The stanzas that benchmarks send.
 
-/// The address of the account with this number: as long as addresses are in real life.
+/// Returns the address of the account with this number: as long as addresses are in real life.
 pub fn account(number: usize, domain: &str) -> String {
     format!("{}@{domain}", local(number))
 }
 
-/// The localpart of the account with this number.
+/// Returns the localpart of the account with this number.
 pub fn local(number: usize) -> String {
     format!("user{number:07}")
 }
 
-/// A chat message as a client sends it, of [`BYTES`] bytes if the addresses leave room: body with
-/// an entity, chat state, receipt request. The same shape as the 288-byte stanza that the scanner
-/// is measured with.
+/// Returns a chat message as a client sends it, of [`BYTES`] bytes if the addresses leave room:
+/// body with an entity, chat state, receipt request. The same shape as the 288-byte stanza that the
+/// scanner is measured with.
 pub fn message(from: &str, to: &str) -> String {
     let head = format!(
         "<message to='{to}' from='{from}' type='chat' id='9b2f6a1e-5c1d-4f5e-8a4b-0d3c'><body>Wherefore &amp; "

@@ -43,7 +43,7 @@ struct Seat {
 }
 
 impl Fleet {
-    /// No clients yet.
+    /// Makes a fleet without clients.
     ///
     /// # Errors
     /// What the system says.

@@ -62,7 +62,7 @@ impl Parts {
         })
     }
 
-    /// The world of one of `shards` shards.
+    /// Returns the world of one of `shards` shards.
     pub fn world(&self, shard: usize, shards: usize) -> World {
         World::new(
             Place { shard, shards, keys: [1, 2, 3, 4] },
@@ -150,7 +150,7 @@ impl Driver for Wires {
 }
 
 impl Network {
-    /// A shard for these accounts; clients log in as `target` says.
+    /// Returns a shard for these accounts; clients log in as `target` says.
     ///
     /// # Errors
     /// When TLS or threads can't be had.
@@ -194,7 +194,7 @@ impl Network {
         Ok(())
     }
 
-    /// The same, but keeps the clients, each with its socket.
+    /// Does the same, but keeps the clients, each with its socket.
     ///
     /// # Errors
     /// What a login failed of.
@@ -243,7 +243,7 @@ impl Network {
         })
     }
 
-    /// One tick in which these sockets are readable.
+    /// Does one tick in which these sockets are readable.
     pub fn tick(&mut self, sockets: impl Iterator<Item = u32>) {
         self.ready.clear();
         for socket in sockets {

@@ -51,7 +51,7 @@ impl Cpu {
         }
     }
 
-    /// Both together.
+    /// Returns both together.
     pub fn plus(&self, other: &Cpu) -> Cpu {
         Cpu {
             nanoseconds: self.nanoseconds + other.nanoseconds,
@@ -65,7 +65,7 @@ impl Cpu {
         self.nanoseconds as f64 / 1e9
     }
 
-    /// The part of it in user mode, 0 to 1.
+    /// Returns the part of it in user mode, 0 to 1.
     pub fn user_share(&self) -> f64 {
         self.user as f64 / (self.user + self.system).max(1) as f64
     }
@@ -81,7 +81,7 @@ pub fn private_bytes(pid: u32) -> io::Result<u64> {
     Ok(private.map(|line| number(line.split_whitespace().nth(1)) * 1024).sum())
 }
 
-/// The straight line through points (x, y), by least squares: its slope.
+/// Returns the straight line through points (x, y), by least squares: its slope.
 pub fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len().max(1) as f64;
     let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
@@ -91,7 +91,7 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
     if below == 0.0 { 0.0 } else { above / below }
 }
 
-/// The middle of the values, and the least.
+/// Returns the middle of the values, and the least.
 pub fn median_and_min(values: &[f64]) -> (f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

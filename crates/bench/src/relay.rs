@@ -40,7 +40,7 @@ impl Relay {
         Ok(Relay { child, address: line.trim().parse()? })
     }
 
-    /// The number of the process.
+    /// Returns the number of the process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

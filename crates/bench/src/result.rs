@@ -78,7 +78,7 @@ pub struct RunResult {
     pub ended: String,
 }
 
-/// A machine.
+/// The machine on which a run was made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -130,7 +130,7 @@ pub struct Latency {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// All of it.
+    /// The seconds that all of it took.
     pub total_s: f64,
     /// The part outside of the kernel.
     pub user_s: f64,
@@ -231,7 +231,7 @@ impl RunResult {
 }
 
 impl Machine {
-    /// The machine that this process runs on.
+    /// Returns the machine that this process runs on.
     pub fn this() -> Machine {
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model =

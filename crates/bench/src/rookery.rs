@@ -30,8 +30,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server that `ROOKERY_BENCH_SERVER` (address and port) names, with `ROOKERY_BENCH_PID`,
-    /// `ROOKERY_BENCH_DOMAIN` and `ROOKERY_BENCH_PASSWORD`; `None` if the first isn't set.
+    /// Returns the server that `ROOKERY_BENCH_SERVER` (address and port) names, with
+    /// `ROOKERY_BENCH_PID`, `ROOKERY_BENCH_DOMAIN` and `ROOKERY_BENCH_PASSWORD`; `None` if the
+    /// first isn't set.
     ///
     /// # Errors
     /// When only a part of it is there.
@@ -109,8 +110,8 @@ impl Drop for Rookery {
     }
 }
 
-/// The server's executable: the one that `ROOKERY_BIN` names, else the one of this workspace, built
-/// now with the same profile and into the same target folder as this benchmark.
+/// Returns the server's executable: the one that `ROOKERY_BIN` names, else the one of this
+/// workspace, built now with the same profile and into the same target folder as this benchmark.
 ///
 /// # Errors
 /// What cargo says.

@@ -315,7 +315,7 @@ impl Secrets {
 }
 
 impl Serve {
-    /// The archive, if there is one.
+    /// Returns the archive, if there is one.
     fn archive(&self) -> Result<Option<Archive>, Failure> {
         let age = self.history_days.saturating_mul(86_400);
         let bounds = Bounds { age, size: self.history_mib.saturating_mul(1 << 20) };

@@ -29,8 +29,8 @@ impl Rad50 {
         Ok(Self(halves[1] << 16 | halves[0]))
     }
 
-    /// The same for a name that is known when this is compiled; one that is no name stops the build
-    /// (or panics).
+    /// Returns the same for a name that is known when this is compiled; one that is no name stops
+    /// the build (or panics).
     pub const fn literal(name: &[u8]) -> Self {
         let mut halves = [0u32; 2];
         let mut position = 0;

@@ -19,23 +19,24 @@ pub struct Sample {
     pub cycle: i64,
 }
 
-/// The reply for a sample, with reference number 0. What cannot be shown is a reply with a status.
+/// Returns the reply for a sample, with reference number 0. What cannot be shown is a reply with a
+/// status.
 pub fn reply(device: &Device, form: Form, sample: &Sample) -> reply::Reply {
     let shown = if sample.status.is_fatal() { Err(sample.status) } else { show(device, form, sample) };
     shown.unwrap_or_else(|status| self::status(status, sample.timestamp, sample.cycle))
 }
 
-/// A reply that is nothing but a status, with reference number 0.
+/// Returns a reply that is nothing but a status, with reference number 0.
 pub fn status(status: Status, timestamp: i64, cycle: i64) -> reply::Reply {
     reply::Status { ref_id: 0, timestamp, cycle, status: status.0 }.into()
 }
 
-/// The reply for a text of the database.
+/// Returns the reply for a text of the database.
 pub fn text(data: String, timestamp: i64) -> reply::Reply {
     reply::Text { timestamp, data, ..Default::default() }.into()
 }
 
-/// The reply for a number of the database.
+/// Returns the reply for a number of the database.
 pub fn number(data: f64, timestamp: i64) -> reply::Reply {
     reply::Scalar { timestamp, data, ..Default::default() }.into()
 }
@@ -189,7 +190,7 @@ fn digital(device: &Device, field: Field, sample: &Sample) -> Result<reply::Repl
     }
 }
 
-/// The fields that both kinds of alarm block have.
+/// Returns the fields that both kinds of alarm block have.
 fn alarm_field(text: Option<&str>, field: Field, block: &AlarmBlock, sample: &Sample) -> Result<reply::Reply, Status> {
     Ok(match field {
         Field::AlarmEnable => flag(block.is_enabled(), sample),

@@ -32,7 +32,7 @@ impl Stage {
     pub const ALL: [Self; 7] =
         [Self::Datagram, Self::LookUp, Self::Split, Self::Scale, Self::Encode, Self::Queue, Self::Send];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Datagram => "datagram in",

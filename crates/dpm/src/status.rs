@@ -158,7 +158,7 @@ impl Status {
         self.error() < 0
     }
 
-    /// The name that the control system gave it, if it is known.
+    /// Returns the name that the control system gave it, if it is known.
     pub fn name(self) -> Option<&'static str> {
         NAMES
             .iter()
@@ -166,7 +166,7 @@ impl Status {
             .map(|row| row.2)
     }
 
-    /// The status of that name.
+    /// Returns the status of that name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|row| row.2 == name).map(|(facility, error, _)| Self::new(*facility, *error))
     }

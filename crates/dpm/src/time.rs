@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A moment.
+/// A moment, by the clock that only rises and by that of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Milliseconds since some start; never goes back.

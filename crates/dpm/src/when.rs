@@ -68,7 +68,7 @@ impl Wish {
 }
 
 impl When {
-    /// The frequency word of `RETDAT`, if it can say this.
+    /// Returns the frequency word of `RETDAT`, if it can say this.
     pub fn ftd(&self) -> Option<u16> {
         match self {
             Self::Once => Some(0),
@@ -101,7 +101,7 @@ impl When {
         }
     }
 
-    /// The event text of `GETS32`.
+    /// Returns the event text of `GETS32`.
     pub fn text(&self) -> String {
         match self {
             Self::Once => "i".into(),

@@ -333,7 +333,7 @@ async fn call(
     (head, body)
 }
 
-/// All messages of a stream, and its trailers.
+/// Returns all messages of a stream, and its trailers.
 async fn all(body: &mut RecvStream) -> Result<(Vec<Vec<u8>>, HeaderMap), Reason> {
     let mut bytes = Vec::new();
     while let Some(data) = body.data().await {

@@ -13,7 +13,7 @@ mod scaling;
 #[path = "vectors/sdd.rs"]
 mod sdd;
 
-/// The rows of a table, without its comments, split at tabs.
+/// Returns the rows of a table, without its comments, split at tabs.
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().filter(|line| !line.starts_with("# ")).map(|line| line.split('\t').collect())
 }

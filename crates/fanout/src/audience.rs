@@ -34,7 +34,7 @@ impl Addresses {
         self.count == 0
     }
 
-    /// The hashes and bare JIDs, in the order of their arrival.
+    /// Returns the hashes and bare JIDs, in the order of their arrival.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
         let mut rest = self.packed.as_slice();
         std::iter::from_fn(move || {
@@ -71,7 +71,7 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// An empty audience for a server of `shards` shards (at least one).
+    /// Returns an empty audience for a server of `shards` shards (at least one).
     pub fn new(shards: usize) -> Self {
         Self { groups: vec![Addresses::default(); shards.max(1)] }
     }
@@ -89,14 +89,14 @@ impl Audience {
         self.groups.iter().all(Addresses::is_empty)
     }
 
-    /// The groups that have members, each with its shard.
+    /// Returns the groups that have members, each with its shard.
     pub fn into_groups(self) -> impl Iterator<Item = (usize, Addresses)> {
         self.groups.into_iter().enumerate().filter(|(_, names)| !names.is_empty())
     }
 }
 
-/// The home shard of a bare JID with this keyed hash: the upper half decides, so that the lower
-/// half stays evenly spread inside the shard's own tables.
+/// Returns the home shard of a bare JID with this keyed hash: the upper half decides, so that the
+/// lower half stays evenly spread inside the shard's own tables.
 pub fn home(hash: u64, shards: usize) -> usize {
     (hash >> 32) as usize % shards.max(1)
 }

@@ -146,7 +146,7 @@ impl Outboxes {
         self.limits = limits;
     }
 
-    /// The limits.
+    /// Returns the limits in force.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -173,7 +173,7 @@ impl Outboxes {
         self.slots.get(link).map(|slot| slot.transport).unwrap_or_default()
     }
 
-    /// The full JID that the session has bound.
+    /// Returns the full JID that the session has bound.
     pub fn address(&self, link: Link) -> Option<&Jid> {
         self.slots.get(link)?.address.as_ref()
     }
@@ -260,7 +260,7 @@ impl Outboxes {
         self.slots.get(link).map(|slot| slot.attention).unwrap_or_default()
     }
 
-    /// The session is to be flushed.
+    /// Marks the session as one to be flushed.
     fn mark(&mut self, link: Link) {
         if let Some(slot) = self.slots.get_mut(link)
             && !slot.dirty
@@ -270,8 +270,8 @@ impl Outboxes {
         }
     }
 
-    /// The sessions that got something since the last call; the caller flushes each once and hands
-    /// the buffer back with [`Outboxes::recycle`].
+    /// Returns the sessions that got something since the last call; the caller flushes each once
+    /// and hands the buffer back with [`Outboxes::recycle`].
     pub fn take_dirty(&mut self) -> Vec<Link> {
         let dirty = std::mem::take(&mut self.dirty);
         for link in &dirty {

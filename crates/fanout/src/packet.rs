@@ -48,8 +48,8 @@ pub enum StanzaType {
 }
 
 impl StanzaType {
-    /// The type of a stanza from its `type` attribute as written. `None` where the standard knows
-    /// no such type: a presence or IQ that deserves `bad-request`.
+    /// Returns the type of a stanza from its `type` attribute as written. `None` where the standard
+    /// knows no such type: a presence or IQ that deserves `bad-request`.
     pub fn of(kind: Kind, raw: Option<&[u8]>) -> Option<Self> {
         Some(match (kind, raw) {
             (Kind::Message, Some(b"chat")) => Self::Chat,
@@ -99,8 +99,8 @@ struct OwnAddress {
 }
 
 impl Packet {
-    /// The canonical form of a stanza that came in from a session, sent by `from`; `lang` is the
-    /// stream's `xml:lang` for a stanza without its own (RFC 6120 §4.7.4).
+    /// Returns the canonical form of a stanza that came in from a session, sent by `from`; `lang`
+    /// is the stream's `xml:lang` for a stanza without its own (RFC 6120 §4.7.4).
     pub fn stamped(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, true)
     }
@@ -111,8 +111,8 @@ impl Packet {
         Self::canonical(stanza, type_, Some(from), lang, false)
     }
 
-    /// The canonical form of a stanza that this server wrote, for one of its own addresses. Its
-    /// `from` stays.
+    /// Returns the canonical form of a stanza that this server wrote, for one of its own addresses.
+    /// Its `from` stays.
     ///
     /// # Errors
     /// As [`Packet::scanned`]; the writer makes no such stanza.
@@ -120,8 +120,8 @@ impl Packet {
         Self::read(built.bytes(), true)
     }
 
-    /// The canonical form of one whole stanza in its bytes, as [`Packet::built`]; for stanzas out
-    /// of the store.
+    /// Returns the canonical form of one whole stanza in its bytes, as [`Packet::built`]; for
+    /// stanzas out of the store.
     ///
     /// # Errors
     /// The fault of the scanner where the bytes are no stanza, as a damaged store may have them.
@@ -137,8 +137,8 @@ impl Packet {
         Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None, local))
     }
 
-    /// An element that is no stanza, such as those of stream management (XEP-0198): it has neither
-    /// sender nor recipient.
+    /// Returns an element that is no stanza, such as those of stream management (XEP-0198): it has
+    /// neither sender nor recipient.
     pub fn element(built: &Built) -> Self {
         let head = Head {
             kind: Kind::Other,
@@ -177,7 +177,7 @@ impl Packet {
         self.0.header.header.kind
     }
 
-    /// Its type.
+    /// Returns its `type`, as the kind of stanza defines it.
     pub fn type_(&self) -> StanzaType {
         self.0.header.header.type_
     }
@@ -193,44 +193,45 @@ impl Packet {
         self.0.header.header.local
     }
 
-    /// The namespaces that it may name.
+    /// Returns the namespaces that it may name.
     pub fn namespaces(&self) -> Namespaces {
         self.0.header.header.namespaces
     }
 
-    /// The canonical bytes, without `to`.
+    /// Returns the canonical bytes, without `to`.
     pub fn bytes(&self) -> &[u8] {
         &self.0.slice
     }
 
-    /// The bytes up to the point where ` to='…'` belongs, and those behind it.
+    /// Returns the bytes up to the point where ` to='…'` belongs, and those behind it.
     pub fn spliced(&self) -> (&[u8], &[u8]) {
         self.bytes().split_at_checked(self.0.header.header.outline.name_end()).unwrap_or((self.bytes(), &[]))
     }
 
-    /// The sender's address as written in the attribute (still escaped); empty if there is none.
+    /// Returns the sender's address as written in the attribute (still escaped); empty if there is
+    /// none.
     pub fn from_escaped(&self) -> &[u8] {
         self.0.header.header.outline.from(self.bytes())
     }
 
-    /// The sender, if there is one; the server stamped it, so it is valid.
+    /// Returns the sender, if there is one; the server stamped it, so it is valid.
     pub fn sender(&self) -> Option<Jid> {
         Jid::parse(&unescape(self.from_escaped())).ok()
     }
 
-    /// The sender where its address is plain ASCII, as nearly all are: without an allocation.
-    /// `None` says nothing.
+    /// Returns the sender where its address is plain ASCII, as nearly all are: without an
+    /// allocation. `None` says nothing.
     pub fn plain_sender(&self) -> Option<JidRef<'_>> {
         let text = std::str::from_utf8(self.from_escaped()).ok().filter(|text| !text.contains('&'))?;
         JidRef::parse_prepared(text)
     }
 
-    /// The `id`, if there is one.
+    /// Returns the `id`, if there is one.
     pub fn id(&self) -> Option<Cow<'_, str>> {
         self.0.header.header.outline.id(self.bytes()).map(unescape)
     }
 
-    /// The stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
+    /// Returns the stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
     pub fn addressed(&self, to: &str) -> Vec<u8> {
         let to = escape_attr(to);
         let mut out = Vec::with_capacity(self.addressed_len(to.len()));
@@ -264,7 +265,7 @@ impl Packet {
         writer.stanza_to(&own.as_ref().unwrap_or(self).stanza(), to);
     }
 
-    /// The length of [`Packet::render`] for an address of that length.
+    /// Returns the length of [`Packet::render`] for an address of that length.
     pub(crate) fn addressed_len(&self, to: usize) -> usize {
         let own = self.0.header.header.own.map_or(0, |own| own.opening().len() + to + OWN_END.len());
         self.bytes().len() + TO.len() + to + 1 + own
@@ -279,8 +280,8 @@ impl Packet {
         Some((before, own.opening(), after))
     }
 
-    /// The same stanza with a part of what is behind its start tag replaced by bytes that are valid
-    /// there.
+    /// Returns the same stanza with a part of what is behind its start tag replaced by bytes that
+    /// are valid there.
     pub(crate) fn replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
         let bytes = self.bytes();
         let (before, after) =
@@ -290,7 +291,7 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(head, &[before, by, after].concat()))
     }
 
-    /// The same stanza with an end tag, if it has none.
+    /// Returns the same stanza with an end tag, if it has none.
     pub(crate) fn opened(&self) -> Self {
         let Some(head) = self.bytes().strip_suffix(b"/>") else { return self.clone() };
         let name = self.spliced().0.get(1..).unwrap_or_default();
@@ -303,8 +304,8 @@ impl Packet {
         self.bytes().iter().rposition(|&byte| byte == b'<').unwrap_or_default()
     }
 
-    /// The same stanza, with each recipient's own blind address at that place. `declared`: the
-    /// address has to name its namespace.
+    /// Returns the same stanza, with each recipient's own blind address at that place. `declared`:
+    /// the address has to name its namespace.
     pub(crate) fn with_own(&self, at: usize, declared: bool) -> Self {
         let mut head = self.0.header.header.clone();
         head.own = Some(OwnAddress { at: at as u32, declared });
@@ -317,7 +318,7 @@ impl Packet {
         self.0.header.header.own.map(|own| (own.at as usize, own.declared))
     }
 
-    /// The same stanza with one more child element, the last.
+    /// Returns the same stanza with one more child element, the last.
     #[must_use]
     pub fn with_child(&self, child: &Built) -> Self {
         let opened = self.opened();
@@ -325,7 +326,8 @@ impl Packet {
         opened.replaced(end..end, child.bytes())
     }
 
-    /// The same stanza without the children that `drop` names; the packet itself if there are none.
+    /// Returns the same stanza without the children that `drop` names; the packet itself if there
+    /// are none.
     #[must_use]
     pub fn without_children(&self, mut drop: impl FnMut(&Child<'_>) -> bool) -> Self {
         let stanza = self.stanza();

@@ -49,7 +49,8 @@ pub struct Peer {
 }
 
 impl Acceptor {
-    /// An acceptor for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a keytab.
+    /// Returns an acceptor for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a
+    /// keytab.
     ///
     /// Fails without the library, without the file and without the principal's key in it.
     pub fn open(keytab: &Path, principal: &str) -> Result<Self, Error> {
@@ -59,7 +60,7 @@ impl Acceptor {
         Ok(Self { library, credential: Arc::new(credential) })
     }
 
-    /// The start of a conversation.
+    /// Returns the start of a conversation.
     pub fn context(&self) -> Context {
         Context { acceptor: self.clone(), handle: Handle::none(), peer: None, is_over: false }
     }

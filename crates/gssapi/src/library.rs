@@ -52,7 +52,7 @@ unsafe impl Sync for Credential {}
 unsafe impl Send for Handle {}
 
 impl Library {
-    /// The library, loaded when it is asked for first.
+    /// Returns the library, loaded when it is asked for first.
     pub(crate) fn get() -> Result<&'static Self, Error> {
         static LOADED: OnceLock<Result<Library, Error>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -68,7 +68,7 @@ impl Library {
         Functions::find(Box::leak(Box::new(loaded))).map(|functions| Self { functions })
     }
 
-    /// The credential of a principal whose key is in a keytab.
+    /// Returns the credential of a principal whose key is in a keytab.
     pub(crate) fn acquire(&'static self, principal: &str, keytab: &str) -> Result<Credential, Error> {
         let name = self.import(principal)?;
         let no_zeros = |text: &str| CString::new(text).map_err(|_| Error("a zero in a path".into()));

@@ -49,47 +49,47 @@ impl Jid {
         Ok(Self::from_prepared(local.as_deref(), &domain, resource.as_deref()))
     }
 
-    /// The same bare address with this resource, replacing the one it has.
+    /// Returns the same bare address with this resource, replacing the one it has.
     pub fn with_resource(&self, resource: &str) -> Result<Self, JidError> {
         self.as_ref().with_resource(resource)
     }
 
-    /// The address as the borrowing type.
+    /// Returns the address as the borrowing type.
     pub fn as_ref(&self) -> JidRef<'_> {
         JidRef { text: &self.text, parts: self.parts }
     }
 
-    /// A copy without the resource.
+    /// Returns a copy without the resource.
     pub fn to_bare(&self) -> Self {
         self.bare().to_jid()
     }
 
-    /// The address without its resource, borrowed.
+    /// Returns the address without its resource, borrowed.
     pub fn bare(&self) -> JidRef<'_> {
         self.as_ref().bare()
     }
 
-    /// The localpart, if there is one.
+    /// Returns the localpart, if there is one.
     pub fn local(&self) -> Option<&str> {
         self.as_ref().local()
     }
 
-    /// The domainpart.
+    /// Returns the domainpart.
     pub fn domain(&self) -> &str {
         self.as_ref().domain()
     }
 
-    /// The resourcepart, if there is one.
+    /// Returns the resourcepart, if there is one.
     pub fn resource(&self) -> Option<&str> {
         self.as_ref().resource()
     }
 
-    /// The whole address.
+    /// Returns the whole address.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The text up to the resource.
+    /// Returns the text up to the resource.
     pub fn bare_str(&self) -> &str {
         self.as_ref().bare_str()
     }
@@ -137,23 +137,23 @@ impl<'a> JidRef<'a> {
         Some(Self { text: raw, parts })
     }
 
-    /// An owned copy.
+    /// Returns an owned copy.
     pub fn to_jid(self) -> Jid {
         Jid { text: self.text.into(), parts: self.parts }
     }
 
-    /// The same bare address with this resource, replacing the one it has.
+    /// Returns the same bare address with this resource, replacing the one it has.
     pub fn with_resource(self, resource: &str) -> Result<Jid, JidError> {
         let resource = prepare::prepare_resource(resource)?;
         Ok(Jid::from_prepared(self.local(), self.domain(), Some(&resource)))
     }
 
-    /// The address without its resource.
+    /// Returns the address without its resource.
     pub fn bare(self) -> Self {
         Self { text: self.bare_str(), parts: self.parts }
     }
 
-    /// The localpart, if there is one.
+    /// Returns the localpart, if there is one.
     pub fn local(self) -> Option<&'a str> {
         match self.parts.local {
             0 => None,
@@ -161,7 +161,7 @@ impl<'a> JidRef<'a> {
         }
     }
 
-    /// The domainpart.
+    /// Returns the domainpart.
     pub fn domain(self) -> &'a str {
         let start = match usize::from(self.parts.local) {
             0 => 0,
@@ -170,17 +170,17 @@ impl<'a> JidRef<'a> {
         &self.text[start..usize::from(self.parts.bare)]
     }
 
-    /// The resourcepart, if there is one.
+    /// Returns the resourcepart, if there is one.
     pub fn resource(self) -> Option<&'a str> {
         self.text.get(usize::from(self.parts.bare) + 1..)
     }
 
-    /// The whole address.
+    /// Returns the whole address.
     pub fn as_str(self) -> &'a str {
         self.text
     }
 
-    /// The text up to the resource.
+    /// Returns the text up to the resource.
     pub fn bare_str(self) -> &'a str {
         &self.text[..usize::from(self.parts.bare)]
     }

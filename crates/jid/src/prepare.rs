@@ -33,7 +33,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// The address, owned.
+    /// Returns the address, owned.
     pub fn into_jid(self) -> Jid {
         match self {
             Self::Borrowed(jid) => jid.to_jid(),
@@ -141,7 +141,7 @@ pub fn prepare_resource(raw: &str) -> Result<Cow<'_, str>, JidError> {
     }
 }
 
-/// The offsets of an address that is prepared ASCII, `None` for anything else.
+/// Returns the offsets of an address that is prepared ASCII, `None` for anything else.
 #[inline]
 pub(crate) fn ascii_parts(raw: &[u8]) -> Option<Parts> {
     let run = raw.iter().position(|&b| CLASS[usize::from(b)] & LOCAL == 0).unwrap_or(raw.len());
@@ -187,7 +187,7 @@ fn is_ascii_domain(domain: &[u8]) -> bool {
     start < domain.len() && domain.len() <= MAX_PART
 }
 
-/// The U-labels of a domain name.
+/// Returns the U-labels of a domain name.
 fn unicode_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
     let (unicode, checked) = Uts46::new().to_unicode(raw.as_bytes(), AsciiDenyList::EMPTY, Hyphens::Allow);
     checked.map_err(|_| JidError::InvalidDomain)?;
@@ -222,8 +222,8 @@ fn resourceprep_around_newer(raw: &str) -> Option<String> {
     is_one_direction(&prepared).then_some(prepared)
 }
 
-/// The rule for right-to-left text over the whole string (RFC 3454 §6); the runs were checked only
-/// one by one.
+/// Checks the rule for right-to-left text over the whole string (RFC 3454 §6); the runs were
+/// checked only one by one.
 fn is_one_direction(text: &str) -> bool {
     if !text.contains(tables::bidi_r_or_al) {
         return true;

@@ -47,8 +47,8 @@ fn repeats<T: Ord>(all: &[T]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// The text that is hashed. Identities are given as `category/type/lang/name`. Sorting is by bytes
-/// everywhere.
+/// Returns the text that is hashed. Identities are given as `category/type/lang/name`. Sorting is
+/// by bytes everywhere.
 fn described(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Element]) -> String {
     identities.sort_unstable();
     features.sort_unstable();
@@ -60,7 +60,7 @@ fn described(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Elem
     text
 }
 
-/// A form's type, and its part of the text. A form without a type doesn't count.
+/// Returns a form's type, and its part of the text. A form without a type doesn't count.
 fn described_form(form: &Element) -> Option<(String, String)> {
     let form_type = values(form.children().find(|field| field.attr("var") == Some(FORM_TYPE))?).into_iter().next()?;
     let mut fields: Vec<_> = form.children().filter_map(|field| Some((field.attr("var")?, values(field)))).collect();
@@ -74,7 +74,7 @@ fn described_form(form: &Element) -> Option<(String, String)> {
     Some((form_type, text))
 }
 
-/// The values of a form's field, sorted.
+/// Returns the values of a form's field, sorted.
 fn values(field: &Element) -> Vec<String> {
     let values = field.children().filter(|child| child.is("value", ns::DATA_FORMS));
     let mut values: Vec<_> = values.map(Element::text).collect();

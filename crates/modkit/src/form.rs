@@ -29,33 +29,33 @@ pub struct Field {
 }
 
 impl Form {
-    /// An empty form: `form`, `submit`, `result` or `cancel`.
+    /// Returns an empty form: `form`, `submit`, `result` or `cancel`.
     #[must_use]
     pub fn new(type_: &str) -> Self {
         Self { type_: type_.to_owned(), title: None, instructions: None, fields: Vec::new() }
     }
 
-    /// The same with a title.
+    /// Returns the same with a title.
     #[must_use]
     pub fn title(mut self, title: &str) -> Self {
         self.title = Some(title.to_owned());
         self
     }
 
-    /// The same with instructions for people.
+    /// Returns the same with instructions for people.
     #[must_use]
     pub fn instructions(mut self, instructions: &str) -> Self {
         self.instructions = Some(instructions.to_owned());
         self
     }
 
-    /// The same with a hidden field; `FORM_TYPE` names what the fields mean (XEP-0068 §3).
+    /// Returns the same with a hidden field; `FORM_TYPE` names what the fields mean (XEP-0068 §3).
     #[must_use]
     pub fn hidden(self, var: &str, value: &str) -> Self {
         self.field(Field::typed("hidden", var).value(value))
     }
 
-    /// The same with one more field.
+    /// Returns the same with one more field.
     #[must_use]
     pub fn field(mut self, field: Field) -> Self {
         self.fields.push(field);
@@ -80,7 +80,7 @@ impl Form {
         Some(form)
     }
 
-    /// The form among the children of an element.
+    /// Returns the form among the children of an element.
     pub fn within(parent: &Element) -> Option<Self> {
         parent.child("x", ns::DATA_FORMS).and_then(Self::read)
     }
@@ -95,7 +95,7 @@ impl Form {
         self.value("FORM_TYPE")
     }
 
-    /// Its fields in order.
+    /// Returns its fields in order.
     pub fn fields(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter()
     }
@@ -105,17 +105,17 @@ impl Form {
         self.get(var).is_some()
     }
 
-    /// The first value of a field.
+    /// Returns the first value of a field.
     pub fn value(&self, var: &str) -> Option<&str> {
         self.get(var)?.values.first().map(String::as_str)
     }
 
-    /// All values of a field; none if it isn't there.
+    /// Returns all values of a field; none if it isn't there.
     pub fn values(&self, var: &str) -> impl Iterator<Item = &str> {
         self.get(var).into_iter().flat_map(|field| &field.values).map(String::as_str)
     }
 
-    /// A yes or no (§3.3, `boolean`). `None` without the field or its value.
+    /// Returns a yes or no (§3.3, `boolean`). `None` without the field or its value.
     ///
     /// # Errors
     /// What is written there instead.
@@ -127,7 +127,7 @@ impl Form {
         })
     }
 
-    /// The names of the fields that must be filled in.
+    /// Returns the names of the fields that must be filled in.
     pub fn required(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().filter(|field| field.is_required).map(Field::var)
     }
@@ -136,7 +136,7 @@ impl Form {
         self.fields.iter().find(|field| field.var == var)
     }
 
-    /// The form as it is sent.
+    /// Returns the form as it is sent.
     pub fn element(&self) -> Element {
         let child = |name: &str, text: &str| Element::new(name, ns::DATA_FORMS).with_text(text);
         let mut x = Element::new("x", ns::DATA_FORMS).with_attr("type", &self.type_);
@@ -151,13 +151,13 @@ impl Form {
 }
 
 impl Field {
-    /// One line of text.
+    /// Makes a field for one line of text.
     #[must_use]
     pub fn text_single(var: &str) -> Self {
         Self::typed("text-single", var)
     }
 
-    /// One line of text that nobody should read over the shoulder.
+    /// Makes a field for one line of text that nobody should read over the shoulder.
     #[must_use]
     pub fn text_private(var: &str) -> Self {
         Self::typed("text-private", var)
@@ -175,7 +175,7 @@ impl Field {
         Self::typed("boolean", var).value(if value { "1" } else { "0" })
     }
 
-    /// A JID.
+    /// Makes a field that takes one JID.
     #[must_use]
     pub fn jid_single(var: &str) -> Self {
         Self::typed("jid-single", var)
@@ -187,7 +187,7 @@ impl Field {
         Self::typed("jid-multi", var)
     }
 
-    /// One of some options.
+    /// Makes a field for one of some options.
     #[must_use]
     pub fn list_single(var: &str) -> Self {
         Self::typed("list-single", var)
@@ -205,7 +205,7 @@ impl Field {
         Self::typed("fixed", "").value(text)
     }
 
-    /// A field without a type, as submitted forms have them.
+    /// Returns a field without a type, as submitted forms have them.
     #[must_use]
     pub fn plain(var: &str) -> Self {
         Self { var: var.to_owned(), ..Self::default() }
@@ -215,54 +215,54 @@ impl Field {
         Self { type_: Some(type_), ..Self::plain(var) }
     }
 
-    /// The same with a label.
+    /// Returns the same with a label.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(label.to_owned());
         self
     }
 
-    /// The same with a description.
+    /// Returns the same with a description.
     #[must_use]
     pub fn desc(mut self, desc: &str) -> Self {
         self.desc = Some(desc.to_owned());
         self
     }
 
-    /// The same, to be filled in by all means.
+    /// Returns the same, to be filled in by all means.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.is_required = true;
         self
     }
 
-    /// The same with one more value.
+    /// Returns the same with one more value.
     #[must_use]
     pub fn value(mut self, value: &str) -> Self {
         self.values.push(value.to_owned());
         self
     }
 
-    /// The same with more values.
+    /// Returns the same with more values.
     #[must_use]
     pub fn with_values<S: Into<String>>(mut self, values: impl IntoIterator<Item = S>) -> Self {
         self.values.extend(values.into_iter().map(Into::into));
         self
     }
 
-    /// The same with one more option to choose: what is sent, and what people read.
+    /// Returns the same with one more option to choose: what is sent, and what people read.
     #[must_use]
     pub fn option(mut self, value: &str, label: &str) -> Self {
         self.options.push((value.to_owned(), label.to_owned()));
         self
     }
 
-    /// Its name; empty for fixed text.
+    /// Returns its name; empty for fixed text.
     pub fn var(&self) -> &str {
         &self.var
     }
 
-    /// Its values in order.
+    /// Returns its values in order.
     pub fn all(&self) -> &[String] {
         &self.values
     }

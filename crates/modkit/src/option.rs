@@ -4,12 +4,12 @@
 use rookery_hub::{Value, World};
 use rookery_jid::{Jid, prepare};
 
-/// Every value of the right kind is acceptable.
+/// Accepts every value of the right kind.
 pub fn any(_: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A number from 1.
+/// Accepts a number from 1.
 pub fn at_least_one(value: &Value) -> Result<(), String> {
     match value {
         Value::Number(0) => Err("must be at least 1".to_owned()),
@@ -17,7 +17,7 @@ pub fn at_least_one(value: &Value) -> Result<(), String> {
     }
 }
 
-/// A host of its own below a domain, which is written `@`.
+/// Accepts a host of its own below a domain, which is written `@`.
 pub fn host(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     let example = text.replace('@', "example.org");
@@ -27,7 +27,7 @@ pub fn host(value: &Value) -> Result<(), String> {
     }
 }
 
-/// A list of addresses.
+/// Accepts a list of addresses.
 pub fn addresses(value: &Value) -> Result<(), String> {
     each(value, |address| match prepare(address) {
         Ok(_) => Ok(()),
@@ -35,7 +35,7 @@ pub fn addresses(value: &Value) -> Result<(), String> {
     })
 }
 
-/// A list of which every text passes `check`.
+/// Accepts a list of which every text passes `check`.
 pub fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
     match value {
         Value::List(texts) => texts.iter().try_for_each(|text| check(text)),

@@ -7,9 +7,9 @@ use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
 use rookery_xml::Kind;
 
-/// The request of a stanza for a service that takes nothing else and has no addresses below its
-/// own, and the settings of its module in the domain. `None`: the stanza was something else, and
-/// its sender has been told if that is due.
+/// Returns the request of a stanza for a service that takes nothing else and has no addresses below
+/// its own, and the settings of its module in the domain. `None`: the stanza was something else,
+/// and its sender has been told if that is due.
 pub fn to_service<'d>(
     world: &mut World,
     packet: &Packet,

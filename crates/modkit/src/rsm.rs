@@ -69,8 +69,8 @@ impl Request {
         }
     }
 
-    /// The part of a list that lies in memory, in its order. `most`: items that the responder gives
-    /// at once; `id` names each item.
+    /// Returns the part of a list that lies in memory, in its order. `most`: items that the
+    /// responder gives at once; `id` names each item.
     ///
     /// # Errors
     /// `item-not-found` where the id or the place that the request goes from isn't there (§2.2,
@@ -152,7 +152,7 @@ fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
     sizes.enumerate().take_while(fits).count()
 }
 
-/// A number that isn't negative, in digits.
+/// Reads a number that isn't negative, in digits.
 fn number(text: &str) -> Result<usize, Condition> {
     let text = text.trim();
     match text.parse() {

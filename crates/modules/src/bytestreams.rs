@@ -104,7 +104,7 @@ impl Relay {
         }
     }
 
-    /// The port on which connections are taken, if there is any.
+    /// Returns the port on which connections are taken, if there is any.
     fn port(&self) -> Option<u16> {
         self.0.get().map(|serving| serving.port)
     }
@@ -223,7 +223,7 @@ const OPTIONS: [OptionSpec; 9] = [
     },
 ];
 
-/// A host's name or an IP address (§4.2).
+/// Accepts a host's name or an IP address (§4.2).
 fn address(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     let host = text.replace('@', "example.org");

@@ -9,14 +9,15 @@ use rookery_modkit::disco::{Identity, Info};
 use rookery_xml::{Built, Element, Writer, ns};
 use sha2::{Digest, Sha256};
 
-/// The stream feature with the hash (§4.3).
+/// Returns the stream feature with the hash (§4.3).
 pub(crate) fn stream_feature(info: &Info<'_>) -> Built {
     let mut c = Writer::with_ns("c", ns::CAPS_2);
     c.start_ns("hash", ns::HASHES).attr("algo", ALGORITHM).text(&hash(info)).end();
     c.finish()
 }
 
-/// The service discovery node under which clients ask for what they have seen announced (§3.3).
+/// Returns the service discovery node under which clients ask for what they have seen announced
+/// (§3.3).
 pub(crate) fn node(info: &Info<'_>) -> String {
     format!("{}#{ALGORITHM}.{}", ns::CAPS_2, hash(info))
 }
@@ -52,7 +53,7 @@ fn field(field: &Element) -> Vec<u8> {
     ended(&bytes, RECORD)
 }
 
-/// The parts in order, one behind the other.
+/// Returns the parts in order, one behind the other.
 fn sorted(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut parts: Vec<_> = parts.collect();
     parts.sort_unstable();

@@ -133,7 +133,7 @@ fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, pack
     }
 }
 
-/// The message without what only this module may write.
+/// Returns the message without what only this module may write.
 fn without_forged(packet: &Packet) -> Delivery {
     let is_forged = |child: &Child<'_>| matches!(child.name(), "sent" | "received") && child.ns() == ns::CARBONS;
     if has(packet, |child| is_forged(&child)) {
@@ -148,7 +148,7 @@ enum Direction {
     Received,
 }
 
-/// §6.1.
+/// Returns whether a message is of a kind that is copied (§6.1).
 fn is_eligible(packet: &Packet, direction: Direction, to: JidRef<'_>) -> bool {
     let stanza = packet.stanza();
     let is_private = |child: Child<'_>| match &*child.ns() {

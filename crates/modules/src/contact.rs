@@ -65,7 +65,7 @@ fn is_uri(text: &str) -> bool {
     is_scheme && !rest.is_empty() && rest.chars().all(|c| !c.is_whitespace() && !c.is_control())
 }
 
-/// The form with the addresses that are given; none if there are none.
+/// Returns the form with the addresses that are given; none if there are none.
 fn form(options: &Options) -> Option<Element> {
     let given = OPTIONS.iter().filter(|spec| !options.list(spec.key).is_empty());
     let fields: Vec<_> = given.map(|spec| field(&format!("{}-addresses", spec.key), options.list(spec.key))).collect();

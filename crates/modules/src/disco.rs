@@ -85,7 +85,7 @@ fn server_items(world: &mut World, iq: Iq) {
     }
 }
 
-/// A request to an account: about itself, or about one of its nodes.
+/// Takes a request to an account: about itself, or about one of its nodes.
 fn account(world: &mut World, iq: Iq, answer: fn(&mut World, Iq, Asker)) {
     if !is_get(world, &iq, "query") {
         return;
@@ -137,7 +137,7 @@ fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     reply_all(world, &iq, &items, &[]);
 }
 
-/// The resources of an account, and its nodes with their titles (XEP-0163 §6.1).
+/// Replies with the resources of an account, and its nodes with their titles (XEP-0163 §6.1).
 fn reply_all(world: &mut World, iq: &Iq, resources: &[Jid], nodes: &[(String, String)]) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS);

@@ -141,7 +141,7 @@ impl Credentials {
     }
 }
 
-/// §3.1, §3.3.
+/// Replies with services, or with credentials for one (§3.1, §3.3).
 fn answer(world: &mut World, iq: Iq) {
     if iq.from.domain() != iq.to.domain() || iq.from.local().is_none() {
         return world.reply_error(&iq, Condition::Forbidden);

@@ -347,8 +347,8 @@ impl Delivery {
         });
     }
 
-    /// The session that gets the next portion: the one that got the last, or, if it is gone, any
-    /// other that takes messages.
+    /// Returns the session that gets the next portion: the one that got the last, or, if it is
+    /// gone, any other that takes messages.
     fn target(&self, world: &World) -> Option<SessionRef> {
         let takes = |session: &SessionRef| world.session(*session).is_some_and(|found| found.takes_messages());
         let others = || world.links_of(self.owner.as_ref()).into_iter().rev();
@@ -360,7 +360,7 @@ impl Delivery {
         world.state::<Rounds>().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
     }
 
-    /// All are delivered, or nobody is there to take the rest.
+    /// Ends, when all are delivered or nobody is there to take the rest.
     fn end(mut self, world: &mut World) {
         if self.is_current(world) {
             world.state_mut::<Rounds>().current.remove(&self.owner);
@@ -375,8 +375,8 @@ impl Delivery {
     }
 }
 
-/// A message with the stamp of when it came (XEP-0203 §2). The store has what the sender sent, so
-/// that a stamp in our name is forged.
+/// Returns a message with the stamp of when it came (XEP-0203 §2). The store has what the sender
+/// sent, so that a stamp in our name is forged.
 fn stamped(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
     let is_forged = |child: &Child<'_>| child.is("delay", ns::DELAY) && child.attr("from").as_deref() == Some(domain);
     packet.without_children(is_forged).with_child(&delay::element(domain, unix_ms))

@@ -254,7 +254,7 @@ fn disable(world: &mut World, account: &Jid, refused: &Registration) {
     });
 }
 
-/// The payload of §7.
+/// Returns the payload of §7.
 fn notification(registration: &Registration, count: u64, last: Option<&Packet>, content: &str) -> Element {
     let mut summary = Form::new("submit").hidden("FORM_TYPE", SUMMARY);
     summary = summary.field(Field::text_single("message-count").value(&count.to_string()));
@@ -283,7 +283,7 @@ fn body(packet: &Packet) -> Option<String> {
     Some(body.chars().take(MAX_BODY).collect())
 }
 
-/// The document of an account; `None` without registrations.
+/// Returns the document of an account; `None` without registrations.
 fn write(all: &[Registration]) -> Option<Vec<u8>> {
     let mut root = Element::new("push", ns::PUSH);
     for Registration { service, node, options } in all {

@@ -54,7 +54,7 @@ struct List {
 }
 
 impl Rtbl {
-    /// The module of one shard. All shards share the lists.
+    /// Returns the module of one shard. All shards share the lists.
     pub fn new(lists: Lists) -> Self {
         Self { lists }
     }

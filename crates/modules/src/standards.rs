@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::table::{Shared, table};
 
-/// The Markdown page with one line per standard and module, sorted by standard.
+/// Returns the Markdown page with one line per standard and module, sorted by standard.
 pub fn xep_table() -> String {
     let modules = table(&Shared::default());
     let mut lines: Vec<_> = modules
@@ -28,7 +28,8 @@ pub fn xep_table() -> String {
     format!("{HEAD}{}{STREAMS_HEAD}{}", lines.concat(), streams.collect::<String>())
 }
 
-/// The description of the project (XEP-0453): each XEP once, with what all modules leave out of it.
+/// Returns the description of the project (XEP-0453): each XEP once, with what all modules leave
+/// out of it.
 pub fn doap() -> String {
     let mut xeps: Vec<Supported> = Vec::new();
     for (standard, version, _) in OF_STREAMS {
@@ -77,7 +78,7 @@ fn add(xeps: &mut Vec<Supported>, standard: &'static str, version: &'static str,
     }
 }
 
-/// A standard with a link to its text.
+/// Returns a standard with a link to its text.
 fn link(standard: &str) -> String {
     match standard.strip_prefix("XEP-") {
         Some(number) => format!("[{standard}](https://xmpp.org/extensions/xep-{number}.html)"),

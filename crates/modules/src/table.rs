@@ -36,7 +36,7 @@ pub struct Shared {
     pub relay: bytestreams::Relay,
 }
 
-/// All modules, for one shard.
+/// Returns all modules, for one shard.
 pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
     vec![
         Box::new(disco::Disco),

@@ -124,7 +124,7 @@ const OPTIONS: [OptionSpec; 7] = [
     },
 ];
 
-/// An address without a query, to which a path can be added.
+/// Accepts an address without a query, to which a path can be added.
 fn address(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
@@ -135,7 +135,7 @@ fn address(value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A stanza for the service.
+/// Takes a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some((iq, options)) = to_service(world, packet, to, domain, NAME) else { return };
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
@@ -160,7 +160,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// A request for a slot (§4), from a user of the domain.
+/// Takes a request for a slot (§4), from a user of the domain.
 fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     if iq.from.domain() != domain.name || iq.from.local().is_none() {
         return world.reply_error(&iq, Condition::Forbidden);
@@ -210,7 +210,7 @@ fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     });
 }
 
-/// §5.
+/// Returns the error for a file that is too large, with the limit (§5).
 fn too_large(most: u64) -> StanzaError {
     let size = Element::new("max-file-size", ns::HTTP_UPLOAD).with_text(most.to_string());
     StanzaError::new(Condition::NotAcceptable)
@@ -230,7 +230,7 @@ fn full(again_ms: Option<u64>) -> StanzaError {
     }
 }
 
-/// A name, not a path.
+/// Returns whether a text is a name, not a path.
 fn is_name(name: &str) -> bool {
     let odd = |letter: char| letter.is_control() || letter == '/' || letter == '\\';
     !name.is_empty() && name.len() <= NAME_BYTES && !name.contains(odd) && name != "." && name != ".."
@@ -243,7 +243,7 @@ fn is_content_type(text: &str) -> bool {
     text.len() <= CONTENT_TYPE_BYTES && text.contains('/') && text.bytes().all(printable)
 }
 
-/// A name as a segment of a path (RFC 3986 §3.3).
+/// Returns a name as a segment of a path (RFC 3986 §3.3).
 pub fn encoded(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -45,13 +45,13 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// All values together.
+    /// Returns all values together.
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Each bound with the number of values that were at most that large, and behind them, without
-    /// a bound, all values.
+    /// Returns each bound with the number of values that were at most that large, and behind them,
+    /// without a bound, all values.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         self.counts.iter().enumerate().scan(0, |sum, (place, count)| {
             *sum += count;
@@ -59,8 +59,8 @@ impl Histogram {
         })
     }
 
-    /// The bound below which this share of the values lies, such as 0.99; the last one if there is
-    /// none. `None` without values.
+    /// Returns the bound below which this share of the values lies, such as 0.99; the last one if
+    /// there is none. `None` without values.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let count = self.count();
         let wanted = (share * count as f64).ceil() as u64;
@@ -95,7 +95,7 @@ impl AddAssign<&Histogram> for Histogram {
 pub struct Named(Vec<(&'static str, Histogram)>);
 
 impl Named {
-    /// The histogram of a name.
+    /// Returns the histogram of a name.
     pub fn of(&mut self, name: &'static str) -> &mut Histogram {
         let place = match self.0.iter().position(|(known, _)| *known == name) {
             Some(place) => place,
@@ -107,14 +107,14 @@ impl Named {
         &mut self.0[place].1
     }
 
-    /// All of them, in the order of their names.
+    /// Returns all of them, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
         let mut all: Vec<_> = self.0.iter().map(|(name, histogram)| (*name, histogram)).collect();
         all.sort_unstable_by_key(|(name, _)| *name);
         all.into_iter()
     }
 
-    /// All of them together.
+    /// Returns all of them together.
     pub fn total(&self) -> Histogram {
         self.0.iter().fold(Histogram::default(), |mut total, (_, histogram)| {
             total += histogram;

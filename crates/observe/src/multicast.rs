@@ -42,7 +42,7 @@ impl Stage {
         Self::Write,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",

@@ -15,7 +15,7 @@ pub trait Stage: Copy + PartialEq + 'static {
     /// All stages, in the order in which they are passed.
     const ALL: &'static [Self];
 
-    /// Its name.
+    /// Returns its name.
     fn name(self) -> &'static str;
 }
 
@@ -64,13 +64,13 @@ impl<S: Stage> Stages<S> {
         }
     }
 
-    /// A stage begins.
+    /// Begins a stage.
     #[inline]
     pub fn begin(&self) -> Begun {
         Begun(self.on.then(Instant::now))
     }
 
-    /// A stage ends, and another one may begin: at this moment.
+    /// Ends a stage, and another one may begin: at this moment.
     #[inline]
     pub fn end(&mut self, stage: S, begun: Begun) -> Begun {
         let Some(begun) = begun.0 else { return Begun(None) };

@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 
 use crate::rights::{Rights, with_rights};
 
-/// The domains that an account administers, in the order of the configuration; none if it is
+/// Finds the domains that an account administers, in the order of the configuration; none if it is
 /// disabled, or no account any more. The answer holds for now only: code that acts for an account
 /// asks each time.
 pub fn domains_of(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Vec<String>) + 'static) {

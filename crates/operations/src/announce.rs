@@ -249,7 +249,7 @@ pub fn to_everybody(world: &mut World, domain: &str, text: &Text) {
     }
 }
 
-/// The same, page by page.
+/// Does the same, page by page.
 fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>) {
     let page = world.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {

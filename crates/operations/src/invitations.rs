@@ -13,7 +13,7 @@ pub enum Wanted {
     /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`,
     /// an account that is its first contact.
     Account {
-        /// The domain.
+        /// The domain of the new account.
         domain: String,
         /// The localpart.
         local: Option<String>,

@@ -43,7 +43,7 @@ pub struct Login {
 }
 
 impl Logins {
-    /// The newest that were for one of these domains, the newest first, `limit` at most.
+    /// Returns the newest that were for one of these domains, the newest first, `limit` at most.
     pub fn recent(&self, domains: &[String], limit: usize) -> Vec<Login> {
         let inner = self.lock();
         let is_theirs = |login: &&Login| domains.iter().any(|domain| **domain == *login.domain);

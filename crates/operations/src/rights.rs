@@ -124,14 +124,15 @@ fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>
     })
 }
 
-/// The administrators that the configuration names, if the domain has administrators at all.
+/// Returns the administrators that the configuration names, if the domain has administrators at
+/// all.
 pub fn configured(world: &World, domain: &str) -> Option<Vec<Jid>> {
     let options = world.domain(domain)?.module(ADMINISTRATION)?;
     let named = options.list(ADMINS.key).iter();
     Some(named.filter_map(|text| Jid::parse(text).ok()).collect())
 }
 
-/// The administrators that administrators have named.
+/// Finds the administrators that administrators have named.
 pub fn with_named(
     world: &mut World,
     domain: &str,

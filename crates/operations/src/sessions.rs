@@ -218,7 +218,7 @@ fn with_peers(
     });
 }
 
-/// The first so many, in order.
+/// Returns the first so many, in order.
 fn first(mut jids: Vec<Jid>, most: usize) -> Vec<Jid> {
     if jids.len() > most {
         jids.select_nth_unstable_by(most, |a, b| a.as_str().cmp(b.as_str()));

@@ -64,7 +64,7 @@ impl Scope {
         Self::LogRead,
     ];
 
-    /// Its name, as operators and clients write it.
+    /// Returns its name, as operators and clients write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::UsersRead => "users:read",
@@ -84,7 +84,7 @@ impl Scope {
         }
     }
 
-    /// The scope of this name.
+    /// Returns the scope of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
@@ -167,7 +167,7 @@ pub fn add(
     })
 }
 
-/// All tokens, oldest first.
+/// Returns all tokens, oldest first.
 pub fn list(stores: &Stores) -> Pending<Vec<Token>> {
     let kept = stores.meta.entries(KEY);
     Box::pin(async move {

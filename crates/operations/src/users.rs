@@ -50,7 +50,7 @@ pub struct Page {
     pub next: Option<Jid>,
 }
 
-/// The address of an account that this server may have: a localpart and one of its domains.
+/// Returns the address of an account that this server may have: a localpart and one of its domains.
 ///
 /// # Errors
 /// Why it can be none.

@@ -21,7 +21,7 @@ use super::parts::{complete, keys_in_password, name_of, read_document, read_keys
 use super::progress::{Import, ImportError, is_keys};
 use super::{ARCHIVE, OURS, PIE};
 
-/// An account.
+/// An account under import, and what is read of it so far.
 pub struct Account {
     /// Its address.
     pub jid: Jid,
@@ -40,7 +40,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account that isn't made yet.
+    /// Returns an account that isn't made yet.
     pub fn new(jid: Jid, password: Option<String>, line: u64) -> Self {
         let keys: Vec<_> = password.as_deref().and_then(keys_in_password).into_iter().collect();
         let password = password.filter(|password| !password.is_empty() && keys.is_empty());
@@ -88,7 +88,8 @@ impl Account {
         }
     }
 
-    /// The file has no more of it. `false` if there was nothing that makes an account.
+    /// Ends an account, of which the file has no more. Returns `false` if there was nothing that
+    /// makes an account.
     pub fn finish(mut self, import: &mut Import<'_>, input: &Input) -> Result<bool, ImportError> {
         self.make(import)?;
         if !self.is_open {
@@ -360,8 +361,8 @@ impl Account {
         }
     }
 
-    /// A `<result/>` of an archive. Its id stays if it is one of this server's and in order; others
-    /// get one of their time.
+    /// Reads a `<result/>` of an archive. Its id stays if it is one of this server's and in order;
+    /// others get one of their time.
     fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
         let forwarded = result.child("forwarded", ns::FORWARD)?;
         let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;

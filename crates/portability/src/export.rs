@@ -297,7 +297,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// A stanza that the store keeps.
+    /// Writes a stanza that the store keeps.
     fn stanza(&mut self, bytes: &[u8]) -> Result<(), ExportError> {
         match self.read(bytes) {
             Some(stanza) => self.element(&stanza),
@@ -337,7 +337,7 @@ fn item_element(item: &RosterItem) -> Element {
         .fold(element, |element, group| element.with_child(Element::new("group", ns::ROSTER).with_text(group)))
 }
 
-/// The start tag of an element of the file.
+/// Returns the start tag of an element of the file.
 fn open(name: &str, attrs: &[(&str, &str)]) -> Vec<u8> {
     let mut writer = Writer::with_ns(name, PIE);
     for (name, value) in attrs {

@@ -62,7 +62,7 @@ fn from_input(
 }
 
 impl Import<'_> {
-    /// A whole file: the root element may also be a single host or user (§5).
+    /// Reads a whole file: the root element may also be a single host or user (§5).
     fn file(&mut self, input: &mut Input) -> Result<(), ImportError> {
         let root = input.root()?;
         match () {
@@ -114,7 +114,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// §4.3.
+    /// Reads a user, and makes or completes the account (§4.3).
     fn user(&mut self, input: &mut Input, user: &Tag, domain: &str) -> Result<(), ImportError> {
         let name = user.attr("name").unwrap_or_default();
         let jid = match Jid::new(Some(name), domain, None) {

@@ -57,7 +57,7 @@ impl Tag {
         self.element.is(name, ns)
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     pub fn attr(&self, name: &str) -> Option<&str> {
         self.element.attr(name)
     }
@@ -103,7 +103,7 @@ impl Input {
         }
     }
 
-    /// The file that an element of XInclude names (§5): a relative URI, beside this file.
+    /// Returns the file that an element of XInclude names (§5): a relative URI, beside this file.
     ///
     /// # Errors
     /// Why it isn't opened.
@@ -124,7 +124,7 @@ impl Input {
             .map_err(|error| format!("{} can't be included: {error}", path.display()))
     }
 
-    /// The root element.
+    /// Returns the root element.
     ///
     /// # Errors
     /// As for [`Input::next`].
@@ -221,7 +221,7 @@ impl Input {
         Ok(())
     }
 
-    /// The line that is being read.
+    /// Returns the line that is being read.
     pub fn line(&self) -> u64 {
         self.line.get()
     }
@@ -271,7 +271,7 @@ fn reader(lines: Lines) -> Reader<Lines> {
     Reader::with_options(lines, Options { max_token_length: MAX_TOKEN, comments, ..Options::default() })
 }
 
-/// The text of a part of a URI (RFC 3986 §2.1).
+/// Returns the text of a part of a URI (RFC 3986 §2.1).
 fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -28,7 +28,7 @@ pub fn write_node(id: &str, node: &Node, owner: &Jid) -> Vec<Element> {
     [configure].into_iter().chain(lists.into_iter().flatten()).collect()
 }
 
-/// An item.
+/// Writes an item as XEP-0227 has it.
 pub fn write_item(item: &Item) -> Element {
     let element = Element::new("item", ns::PUBSUB).with_attr("id", &item.id);
     let element = element.with_attr("publisher", item.publisher.as_str());
@@ -38,8 +38,8 @@ pub fn write_item(item: &Item) -> Element {
     }
 }
 
-/// The configuration of a `<configure/>`, as the store keeps it: the form as it is submitted. What
-/// it has that no node here has is ignored when it is read.
+/// Returns the configuration of a `<configure/>`, as the store keeps it: the form as it is
+/// submitted. What it has that no node here has is ignored when it is read.
 pub fn read_config(configure: &Element) -> Vec<u8> {
     match configure.child("x", ns::DATA_FORMS).cloned() {
         Some(mut form) => {
@@ -66,7 +66,7 @@ pub fn read_subscription(element: &Element) -> Option<(Jid, NodeSubscription)> {
     Some((Jid::parse(element.attr("jid")?).ok()?, NodeSubscription { pending, options: Vec::new() }))
 }
 
-/// An item. `owner`: who has published it if it doesn't say.
+/// Returns an item. `owner`: who has published it if it doesn't say.
 pub fn read_item(element: &Element, owner: &Jid, unix_ms: u64) -> Option<Item> {
     let id = element.attr("id").filter(|id| !id.is_empty())?.to_owned();
     let publisher = element.attr("publisher").and_then(|jid| Jid::parse(jid).ok()).map(|jid| jid.to_bare());

@@ -25,12 +25,12 @@ pub fn private(documents: &[DocumentSpec]) -> Option<String> {
 pub const MECHANISMS: [(Hash, &str); 3] =
     [(Hash::Sha1, "SCRAM-SHA-1"), (Hash::Sha256, "SCRAM-SHA-256"), (Hash::Sha512, "SCRAM-SHA-512")];
 
-/// The mechanism of a hash.
+/// Returns the mechanism of a hash.
 pub fn name_of(hash: Hash) -> &'static str {
     MECHANISMS.iter().find(|(other, _)| *other == hash).map_or("", |(_, name)| name)
 }
 
-/// The keys for one hash (§4.3).
+/// Returns the keys for one hash (§4.3).
 pub fn write_keys(keys: &Keys) -> Element {
     let child = |name: &str, text: &str| Element::new(name, SCRAM).with_text(text);
     Element::new("scram-credentials", SCRAM)
@@ -118,7 +118,7 @@ pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
     Ok((credentials, found.contains(&false)))
 }
 
-/// A document without an element of its own.
+/// Returns a document without an element of its own.
 pub fn write_document(name: &str, bytes: &[u8]) -> Element {
     Element::new("document", OURS).with_attr("name", name).with_text(STANDARD.encode(bytes))
 }

@@ -13,7 +13,7 @@ use super::state::{self, Sent};
 use super::subscribe;
 use super::subscriptions::{AUTHORIZATION, tell_subscriber};
 
-/// A message for a host: the decision of an owner, or nothing that it understands.
+/// Takes a message for a host: the decision of an owner, or nothing that it understands.
 pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
     let Some((key, subscriber, allow)) = decision(packet, host) else { return };
     let Some(owner) = packet.sender() else { return };
@@ -27,7 +27,7 @@ pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
     });
 }
 
-/// The home of a decision is that of its node.
+/// Returns the node of a decision, to whose home the decision goes.
 pub(super) fn node_of(packet: &Packet, host: &Jid) -> Option<String> {
     decision(packet, host).map(|((_, node), ..)| node)
 }

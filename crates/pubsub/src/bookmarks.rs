@@ -43,7 +43,7 @@ pub(super) fn private(world: &mut World, iq: Iq) {
     });
 }
 
-/// The node of the older kind: takes a request that reads or writes it, else gives it back.
+/// Handles a request that reads or writes the node of the older kind, and gives back any other.
 pub(super) fn node(world: &mut World, call: Call, action: Action) -> Option<(Call, Action)> {
     if action.node() != Some(LEGACY) || !call.iq.is_own() {
         return Some((call, action));
@@ -129,7 +129,8 @@ fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, 
     (changed, gone)
 }
 
-/// The conferences of the older kind, each with its id and new form; `None` if one has no address.
+/// Returns the conferences of the older kind, each with its id and new form; `None` if one has no
+/// address.
 fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     let conferences = storage.children().filter(|child| child.is("conference", LEGACY));
     let mut found = Vec::<(String, Element)>::new();

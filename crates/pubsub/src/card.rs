@@ -35,7 +35,7 @@ pub(super) struct Photo {
 }
 
 impl Photo {
-    /// A photo from its bytes in Base64; `None` if they aren't.
+    /// Returns a photo from its bytes in Base64; `None` if they aren't.
     pub(super) fn new(type_: &str, base64: &str) -> Option<Self> {
         let base64: String = base64.split_ascii_whitespace().collect();
         let bytes = STANDARD.decode(&base64).ok().filter(|bytes| !bytes.is_empty())?;
@@ -89,7 +89,8 @@ pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     });
 }
 
-/// The photo of an account has another hash; empty for none. Those who are there show it at once.
+/// Announces another hash of an account's photo; empty for none. Those who are there show it at
+/// once.
 pub(super) fn announce(world: &mut World, account: &Jid, hash: String) {
     let owner = account.clone();
     world.set_document::<PhotoHash>(account.as_ref(), Some(hash.into_bytes()), move |world, kept| {

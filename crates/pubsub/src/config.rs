@@ -226,7 +226,7 @@ impl Config {
             .field(choice("itemreply", ITEM_REPLY, self.publisher).label("Whom a notification names"))
     }
 
-    /// The bytes that the store keeps.
+    /// Returns the bytes that the store keeps.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         Writer::write(&self.form("submit").element()).into_bytes()
     }
@@ -244,12 +244,12 @@ impl Config {
         self
     }
 
-    /// The name of the access model.
+    /// Returns the name of the access model.
     pub(crate) fn access_name(&self) -> &'static str {
         name_of(ACCESS, self.access)
     }
 
-    /// The name of the publish model.
+    /// Returns the name of the publish model.
     pub(crate) fn publish_name(&self) -> &'static str {
         name_of(PUBLISH, self.publish)
     }
@@ -284,7 +284,7 @@ fn named<T: Copy>(names: Names<T>, name: &str) -> Option<T> {
     names.iter().find(|(_, found, _)| *found == name).map(|(value, ..)| *value)
 }
 
-/// A number, or `max` or nothing for none.
+/// Reads a number, or `max` or nothing for none.
 fn bound(var: &str, text: &str) -> Result<Option<usize>, StanzaError> {
     match text {
         "" | "max" => Ok(None),

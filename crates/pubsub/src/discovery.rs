@@ -75,7 +75,7 @@ pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
     });
 }
 
-/// §5.4.
+/// Returns the meta-data of a node (§5.4).
 fn meta_data(node: &Node) -> Form {
     let text = |var: &str, value: &str| Field::text_single(var).value(value);
     let publishers = node.affiliations.iter().filter(|(_, affiliation)| {

@@ -5,7 +5,7 @@ use rookery_store::StoreError;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, ns};
 
-/// An error with a condition of publish-subscribe.
+/// Returns an error with a condition of publish-subscribe.
 pub(crate) fn specific(condition: Condition, name: &str) -> StanzaError {
     StanzaError::new(condition).with_application(Element::new(name, ns::PUBSUB_ERRORS))
 }
@@ -16,12 +16,12 @@ pub(crate) fn unsupported(feature: &str) -> StanzaError {
     StanzaError::new(Condition::FeatureNotImplemented).with_application(unsupported)
 }
 
-/// A request without the node that it is about (§7.2.3.3).
+/// Returns the error for a request without the node that it is about (§7.2.3.3).
 pub(crate) fn nodeid_required() -> StanzaError {
     specific(Condition::BadRequest, "nodeid-required")
 }
 
-/// A subscription that there is not (§6.2.3.2, §6.3.4.2).
+/// Returns the error for a subscription that there is not (§6.2.3.2, §6.3.4.2).
 pub(crate) fn not_subscribed(type_: ErrorType) -> StanzaError {
     specific(Condition::UnexpectedRequest, "not-subscribed").with_type(type_)
 }
@@ -31,7 +31,7 @@ pub(crate) fn invalid_options() -> StanzaError {
     specific(Condition::BadRequest, "invalid-options")
 }
 
-/// A subscription or retrieval that needs the owner's presence (§6.1.3.2).
+/// Returns the error for a subscription or retrieval that needs the owner's presence (§6.1.3.2).
 pub(crate) fn presence_required() -> StanzaError {
     specific(Condition::NotAuthorized, "presence-subscription-required")
 }

@@ -10,7 +10,7 @@ use super::config::Config;
 use super::limits::TOLD_BYTES;
 use super::node::Key;
 
-/// A message that notifies.
+/// Returns a message that notifies.
 pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl FnOnce(&mut Writer)) -> Option<Packet> {
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).opt_attr("type", config.message_type()).attr("id", &world.unique_text());
@@ -22,7 +22,7 @@ pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl F
         .ok()
 }
 
-/// One item as a notification.
+/// Returns one item as a notification.
 pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
     event(world, key, config, |event| {
         event.start("items").attr("node", &key.1);
@@ -49,8 +49,8 @@ pub(super) fn write_item(out: &mut Writer, item: &Item, payload: bool, publisher
     out.end();
 }
 
-/// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the
-/// time of its publication.
+/// Returns the last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4):
+/// with the time of its publication.
 pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
     let packet = items(world, key, config, item);
     Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))

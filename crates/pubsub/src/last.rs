@@ -59,7 +59,7 @@ pub(super) fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
     }
 }
 
-/// A resource wants more nodes than before: the accounts that it sees are asked for the last items
+/// Asks the accounts that a resource sees for the last items, when it wants more nodes than before
 /// (§4.3.4).
 pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
     let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) else { return };

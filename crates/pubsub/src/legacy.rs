@@ -9,8 +9,8 @@ use super::config::Config;
 use super::event;
 use super::interests::Interests;
 
-/// The bookmarks of an account have changed, or a resource has become available: resources that
-/// want the older kind get it whole.
+/// Tells the resources that want the older kind of the bookmarks as a whole, when an account's
+/// bookmarks have changed or a resource has become available.
 pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
     let links = world.links_of(account.as_ref());
     let interests = world.state::<Interests>();

@@ -183,7 +183,7 @@ const OPTIONS: [OptionSpec; 11] = [
     limits::ACCOUNT_SUBSCRIPTIONS,
 ];
 
-/// A stanza for the service.
+/// Takes a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     if !to.is_domain() {
         return world.bounce(packet, to, Condition::ItemNotFound.into());
@@ -211,7 +211,7 @@ fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) ->
     home == world.shard()
 }
 
-/// A request to the service.
+/// Takes a request to the service.
 fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {

@@ -305,7 +305,7 @@ fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliatio
     });
 }
 
-/// The answer to changes: success, or what was wrong (§8.8.2.4, §8.9.2.4).
+/// Replies to changes: with success, or with what was wrong (§8.8.2.4, §8.9.2.4).
 fn answer(world: &mut World, call: &Call, key: &Key, list: &str, bad: Vec<Element>) {
     if bad.is_empty() {
         return call.done(world);

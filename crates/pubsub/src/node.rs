@@ -74,7 +74,7 @@ impl Node {
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }
     }
 
-    /// A node as the store has it. `defaults` are for what its configuration doesn't say.
+    /// Returns a node as the store has it. `defaults` are for what its configuration doesn't say.
     pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: Config) -> Self {
         let subscriptions = stored.subscriptions.into_iter();
         Self {
@@ -85,7 +85,7 @@ impl Node {
         }
     }
 
-    /// The affiliation of somebody, whatever their resource.
+    /// Returns the affiliation of somebody, whatever their resource.
     pub(crate) fn affiliation(&self, entity: JidRef<'_>) -> Option<Affiliation> {
         self.affiliations.get(&entity.bare().to_jid()).copied()
     }
@@ -95,12 +95,12 @@ impl Node {
         self.affiliation(entity) == Some(Affiliation::Owner)
     }
 
-    /// Its owners.
+    /// Returns its owners.
     pub(crate) fn owners(&self) -> impl Iterator<Item = &Jid> {
         self.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner).map(|(owner, _)| owner)
     }
 
-    /// The subscriptions of somebody, whatever the resource.
+    /// Returns the subscriptions of somebody, whatever the resource.
     pub(crate) fn subscriptions_of<'a>(
         &'a self,
         entity: JidRef<'_>,
@@ -182,7 +182,7 @@ impl Node {
 }
 
 impl Subscription {
-    /// One that is approved, with the default options.
+    /// Returns one that is approved, with the default options.
     pub(crate) fn new() -> Self {
         Self { pending: false, deliver: true, offline: false }
     }
@@ -220,7 +220,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// The form of its options.
+    /// Returns the form of its options.
     pub(crate) fn form(&self, type_: &str) -> Form {
         Form::new(type_)
             .hidden("FORM_TYPE", SUBSCRIBE_OPTIONS)
@@ -228,7 +228,7 @@ impl Subscription {
             .field(Field::boolean(OFFLINE, self.offline).label("Keep notifications while I am away"))
     }
 
-    /// The value of the attribute `subscription`.
+    /// Returns the value of the attribute `subscription`.
     pub(crate) fn state(&self) -> &'static str {
         if self.pending { "pending" } else { "subscribed" }
     }

@@ -60,7 +60,7 @@ fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut Wor
     });
 }
 
-/// §8.2.4.
+/// Changes the configuration, or nothing if the owner has cancelled (§8.2.4).
 pub(super) fn configure(world: &mut World, call: Call, key: Key, node: &Rc<Node>, form: Option<Form>) {
     // §8.2.4: cancelled.
     let Some(form) = form else { return call.done(world) };
@@ -97,7 +97,7 @@ pub(super) fn configure(world: &mut World, call: Call, key: Key, node: &Rc<Node>
     });
 }
 
-/// §8.4.
+/// Deletes the node and tells its subscribers (§8.4).
 pub(super) fn delete(world: &mut World, call: Call, key: Key, node: &Rc<Node>, redirect: Option<String>) {
     state::hold(world, &key);
     let written = world.stores.pubsub.delete_node(key.0.as_ref(), &key.1);
@@ -120,7 +120,7 @@ pub(super) fn delete(world: &mut World, call: Call, key: Key, node: &Rc<Node>, r
     });
 }
 
-/// §8.5.
+/// Removes all items and tells the subscribers (§8.5).
 pub(super) fn purge(world: &mut World, call: Call, key: Key, node: &Rc<Node>) {
     if !node.config.persist_items {
         return call.refuse(world, unsupported("persistent-items"));

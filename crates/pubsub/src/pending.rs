@@ -17,13 +17,13 @@ use super::request::Call;
 use super::state;
 use super::subscriptions::{AUTHORIZATION, ask_owner};
 
-/// The node that the form of the command names, whose home deals with it.
+/// Returns the node that the form of the command names, whose home deals with it.
 pub(super) fn node_of(iq: &Iq) -> Option<String> {
     let form = Form::within(&iq.payload).filter(|form| form.type_() == "submit")?;
     form.value("pubsub#node").map(str::to_owned)
 }
 
-/// The command, at the home of the node that it names if it names one.
+/// Runs the command, at the home of the node that it names if it names one.
 pub(super) fn asked(world: &mut World, iq: Iq) {
     if iq.payload.name() != "command" || !iq.set {
         return world.reply_error(&iq, Condition::BadRequest);

@@ -156,7 +156,7 @@ const OPTIONS: [OptionSpec; 8] = [
     limits::ACCOUNT_SUBSCRIPTIONS,
 ];
 
-/// A request to an account about its nodes.
+/// Takes a request to an account about its nodes.
 fn asked(world: &mut World, iq: Iq) {
     let action = match Action::read(&iq) {
         Ok(action) => action,
@@ -183,7 +183,7 @@ fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Call) + 'sta
     });
 }
 
-/// An owner's decision about a subscription to an own node (XEP-0060 §8.6).
+/// Takes an owner's decision about a subscription to an own node (XEP-0060 §8.6).
 fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     // Most messages are for others, and pass by a look at a few bytes.
     let is_own = to.is_bare() && packet.from_escaped().starts_with(to.as_str().as_bytes());

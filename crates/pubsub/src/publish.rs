@@ -208,7 +208,7 @@ fn meets(config: &Config, options: &Form) -> bool {
     wanted.apply(options) == Ok(true) && wanted == *config
 }
 
-/// The payload of an item that is as the node wants it (§7.1.3).
+/// Returns the payload of an item if it is as the node wants it (§7.1.3).
 fn check(config: &Config, item: Option<&Element>, most: usize) -> Result<Vec<u8>, StanzaError> {
     let refused = |name: &str| Err(specific(Condition::BadRequest, name));
     let Some(item) = item else {
@@ -244,7 +244,7 @@ fn id_of(item: Option<&Element>) -> Option<&str> {
     item?.attr("id").filter(|id| !id.is_empty())
 }
 
-/// §7.2.
+/// Removes items and tells the subscribers if they are to hear of it (§7.2).
 pub(super) fn retract(world: &mut World, call: Call, key: Key, node: &Rc<Node>, ids: Vec<String>, notify: bool) {
     if !node.config.persist_items {
         return call.refuse(world, unsupported("persistent-items"));

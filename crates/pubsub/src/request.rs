@@ -84,43 +84,43 @@ impl Asks for Call {
 pub(crate) enum Action {
     /// §8.1. Without a node the service makes up its id.
     Create { node: Option<String>, form: Option<Form> },
-    /// §7.1.
+    /// To publish an item (§7.1).
     Publish { node: String, item: Option<Element>, options: Option<Form> },
-    /// §7.2.
+    /// To retract items (§7.2).
     Retract { node: String, ids: Vec<String>, notify: bool },
-    /// §6.5.
+    /// To retrieve items (§6.5).
     Items { node: String, ids: Vec<String>, max_items: Option<usize>, page: Option<rsm::Request> },
-    /// §6.1.
+    /// To subscribe (§6.1).
     Subscribe { node: String, jid: Jid, options: Option<Form> },
-    /// §6.2.
+    /// To end a subscription (§6.2).
     Unsubscribe { node: String, jid: Jid },
-    /// §6.3.2.
+    /// To get the options of a subscription (§6.3.2).
     Options { node: String, jid: Jid },
-    /// §6.3.5.
+    /// To change the options of a subscription (§6.3.5).
     SetOptions { node: String, jid: Jid, form: Form },
-    /// §6.4.
+    /// To get the options of new subscriptions (§6.4).
     DefaultOptions,
-    /// §5.6.
+    /// To list the asker's own subscriptions (§5.6).
     Subscriptions { node: Option<String> },
-    /// §5.7.
+    /// To list the asker's own affiliations (§5.7).
     Affiliations { node: Option<String> },
-    /// §8.2.1.
+    /// To get the configuration of a node (§8.2.1).
     Configuration { node: String },
-    /// §8.2.4.
+    /// To configure a node (§8.2.4).
     Configure { node: String, form: Option<Form> },
-    /// §8.3.
+    /// To get the configuration of new nodes (§8.3).
     DefaultConfiguration,
-    /// §8.4.
+    /// To delete a node (§8.4).
     Delete { node: String, redirect: Option<String> },
-    /// §8.5.
+    /// To purge a node of its items (§8.5).
     Purge { node: String },
-    /// §8.8.1.
+    /// To list the subscribers of a node (§8.8.1).
     Subscribers { node: String },
-    /// §8.8.2.
+    /// To change the subscriptions of others (§8.8.2).
     SetSubscribers { node: String, changes: Vec<(String, String)> },
-    /// §8.9.1.
+    /// To list the affiliations of a node (§8.9.1).
     Affiliated { node: String },
-    /// §8.9.2.
+    /// To change the affiliations of others (§8.9.2).
     SetAffiliated { node: String, changes: Vec<(String, String)> },
 }
 
@@ -140,7 +140,7 @@ impl Action {
         if payload.ns() == ns::PUBSUB_OWNER { Self::of_owner(iq, action) } else { Self::of_anybody(iq, action) }
     }
 
-    /// The node that has to be there for it, if it is about one.
+    /// Returns the node that has to be there for it, if it is about one.
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Create { node, .. } | Self::Subscriptions { node } | Self::Affiliations { node } => node.as_deref(),
@@ -261,7 +261,7 @@ fn node(element: &Element) -> Option<&str> {
     element.attr("node").filter(|node| !node.is_empty())
 }
 
-/// A name for something new, if it is not too long.
+/// Returns a name for something new, if it is not too long.
 fn id(id: Option<String>) -> Result<Option<String>, StanzaError> {
     match id {
         Some(id) if id.len() > MAX_ID => {
@@ -271,7 +271,7 @@ fn id(id: Option<String>) -> Result<Option<String>, StanzaError> {
     }
 }
 
-/// The form in an element. `None` if it has none, or one that says to change nothing.
+/// Returns the form in an element. `None` if it has none, or one that says to change nothing.
 fn read_form(parent: &Element) -> Result<Option<Form>, StanzaError> {
     let Some(x) = parent.child("x", ns::DATA_FORMS) else { return Ok(None) };
     match Form::read(x) {
@@ -293,7 +293,7 @@ fn item_ids(action: &Element) -> Result<Vec<String>, StanzaError> {
     Ok(ids)
 }
 
-/// The address that subscribes: who asks, with or without a resource (§6.1.3.1).
+/// Returns the address that subscribes: the asker's, with or without a resource (§6.1.3.1).
 fn own_jid(iq: &Iq, action: &Element) -> Result<Jid, StanzaError> {
     let invalid = || specific(Condition::BadRequest, "invalid-jid");
     same_account(iq, action.attr("jid").ok_or_else(invalid)?, invalid)

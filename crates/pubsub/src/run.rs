@@ -31,7 +31,7 @@ pub(super) fn run(world: &mut World, call: Call, action: Action) {
     });
 }
 
-/// The node isn't there.
+/// Goes on where the node isn't there.
 fn without_node(world: &mut World, call: Call, action: Action) {
     match action {
         Action::Create { node: Some(node), form } => create::create(world, call, &node, form),

@@ -257,7 +257,7 @@ fn load(world: &mut World, key: Key, operation: Operation) {
     });
 }
 
-/// The configuration of a node for which nobody has said anything.
+/// Returns the configuration of a node for which nobody has said anything.
 pub(super) fn defaults(host: &Jid, node: &str) -> Config {
     if host.local().is_some() { Config::of_account(node) } else { Config::of_service() }
 }

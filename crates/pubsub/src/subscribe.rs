@@ -73,7 +73,7 @@ fn too_many() -> StanzaError {
     specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait)
 }
 
-/// A subscription has begun: the last item goes out, and owners may hear of it.
+/// Begins a subscription: the last item goes out, and owners may hear of it.
 pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &Jid) {
     tell_owners(world, key, node, subscriber, Some(&Subscription::new()));
     if node.config.send_last == SendLast::Never || !node.config.persist_items {
@@ -93,7 +93,7 @@ pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &
     });
 }
 
-/// §6.2.
+/// Ends a subscription (§6.2).
 pub(super) fn unsubscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid) {
     if !node.subscriptions.contains_key(&jid) {
         return call.refuse(world, not_subscribed(ErrorType::Cancel));

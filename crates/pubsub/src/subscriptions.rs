@@ -48,7 +48,7 @@ pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, su
     }
 }
 
-/// The owners hear of a subscription, if they want to.
+/// Tells the owners of a subscription, if they want to hear of it.
 pub(super) fn tell_owners(
     world: &mut World,
     key: &Key,

@@ -80,7 +80,7 @@ fn asked(world: &mut World, iq: Iq) {
     }
 }
 
-/// §3.1, §3.3.
+/// Replies with the card of an account (§3.1, §3.3).
 fn give(world: &mut World, iq: Iq) {
     let found = world.stores.documents.get(iq.to.as_ref(), DOCUMENT);
     world.wait(found, move |world, found| {
@@ -105,7 +105,7 @@ fn give(world: &mut World, iq: Iq) {
     });
 }
 
-/// §3.2.
+/// Keeps the card that an account sends (§3.2).
 fn keep(world: &mut World, iq: Iq) {
     let bytes = Writer::write(&iq.payload).into_bytes();
     if bytes.len() as u64 > most_bytes(world, iq.to.as_ref()) {

@@ -56,7 +56,7 @@ async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
     }
 }
 
-/// One connection until it waits.
+/// Serves one connection until it waits.
 async fn connection(mut socket: TcpStream, place: Place, waiting: &Arc<Waiting>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let request = timeout(HANDSHAKE, socks::request(&mut socket)).await??;

@@ -93,7 +93,7 @@ async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<
     stream.write_all(&[VERSION, NO_AUTHENTICATION]).await
 }
 
-/// A reply to what has no token: the address is 0.0.0.0.
+/// Replies to a request that has no token: the address is 0.0.0.0.
 async fn refuse<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) -> io::Result<()> {
     stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
 }

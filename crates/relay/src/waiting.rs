@@ -82,7 +82,7 @@ enum Of {
 }
 
 impl Waiting {
-    /// A place for a connection from a network, if there is any.
+    /// Returns a place for a connection from a network, if there is any.
     pub fn place(&self, network: IpAddr) -> Option<Place> {
         let mut counts = lock(&self.counts);
         let of_network = counts.by_network.get(&network).copied().unwrap_or_default();
@@ -133,7 +133,8 @@ impl Waiting {
         }
     }
 
-    /// Both connections of a token, for a stream of a domain and a requester that may have so many.
+    /// Returns both connections of a token, for a stream of a domain and a requester that may have
+    /// so many.
     pub fn take(&self, token: &[u8], domain: &str, requester: &str, terms: &Terms) -> Pair {
         let mut connections = lock(&self.connections);
         let Ok(token) = Token::try_from(token) else { return Pair::None };
@@ -188,7 +189,7 @@ impl Drop for Place {
     }
 }
 
-/// One less; what is none is forgotten.
+/// Takes one away; a count that has run out is forgotten.
 fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(1);

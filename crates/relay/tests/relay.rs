@@ -33,7 +33,7 @@ impl Proxy {
         stream
     }
 
-    /// A connection that has said which stream it is for, and what it was answered.
+    /// Returns a connection that has said which stream it is for, and what it was answered.
     fn say(&self, token: &str) -> (TcpStream, u8) {
         let mut stream = self.connect();
         stream.write_all(&[5, 1, 0]).unwrap();
@@ -44,7 +44,7 @@ impl Proxy {
         (stream, reply[1])
     }
 
-    /// The same for one that has to succeed.
+    /// Returns the same for one that has to succeed.
     fn waits(&self, token: &str) -> TcpStream {
         let (stream, reply) = self.say(token);
         assert_eq!(reply, 0);

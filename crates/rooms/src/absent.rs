@@ -12,8 +12,8 @@ use super::occupant::nick_key;
 use super::refusal;
 use super::room::Room;
 
-/// A stanza for a room that doesn't exist. The room, if it is created by that; it has not seen the
-/// stanza yet.
+/// Takes a stanza for a room that doesn't exist; returns the room, if it is created by that. It has
+/// not seen the stanza yet.
 pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
     let enters = packet.kind() == Kind::Presence && packet.type_() == StanzaType::Available && refusal::enters(packet);
     let sender = packet.sender()?;

@@ -23,7 +23,7 @@ struct Plan {
 }
 
 impl Room {
-    /// A request in `muc#admin`.
+    /// Carries out a request in `muc#admin`.
     pub(crate) fn administer(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         let items: Vec<_> = iq.payload.children().filter(|child| child.is("item", ns::MUC_ADMIN)).collect();
         match (iq.set, items.as_slice()) {
@@ -55,7 +55,7 @@ impl Room {
         Ok(())
     }
 
-    /// §9.2, §9.5, §10.5, §10.8.
+    /// Lists the users with an affiliation: §9.2, §9.5, §10.5, §10.8.
     fn list_affiliation(
         &self,
         world: &World,
@@ -99,7 +99,7 @@ impl Room {
         Ok(())
     }
 
-    /// §8.5, §9.8.
+    /// Lists the occupants with a role: §8.5, §9.8.
     fn list_role(&self, world: &World, iq: &Iq, wanted: Role, reply: &mut Writer) -> Result<(), StanzaError> {
         let Actor { affiliation, role } = self.actor(world, &iq.from);
         let is_admin = affiliation >= Affiliation::Admin;

@@ -21,7 +21,7 @@ use super::occupant::nick_key;
 use super::room::Room;
 
 impl Room {
-    /// A user wants to register where only an admin can allow it.
+    /// Takes the request of a user to register where only an admin can allow it.
     pub(super) fn want_registration(
         &mut self,
         world: &mut World,
@@ -49,7 +49,7 @@ impl Room {
         Ok(())
     }
 
-    /// The user doesn't want it any more; whether there was a request.
+    /// Withdraws the user's request to register; returns whether there was one.
     pub(super) fn withdraw_registration(&mut self, world: &mut World, iq: &Iq) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|waiting| waiting.user.as_ref() != iq.from.bare());
@@ -102,7 +102,7 @@ impl Room {
         }
     }
 
-    /// An admin has decided.
+    /// Carries out the decision of an admin.
     pub(super) fn registration_decided(
         &mut self,
         world: &mut World,
@@ -123,7 +123,8 @@ impl Room {
         }
     }
 
-    /// The address decides; forms of the standard have the nick alone.
+    /// Returns the request that a form is about: the address decides; forms of the standard have
+    /// the nick alone.
     fn waiting_meant(&self, form: &Form) -> Option<&Waiting> {
         if let Some(user) = form.value(JID) {
             let user = Jid::parse(user).ok()?;

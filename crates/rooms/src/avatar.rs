@@ -12,7 +12,7 @@ use sha1::{Digest, Sha1};
 use super::room::Room;
 
 impl Room {
-    /// A request for the vCard, or to set it.
+    /// Carries out a request for the vCard, or to set it.
     pub(crate) fn vcard_asked(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         let affiliation = self.affiliation_of(world, iq.from.as_ref());
         if self.is_locked && affiliation < Affiliation::Owner {
@@ -47,7 +47,7 @@ impl Room {
     }
 }
 
-/// The hashes of all photos of a vCard, as XEP-0153 §4.1 makes them.
+/// Returns the hashes of all photos of a vCard, as XEP-0153 §4.1 makes them.
 fn hashes(vcard: &Element) -> Vec<String> {
     let photos = vcard.children().filter(|child| child.is("PHOTO", ns::VCARD));
     let texts = photos.filter_map(|photo| photo.child_text("BINVAL", ns::VCARD));

@@ -252,9 +252,9 @@ impl Room {
     }
 }
 
-/// §15.6: banned.
+/// The status of a user who is banned (§15.6).
 const BANNED: u16 = 301;
-/// Kicked.
+/// The status of an occupant that is kicked (§15.6).
 const KICKED: u16 = 307;
 /// Removed because of a change of affiliation.
 const NOT_A_MEMBER: u16 = 321;

@@ -93,7 +93,7 @@ impl Config {
         self.fields(Form::new("submit").hidden("FORM_TYPE", ROOMCONFIG)).field(self.log_field())
     }
 
-    /// The form that an owner gets, without the lists of owners and admins.
+    /// Returns the form that an owner gets, without the lists of owners and admins.
     pub(crate) fn form(&self, room: &str, limits: &Limits) -> Form {
         let form = Form::new("form").title(&format!("Configuration of {room}"));
         let form = form.instructions("Complete this form to change the configuration of the room.");

@@ -198,7 +198,8 @@ impl Directory {
         self.hosts().get(host).is_some_and(|hosted| hosted.is_filled)
     }
 
-    /// All rooms of a service, `limit` at most, in the order of their localparts behind this one.
+    /// Returns all rooms of a service, `limit` at most, in the order of their localparts behind
+    /// this one.
     pub fn part(&self, host: &str, after: &str, limit: usize) -> Vec<Listed> {
         let hosts = self.hosts();
         let Some(hosted) = hosts.get(host) else { return Vec::new() };
@@ -310,7 +311,8 @@ impl Directory {
         Ok((found, Answer { ends, index: Some(start), count: Some(hosted.public) }))
     }
 
-    /// An account is no more: rooms that are here forget it, see [`Directory::removed_since`].
+    /// Tells of an account that is no more: rooms that are here forget it, see
+    /// [`Directory::removed_since`].
     pub(crate) fn account_removed(&self, user: Jid) {
         self.hosts().values_mut().for_each(|hosted| hosted.forget(&user));
         let mut unheeded = self.unheeded();

@@ -17,7 +17,7 @@ use super::room::Room;
 use super::shown::Shown;
 
 impl Room {
-    /// A command.
+    /// Carries out a command.
     pub(crate) fn commanded(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         let node = iq.payload.attr("node").unwrap_or_default();
         let command = COMMANDS.iter().find(|(name, ..)| node.strip_prefix(PREFIX) == Some(*name));
@@ -194,7 +194,7 @@ fn bytes(wearer: &Jid, hats: &[Element]) -> usize {
     hats.len() * (ROW_BYTES + wearer.as_str().len()) + texts.map(str::len).sum::<usize>()
 }
 
-/// A result with many items (XEP-0004 §3.4).
+/// Returns a result with many items (XEP-0004 §3.4).
 fn table(columns: &[&str], rows: impl Iterator<Item = Element>) -> Element {
     let field = |var: &&str| Element::new("field", ns::DATA_FORMS).with_attr("var", *var);
     let reported = columns.iter().map(field).fold(Element::new("reported", ns::DATA_FORMS), Element::with_child);

@@ -75,7 +75,7 @@ impl History {
         }
     }
 
-    /// The newest messages that all conditions allow, oldest first.
+    /// Returns the newest messages that all conditions allow, oldest first.
     pub(crate) fn newest(&self, wanted: Wanted) -> Vec<Packet> {
         let mut chars = wanted.chars.unwrap_or(usize::MAX);
         let mut found: Vec<_> = self
@@ -106,7 +106,7 @@ impl History {
     }
 }
 
-/// A date as XEP-0082 §3.2 writes it, in milliseconds since 1970.
+/// Returns a date as XEP-0082 §3.2 writes it, in milliseconds since 1970.
 fn moment(text: &str) -> Option<u64> {
     let nanos = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?.unix_timestamp_nanos();
     Some(u64::try_from(nanos / 1_000_000).unwrap_or(0))

@@ -81,8 +81,8 @@ impl Room {
         features
     }
 
-    /// The form with more about the room (§15.5.4). What goes on inside is for those who may be
-    /// there.
+    /// Returns the form with more about the room (§15.5.4). What goes on inside is for those who
+    /// may be there.
     fn room_info(&self, world: &World, asker: &Jid) -> Element {
         let form = Form::new("result")
             .hidden("FORM_TYPE", "http://jabber.org/protocol/muc#roominfo")

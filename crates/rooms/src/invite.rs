@@ -18,7 +18,7 @@ use super::role::Role;
 use super::room::Room;
 
 impl Room {
-    /// A message to the room that is not of type groupchat.
+    /// Takes a message to the room that is not of type groupchat.
     pub(crate) fn other_message(
         &mut self,
         world: &mut World,

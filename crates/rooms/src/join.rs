@@ -178,7 +178,7 @@ impl Room {
         self.reserved.get(key)
     }
 
-    /// A nick that was not here.
+    /// Adds a nick that was not here.
     fn add(
         &mut self,
         world: &mut World,
@@ -211,7 +211,7 @@ impl Room {
         at
     }
 
-    /// One more session behind a nick.
+    /// Adds one more session behind a nick.
     fn join_nick(&mut self, world: &mut World, at: usize, seat: Seat) -> usize {
         if let Some(occupant) = self.occupants.get_mut(at) {
             occupant.seats.push(seat);
@@ -248,7 +248,7 @@ impl Room {
         self.config.is_nonanonymous || self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Moderator)
     }
 
-    /// The presence of an occupant as others see it.
+    /// Returns the presence of an occupant as others see it.
     pub(crate) fn presence_of(&mut self, at: usize, open: bool) -> Option<Packet> {
         let occupant = self.occupants.get(at)?;
         let ready = if open { &occupant.open } else { &occupant.veiled };
@@ -262,7 +262,7 @@ impl Room {
         Some(packet)
     }
 
-    /// The presence of an occupant as it sees it itself: with code 110 (§7.2.3).
+    /// Returns the presence of an occupant as it sees it itself: with code 110 (§7.2.3).
     pub(crate) fn own_presence(&self, at: usize, session: &Jid, shown: &Shown<'_>) -> Option<Packet> {
         let occupant = self.occupants.get(at)?;
         presence(occupant, self.hats_of(&occupant.account), Some(session), &shown.with_code(110))
@@ -286,7 +286,7 @@ impl Room {
         }
     }
 
-    /// One packet for those who see real JIDs, one for the others.
+    /// Shows an occupant: one packet for those who see real JIDs, one for the others.
     pub(crate) fn show(&mut self, world: &mut World, at: usize, shown: &Shown<'_>, except: &[Jid]) {
         let form = |room: &mut Self, open: bool| {
             if shown.is_plain() {
@@ -304,7 +304,7 @@ impl Room {
         }
     }
 
-    /// The subject as of now (§7.2.15): an empty one if none was ever set.
+    /// Returns the subject as of now (§7.2.15): an empty one if none was ever set.
     fn subject_now(&self) -> Option<Packet> {
         self.subject.clone().or_else(|| {
             let mut message = Writer::new("message");
@@ -314,7 +314,7 @@ impl Room {
         })
     }
 
-    /// The stamp of something that is kept to be sent later.
+    /// Returns the stamp of something that is kept to be sent later.
     pub(crate) fn stamped(&self, world: &World, packet: &Packet) -> Packet {
         packet.with_child(&delay::element(self.jid.as_str(), world.time()))
     }

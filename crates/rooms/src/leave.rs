@@ -13,7 +13,7 @@ use super::room::Room;
 use super::shown::{Shown, is_forged, presence};
 
 impl Room {
-    /// A session leaves by its own word, or because it ends.
+    /// Lets a session leave, by its own word or because it ends.
     pub(crate) fn leave(&mut self, world: &mut World, packet: &Packet, session: &Jid) {
         let farewell = packet.without_children(is_forged);
         let id = packet.id();
@@ -21,7 +21,7 @@ impl Room {
         self.unseat(world, session, &shown);
     }
 
-    /// A session that can't be reached any more (§18.1).
+    /// Takes out a session that can't be reached any more (§18.1).
     pub(crate) fn lose(&mut self, world: &mut World, session: &Jid) {
         self.unseat(world, session, &Shown { is_gone: true, codes: vec![333], ..Shown::default() });
     }
@@ -101,7 +101,7 @@ impl Room {
     }
 }
 
-/// The `<destroy/>` that occupants get (§10.9), from the one that the owner sent.
+/// Returns the `<destroy/>` that occupants get (§10.9), from the one that the owner sent.
 pub(crate) fn destroyed(asked: &Element) -> Element {
     let mut destroy = Element::new("destroy", ns::MUC_USER).with_opt_attr("jid", asked.attr("jid"));
     for name in ["password", "reason"] {

@@ -219,7 +219,7 @@ fn write_all(mut file: File, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// The beginning of a page. Its end needs no tags.
+/// Returns the beginning of a page. Its end needs no tags.
 fn head(room: &Jid, lang: &str, day: &str) -> String {
     let room = escape_text(room.as_str()).into_owned();
     // Rooms may have kept what is no language from before that was refused.
@@ -232,8 +232,8 @@ fn head(room: &Jid, lang: &str, day: &str) -> String {
     )
 }
 
-/// The folder of a room: letters that could mean something else in a path are written as their
-/// bytes.
+/// Returns the folder of a room: letters that could mean something else in a path are written as
+/// their bytes.
 fn place(folder: &Path, room: &Jid) -> PathBuf {
     folder.join(file_name(room.domain())).join(file_name(room.local().unwrap_or_default()))
 }

@@ -10,7 +10,7 @@ use super::role::Role;
 use super::room::Room;
 
 impl Room {
-    /// A request to retract a message by the id that the room gave it.
+    /// Carries out a request to retract a message by the id that the room gave it.
     pub(crate) fn moderate(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         let Some(moderator) = self.occupant_of(&iq.from).and_then(|at| self.occupants.get(at)) else {
             return Err(Condition::Forbidden.into());

@@ -11,7 +11,7 @@ use super::room::Room;
 use super::shown::Shown;
 
 impl Room {
-    /// An occupant shows something else.
+    /// Updates what an occupant shows.
     pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid) {
         let new = reflected(packet);
         let Some(occupant) = self.occupants.get_mut(at) else { return };
@@ -30,7 +30,7 @@ impl Room {
         self.announce(world, at, &shown);
     }
 
-    /// An occupant takes another nick, with all its sessions.
+    /// Gives an occupant another nick, with all its sessions.
     pub(crate) fn change_nick(
         &mut self,
         world: &mut World,

@@ -51,12 +51,12 @@ pub(crate) struct Seat {
 }
 
 impl Occupant {
-    /// The nick.
+    /// Returns the nick.
     pub(crate) fn nick(&self) -> &str {
         self.jid.resource().unwrap_or_default()
     }
 
-    /// The session that speaks for the nick: the last one.
+    /// Returns the session that speaks for the nick: the last one.
     pub(crate) fn seat(&self) -> Option<&Seat> {
         self.seats.last()
     }
@@ -89,8 +89,8 @@ pub(crate) fn nick_key(nick: &str) -> Option<String> {
     key.chars().any(is_visible).then_some(key)
 }
 
-/// The stable pseudonym of an account in a room (XEP-0421 §4): nobody without the room's secret can
-/// tell whose it is.
+/// Returns the stable pseudonym of an account in a room (XEP-0421 §4): nobody without the room's
+/// secret can tell whose it is.
 pub(crate) fn occupant_id(secret: &str, account: &Jid) -> String {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     mac.update(account.bare_str().as_bytes());

@@ -18,7 +18,7 @@ use super::room::Room;
 use super::unsaved;
 
 impl Room {
-    /// A request in `muc#owner`.
+    /// Carries out a request in `muc#owner`.
     pub(crate) fn own(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         if self.affiliation_of(world, iq.from.as_ref()) != Affiliation::Owner {
             // §17.2: a locked room doesn't exist for others.
@@ -138,7 +138,7 @@ impl Room {
         }
     }
 
-    /// A message of the room with status codes.
+    /// Sends a message of the room with status codes.
     pub(crate) fn tell_codes(&self, world: &mut World, codes: &[&str]) {
         let mut message = Writer::new("message");
         message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", self.jid.as_str());
@@ -151,7 +151,7 @@ impl Room {
         }
     }
 
-    /// §10.9.
+    /// Destroys the room for its owner (§10.9).
     fn destroy(&mut self, world: &mut World, iq: &Iq, destroy: &Element) -> Result<(), StanzaError> {
         let iq = iq.clone();
         self.destroy_with(world, destroy, move |world, removed| told(world, &iq, removed));

@@ -87,7 +87,7 @@ impl Room {
         }
     }
 
-    /// A request for the archive: for those who are in the room, or might be.
+    /// Carries out a request for the archive: for those who are in the room, or might be.
     pub(crate) fn archive_asked(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         if !self.is_archived(world) {
             return Err(Condition::ServiceUnavailable.into());

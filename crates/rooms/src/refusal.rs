@@ -68,7 +68,7 @@ pub(crate) fn of_absent(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
 }
 
-/// The error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3).
+/// Returns the error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3).
 pub(crate) fn not_an_occupant(packet: &Packet) -> Condition {
     match packet.stanza().first_child().map(|child| child.ns()) {
         Some(namespace) if matches!(&*namespace, ns::DISCO_INFO | ns::DISCO_ITEMS) => Condition::BadRequest,

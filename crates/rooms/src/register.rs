@@ -20,7 +20,7 @@ use super::room::Room;
 use super::work::{What, Work};
 
 impl Room {
-    /// A request in `jabber:iq:register`.
+    /// Carries out a request in `jabber:iq:register`.
     pub(crate) fn register(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         self.register_knowing(world, iq, None)
     }
@@ -74,7 +74,7 @@ impl Room {
         Ok(())
     }
 
-    /// The nick that a user has reserved.
+    /// Returns the nick that a user has reserved.
     pub(crate) fn reserved_nick(&self, user: &Jid) -> Option<&str> {
         self.affiliations.get(user.bare_str())?.nick.as_deref()
     }
@@ -149,7 +149,7 @@ impl Room {
         self.set_affiliations(world, changes.clone(), None, |room, world| room.keep_and_answer(world, changes, iq));
     }
 
-    /// A nick as it can be reserved.
+    /// Returns a nick as it can be reserved.
     ///
     /// # Errors
     /// `conflict` if somebody else has it or has reserved it, `not-acceptable` if it is none.

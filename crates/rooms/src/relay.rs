@@ -15,7 +15,7 @@ use super::refusal::not_an_occupant;
 use super::room::Room;
 
 impl Room {
-    /// An IQ for an occupant.
+    /// Relays an IQ for an occupant.
     pub(crate) fn relay(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let stanza = packet.stanza();
         let nick = to.resource().unwrap_or_default();
@@ -76,8 +76,8 @@ impl Room {
         }
     }
 
-    /// The occupant with a seat of that number, if the address is that of the seat or of the
-    /// account behind it.
+    /// Returns the occupant with a seat of that number, if the address is that of the seat or of
+    /// the account behind it.
     fn occupant_with(&self, from: &Jid, number: u64) -> Option<&Occupant> {
         let has = |occupant: &&Occupant| {
             let mut seats = occupant.seats.iter();
@@ -92,7 +92,7 @@ impl Room {
     }
 }
 
-/// The same stanza in an occupant's name and with another id.
+/// Sends the same stanza in an occupant's name and with another id.
 fn send(world: &mut World, stanza: Stanza<'_>, from: &Occupant, id: &str, to: &Jid) {
     let mut iq = Writer::new("iq");
     iq.opt_attr("type", stanza.type_().as_deref()).attr("id", id).attr("from", from.jid.as_str());

@@ -35,7 +35,7 @@ impl Role {
         [Self::None, Self::Visitor, Self::Participant, Self::Moderator].into_iter().find(|role| role.name() == name)
     }
 
-    /// The role on entering (§5.1.2).
+    /// Returns the role on entering (§5.1.2).
     pub(crate) fn on_entry(affiliation: Affiliation, is_moderated: bool) -> Self {
         match affiliation {
             Affiliation::Owner | Affiliation::Admin => Self::Moderator,
@@ -45,8 +45,8 @@ impl Role {
         }
     }
 
-    /// The role of an occupant whose affiliation has changed (§5.1.3): what was gained with an
-    /// affiliation is kept, except that a former admin is no moderator any more.
+    /// Returns the role of an occupant whose affiliation has changed (§5.1.3): what was gained with
+    /// an affiliation is kept, except that a former admin is no moderator any more.
     pub(crate) fn after(self, before: Affiliation, now: Affiliation, is_moderated: bool) -> Self {
         let default = Self::on_entry(now, is_moderated);
         match () {

@@ -94,7 +94,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// A new room, which is locked and has one owner. `None` where the host has no rooms any more.
+    /// Returns a new room, which is locked and has one owner. `None` where the host has no rooms
+    /// any more.
     pub(crate) fn new(world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let secret = format!("{}{}", world.unique_text(), world.unique_text());
@@ -106,8 +107,8 @@ impl Room {
         Some(room)
     }
 
-    /// A room from the store, as it was when so many accounts had been removed. `None` if it can't
-    /// be read, or its host has no rooms any more.
+    /// Returns a room from the store, as it was when so many accounts had been removed. `None` if
+    /// it can't be read, or its host has no rooms any more.
     pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
@@ -176,7 +177,7 @@ impl Room {
         self.is_stored && !self.is_over
     }
 
-    /// The store has it from now on, or no longer.
+    /// Notes that the store has it from now on, or no longer.
     pub(crate) fn set_stored(&mut self, world: &World, is_stored: bool) {
         self.is_stored = is_stored;
         let (name, creator) = (self.name().to_owned(), self.creator.clone());
@@ -184,7 +185,7 @@ impl Room {
         world.state::<Directory>().set(self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
     }
 
-    /// A stanza for the room or for somebody in it.
+    /// Takes a stanza for the room or for somebody in it.
     pub(crate) fn receive(&mut self, world: &mut World, packet: &Packet, to: JidRef<'_>) {
         if self.is_over {
             return refusal::of_absent(world, packet, to);
@@ -224,8 +225,8 @@ impl Room {
         }
     }
 
-    /// An account that is removed leaves nothing here: the next account of its name must not
-    /// inherit its rights. The store has forgotten it already.
+    /// Forgets accounts that were removed: the next account of such a name must not inherit its
+    /// rights. The store has forgotten them already.
     pub(crate) fn forget_removed(&mut self, world: &mut World) {
         let directory = world.state::<Directory>();
         let count = directory.removed_count();
@@ -277,7 +278,7 @@ impl Room {
         }
     }
 
-    /// Its name for people.
+    /// Returns its name for people.
     pub(crate) fn name(&self) -> &str {
         match self.config.name.as_str() {
             "" => self.jid.local().unwrap_or_default(),
@@ -285,12 +286,12 @@ impl Room {
         }
     }
 
-    /// The occupant that a session is.
+    /// Returns the occupant that a session is.
     pub(crate) fn occupant_of(&self, session: &Jid) -> Option<usize> {
         self.seats.get(session).copied()
     }
 
-    /// The occupant with a nick, however it is written.
+    /// Returns the occupant with a nick, however it is written.
     pub(crate) fn occupant_named(&self, nick: &str) -> Option<usize> {
         self.nicks.get(&nick_key(nick)?).copied()
     }
@@ -333,12 +334,12 @@ impl Room {
         }
     }
 
-    /// The same without regard to the operator's admins.
+    /// Returns the same without regard to the operator's admins.
     pub(crate) fn kept_affiliation(&self, user: JidRef<'_>) -> Affiliation {
         self.affiliations.get(user.bare_str()).map_or(Affiliation::None, |found| found.affiliation)
     }
 
-    /// The role that a session has; [`Role::None`] outside.
+    /// Returns the role that a session has; [`Role::None`] outside.
     pub(crate) fn role_of(&self, session: &Jid) -> Role {
         let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at));
         occupant.map_or(Role::None, |occupant| occupant.role)
@@ -349,7 +350,7 @@ impl Room {
         Actor { affiliation: self.affiliation_of(world, session.as_ref()), role: self.role_of(session) }
     }
 
-    /// A number that no other seat has had.
+    /// Returns a number that no other seat has had.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
@@ -360,8 +361,8 @@ impl Room {
         self.config.broadcast.contains(&role)
     }
 
-    /// The occupants whose presence others see. Where that is only the moderators', a room of ten
-    /// thousand is not looked through.
+    /// Returns the occupants whose presence others see. Where that is only the moderators', a room
+    /// of ten thousand is not looked through.
     pub(crate) fn visible(&self) -> Vec<usize> {
         match self.config.broadcast.as_slice() {
             [] => Vec::new(),
@@ -373,7 +374,7 @@ impl Room {
         }
     }
 
-    /// The audience that a session belongs to.
+    /// Returns the audience that a session belongs to.
     pub(crate) fn roll(&mut self, role: Role) -> &mut Roll {
         if role == Role::Moderator { &mut self.moderators } else { &mut self.others }
     }

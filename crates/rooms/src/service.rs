@@ -14,7 +14,7 @@ use super::info::FEATURES;
 use super::items::{MOST_LISTED, item_bytes, reply_page};
 use super::limits::{NAME, REQUESTS};
 
-/// A stanza for the service.
+/// Takes a stanza for the service.
 pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let settings = world.settings().clone();
     let name = world.domain_of(to.domain()).map(|domain| domain.name.clone());
@@ -29,7 +29,7 @@ pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
 }
 
-/// Those of its rooms, and the pages of its list.
+/// Returns the features of its rooms, and of the pages of its list.
 fn service_features() -> Vec<&'static str> {
     let mut features = FEATURES.to_vec();
     features.push(ns::RSM);
@@ -72,7 +72,8 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// The rooms that everybody may find, as much of the list as is asked for and fits (XEP-0059).
+/// Lists the rooms that everybody may find, as much of the list as is asked for and fits
+/// (XEP-0059).
 fn list(world: &mut World, iq: &Iq) -> Result<(), Condition> {
     let request = rsm::Request::read(&iq.payload)?;
     let wanted = request.clone().unwrap_or_default();

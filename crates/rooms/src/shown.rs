@@ -38,7 +38,7 @@ impl Shown<'_> {
         !self.is_gone && self.now.is_none() && self.actor.is_none() && self.reason.is_none() && self.codes.is_empty()
     }
 
-    /// The same with one more code.
+    /// Returns the same with one more code.
     #[must_use]
     pub(crate) fn with_code(&self, code: u16) -> Self {
         let mut shown = self.clone();
@@ -49,7 +49,7 @@ impl Shown<'_> {
     }
 }
 
-/// The presence of an occupant. `jid` is the real one, for those who may see it.
+/// Returns the presence of an occupant. `jid` is the real one, for those who may see it.
 pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>, shown: &Shown<'_>) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.opt_attr("type", shown.is_gone.then_some("unavailable"));
@@ -74,7 +74,7 @@ pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>,
     Packet::built(&presence.finish()).ok()
 }
 
-/// The room's own word about an occupant: `<x/>` in `muc#user`.
+/// Writes the room's own word about an occupant: `<x/>` in `muc#user`.
 fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &Shown<'_>) {
     let (affiliation, role) = shown.now.unwrap_or((occupant.affiliation, occupant.role));
     // §7.6: who changes the nick stays in the room.

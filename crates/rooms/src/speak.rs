@@ -38,7 +38,7 @@ impl Letter for Whisper {
 }
 
 impl Room {
-    /// A message to the room or to somebody in it.
+    /// Takes a message to the room or to somebody in it.
     pub(crate) fn message(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         if packet.type_() == StanzaType::Error {
             return self.error_came_back(world, packet, from, to);
@@ -55,7 +55,7 @@ impl Room {
         }
     }
 
-    /// A message for all.
+    /// Sends a message to all.
     fn speak(&mut self, world: &mut World, stanza: Stanza<'_>, from: &Jid) -> Result<(), StanzaError> {
         let at = self.speaker(from)?;
         let rate = self.limits.messages;
@@ -101,15 +101,15 @@ impl Room {
         Ok(())
     }
 
-    /// The occupant that a session speaks as.
+    /// Returns the occupant that a session speaks as.
     fn speaker(&self, from: &Jid) -> Result<usize, StanzaError> {
         // §17.2: a locked room doesn't exist for others, and nobody else is in it.
         let stranger = if self.is_locked { Condition::ItemNotFound } else { Condition::NotAcceptable };
         self.occupant_of(from).ok_or(stranger.into())
     }
 
-    /// A message as the room sends it: from the occupant, with the sender's pseudonym (XEP-0421),
-    /// and without what only the room may say.
+    /// Returns a message as the room sends it: from the occupant, with the sender's pseudonym
+    /// (XEP-0421), and without what only the room may say.
     fn reflection(&self, stanza: Stanza<'_>, at: usize) -> Packet {
         let Some(occupant) = self.occupants.get(at) else {
             return Packet::stamped(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
@@ -135,7 +135,7 @@ impl Room {
         }
     }
 
-    /// A private message.
+    /// Sends a private message.
     fn whisper(
         &mut self,
         world: &mut World,
@@ -174,8 +174,8 @@ impl Room {
         }
     }
 
-    /// An error for something that the room sent: the session is gone, or the message was a private
-    /// one.
+    /// Takes an error for something that the room sent: the session is gone, or the message was a
+    /// private one.
     fn error_came_back(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(at) = self.occupant_of(from) else { return };
         let stanza = packet.stanza();

@@ -51,7 +51,7 @@ impl Voices {
         }
     }
 
-    /// The role that somebody had.
+    /// Returns the role that somebody had.
     pub(crate) fn of(&self, account: JidRef<'_>) -> Option<Role> {
         self.roles.get(account.as_str()).map(|(_, role)| *role)
     }
@@ -71,7 +71,7 @@ impl Voices {
         })
     }
 
-    /// One of what [`Voices::elements`] has written.
+    /// Returns one of what [`Voices::elements`] has written.
     pub(crate) fn read(element: &Element) -> Option<(Jid, Role)> {
         Some((Jid::parse(element.attr("jid")?).ok()?, Role::named(element.attr("role")?)?))
     }

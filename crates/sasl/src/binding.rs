@@ -15,7 +15,7 @@ impl BindingType {
     /// Both types, the stronger first.
     pub const ALL: [BindingType; 2] = [BindingType::TlsExporter, BindingType::TlsServerEndPoint];
 
-    /// The name in the IANA registry, as written in SCRAM's gs2 header and in XEP-0440.
+    /// Returns the name in the IANA registry, as written in SCRAM's gs2 header and in XEP-0440.
     pub fn name(self) -> &'static str {
         match self {
             BindingType::TlsExporter => "tls-exporter",
@@ -23,7 +23,7 @@ impl BindingType {
         }
     }
 
-    /// The type of that name, if it is one of ours.
+    /// Returns the type of that name, if it is one of ours.
     pub fn from_name(name: &str) -> Option<BindingType> {
         BindingType::ALL.into_iter().find(|binding| binding.name() == name)
     }
@@ -39,7 +39,7 @@ pub struct ChannelBindings {
 }
 
 impl ChannelBindings {
-    /// The value for one type, if the connection has it.
+    /// Returns the value for one type, if the connection has it.
     pub fn value(&self, binding: BindingType) -> Option<&[u8]> {
         match binding {
             BindingType::TlsExporter => self.exporter.as_ref().map(|value| &value[..]),
@@ -47,7 +47,7 @@ impl ChannelBindings {
         }
     }
 
-    /// The types that this connection supports, the stronger first: the list to announce by
+    /// Returns the types that this connection supports, the stronger first: the list to announce by
     /// XEP-0440.
     pub fn types(&self) -> impl Iterator<Item = BindingType> + '_ {
         BindingType::ALL.into_iter().filter(|binding| self.value(*binding).is_some())

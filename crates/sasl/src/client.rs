@@ -41,15 +41,15 @@ pub struct Announced<'a> {
 }
 
 impl Announced<'_> {
-    /// The strongest mechanism that both sides speak, given the channel bindings of this
+    /// Returns the strongest mechanism that both sides speak, given the channel bindings of this
     /// connection.
     pub fn strongest(&self, bindings: &ChannelBindings) -> Option<Mechanism> {
         let usable = |mechanism: &Mechanism| !mechanism.binds() || self.binding(bindings).is_some();
         Mechanism::ALL.into_iter().filter(usable).find(|mechanism| self.mechanisms.contains(&mechanism.name()))
     }
 
-    /// The strongest channel-binding type of both sides. Without an announcement XEP-0440 §4 leaves
-    /// `tls-server-end-point` as what every server has to know.
+    /// Returns the strongest channel-binding type of both sides. Without an announcement XEP-0440
+    /// §4 leaves `tls-server-end-point` as what every server has to know.
     fn binding(&self, bindings: &ChannelBindings) -> Option<BindingType> {
         let announced = |binding: &BindingType| match self.binding_types {
             Some(types) => types.contains(&binding.name()),
@@ -145,7 +145,7 @@ impl Exchange {
         Exchange::start_with(&STANDARD.encode(random), mechanism, login, bindings, announced)
     }
 
-    /// The same with a given nonce, for the examples of the RFCs.
+    /// Does the same with a given nonce, for the examples of the RFCs.
     fn start_with(
         nonce: &str,
         mechanism: Mechanism,
@@ -213,7 +213,7 @@ impl Exchange {
 }
 
 impl First {
-    /// The client-final message and the signature that the server has to answer with.
+    /// Returns the client-final message and the signature that the server has to answer with.
     fn answer(&self, message: &[u8], cache: Option<&SaltedPasswords>) -> Result<(Vec<u8>, Vec<u8>), ClientError> {
         let text = std::str::from_utf8(message).ok().filter(|text| text.len() <= MAX_MESSAGE);
         let text = text.ok_or(ClientError::Malformed)?;
@@ -240,7 +240,7 @@ impl First {
     }
 }
 
-/// The `gs2-cbind-flag` and the channel-binding data that goes with it (RFC 5802 §6).
+/// Returns the `gs2-cbind-flag` and the channel-binding data that goes with it (RFC 5802 §6).
 fn binding_flag<'a>(
     mechanism: Mechanism,
     bindings: &'a ChannelBindings,

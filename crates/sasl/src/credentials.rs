@@ -42,7 +42,8 @@ impl Keys {
         Keys { hash, salt, iterations, stored_key, server_key }
     }
 
-    /// No keys: nobody logs in with this hash. To clients it looks as if there were some.
+    /// Makes the keys of no password: nobody logs in with this hash. To clients it looks as if
+    /// there were some.
     ///
     /// # Errors
     /// [`CredentialsError::NoRandomness`]
@@ -125,7 +126,7 @@ impl Credentials {
         })
     }
 
-    /// The keys for one hash.
+    /// Returns the keys for one hash.
     pub fn keys(&self, hash: Hash) -> &Keys {
         match hash {
             Hash::Sha1 => &self.sha1,
@@ -143,8 +144,8 @@ impl Credentials {
         self.to_verify().verify(password)
     }
 
-    /// The keys that tell whether a plain password is right: the usual ones, or those that there
-    /// are where an account came with others only.
+    /// Returns the keys that tell whether a plain password is right: the usual ones, or those that
+    /// there are where an account came with others only.
     pub(crate) fn to_verify(&self) -> &Keys {
         let usual = self.keys(VERIFY_HASH);
         [usual, &self.sha512, &self.sha1].into_iter().find(|keys| !keys.is_none()).unwrap_or(usual)

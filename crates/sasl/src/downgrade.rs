@@ -9,8 +9,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use crate::Hash;
 
-/// The value of the attribute `h`, for lists in any order. `binding_types` is `None` if XEP-0440
-/// was not announced at all.
+/// Returns the value of the attribute `h`, for lists in any order. `binding_types` is `None` if
+/// XEP-0440 was not announced at all.
 pub(crate) fn attribute(hash: Hash, mechanisms: &[&str], binding_types: Option<&[&str]>) -> String {
     let mut text = sorted_and_joined(mechanisms);
     if let Some(types) = binding_types {

@@ -31,7 +31,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The element name of the condition.
+    /// Returns the element name of the condition.
     pub fn condition(self) -> &'static str {
         match self {
             Failure::Aborted => "aborted",

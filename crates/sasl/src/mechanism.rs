@@ -35,7 +35,7 @@ impl Mechanism {
         Mechanism::Plain,
     ];
 
-    /// The name in the IANA registry.
+    /// Returns the name in the IANA registry.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Plain => "PLAIN",
@@ -48,12 +48,13 @@ impl Mechanism {
         }
     }
 
-    /// The mechanism of that name, if it is one of ours. Names are upper case (RFC 4422 §3.1).
+    /// Returns the mechanism of that name, if it is one of ours. Names are upper case (RFC 4422
+    /// §3.1).
     pub fn from_name(name: &str) -> Option<Mechanism> {
         Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
     }
 
-    /// The SCRAM hash; `None` for PLAIN.
+    /// Returns the SCRAM hash; `None` for PLAIN.
     pub fn hash(self) -> Option<Hash> {
         match self {
             Mechanism::Plain => None,

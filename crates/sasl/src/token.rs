@@ -33,7 +33,7 @@ impl TokenMechanism {
     /// All of them, strongest first.
     pub const ALL: [TokenMechanism; 3] = [TokenMechanism::Exporter, TokenMechanism::EndPoint, TokenMechanism::Unbound];
 
-    /// The mechanism's name.
+    /// Returns the mechanism's name.
     pub fn name(self) -> &'static str {
         match self {
             TokenMechanism::Exporter => "HT-SHA-256-EXPR",
@@ -42,12 +42,12 @@ impl TokenMechanism {
         }
     }
 
-    /// The mechanism of that name, if it is one of ours.
+    /// Returns the mechanism of that name, if it is one of ours.
     pub fn from_name(name: &str) -> Option<TokenMechanism> {
         TokenMechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
     }
 
-    /// The binding data of a connection; `None` if it has not what the mechanism binds to.
+    /// Returns the binding data of a connection; `None` if it has not what the mechanism binds to.
     pub fn binding(self, bindings: &ChannelBindings) -> Option<&[u8]> {
         match self {
             TokenMechanism::Exporter => bindings.value(BindingType::TlsExporter),
@@ -79,7 +79,7 @@ impl TokenKey {
         TokenKey(key)
     }
 
-    /// The stored bytes.
+    /// Returns the stored bytes.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -111,7 +111,7 @@ impl fmt::Debug for TokenKey {
     }
 }
 
-/// A new token, which nobody can guess: 68 letters, digits, `-` and `_`.
+/// Returns a new token, which nobody can guess: 68 letters, digits, `-` and `_`.
 ///
 /// # Errors
 /// The operating system gives no random bytes.
@@ -126,7 +126,7 @@ pub fn new_token() -> Result<String, Failure> {
 pub struct Presented {
     /// The user name as sent.
     pub username: String,
-    /// The proof.
+    /// The proof that the client has the token.
     pub proof: Vec<u8>,
 }
 

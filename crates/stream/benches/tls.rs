@@ -41,7 +41,7 @@ fn resident() -> usize {
     kibibytes * 1024
 }
 
-/// The server's end of a session that has logged in.
+/// Returns the server's end of a session that has logged in.
 fn idle_session(settings: &TlsSettings, client: &ClientSettings) -> ServerTls {
     let (mut server, _client) = open(settings, client);
     server.forget_handshake();
@@ -59,7 +59,7 @@ fn client(newest: Newest, resume: bool) -> ClientSettings {
     ClientSettings::trusting_anyone(newest, &[], resume).expect("client settings")
 }
 
-/// A pair behind its handshake.
+/// Returns a pair behind its handshake.
 fn open(settings: &TlsSettings, client: &ClientSettings) -> (ServerTls, ClientTls) {
     let (mut to_server, mut to_client, mut plain) = (Vec::new(), Vec::new(), Vec::new());
     let mut client = ClientTls::connect(client, "example.org", &mut to_server).expect("a client");
@@ -84,14 +84,15 @@ fn idle(bencher: Bencher, version: &str) {
     bencher.with_inputs(|| idle_session(&settings, &client)).bench_values(drop);
 }
 
-/// Both sides of a full handshake.
+/// Measures both sides of a full handshake.
 #[divan::bench(args = VERSIONS)]
 fn handshake(bencher: Bencher, version: &str) {
     let (settings, client) = (settings(), client(newest(version), false));
     bencher.bench(|| open(&settings, &client));
 }
 
-/// The server's part of a full TLS 1.3 handshake up to its Finished, which is nearly all of it.
+/// Measures the server's part of a full TLS 1.3 handshake up to its Finished, which is nearly all
+/// of it.
 #[divan::bench]
 fn server_hello(bencher: Bencher) {
     let (settings, client) = (settings(), client(Newest::Tls13, false));
@@ -108,7 +109,7 @@ fn server_hello(bencher: Bencher) {
     });
 }
 
-/// A record of a chat message, encrypted.
+/// Measures the encryption of a record of a chat message.
 #[divan::bench(args = [300, 3_000, 16_384])]
 fn write(bencher: Bencher, bytes: usize) {
     let (settings, client) = (settings(), client(Newest::Tls13, false));
@@ -121,7 +122,7 @@ fn write(bencher: Bencher, bytes: usize) {
     });
 }
 
-/// A record of a chat message, decrypted.
+/// Measures the decryption of a record of a chat message.
 #[divan::bench(args = [300, 3_000, 16_384])]
 fn read(bencher: Bencher, bytes: usize) {
     let (settings, client) = (settings(), client(Newest::Tls13, false));

@@ -118,8 +118,8 @@ enum Phase {
 }
 
 impl C2s {
-    /// A machine for a new connection. `ids` gives the stream ids: one for each header that the
-    /// server sends.
+    /// Returns a machine for a new connection. `ids` gives the stream ids: one for each header that
+    /// the server sends.
     pub fn new(policy: Arc<Policy>, facts: Facts, ids: StreamIds) -> Self {
         Self {
             policy,
@@ -177,7 +177,7 @@ impl C2s {
         self.close(&StreamError::ConnectionTimeout, None, out);
     }
 
-    /// The host the client asked for, or the default one before it has; `None` if none is
+    /// Returns the host the client asked for, or the default one before it has; `None` if none is
     /// configured.
     pub fn host(&self) -> Option<&Host> {
         self.policy.hosts.get(self.host)
@@ -212,7 +212,7 @@ impl C2s {
         }
     }
 
-    /// The mechanism of the newest authentication, if one has begun.
+    /// Returns the mechanism of the newest authentication, if one has begun.
     pub fn mechanism(&self) -> Option<&'static str> {
         self.mechanism
     }

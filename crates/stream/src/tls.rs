@@ -149,8 +149,8 @@ impl ServerTls {
         self.0.records.handshaking()
     }
 
-    /// The channel bindings of this connection, empty while [`ServerTls::handshaking`] and after
-    /// [`ServerTls::forget_handshake`].
+    /// Returns the channel bindings of this connection, empty while [`ServerTls::handshaking`] and
+    /// after [`ServerTls::forget_handshake`].
     ///
     /// `tls-exporter` exists under TLS 1.3 only: RFC 9266 §3 has conditions for 1.2 that rustls
     /// doesn't show here.
@@ -164,7 +164,7 @@ impl ServerTls {
         }
     }
 
-    /// The host name that the client asked for (RFC 6066 §3), until
+    /// Returns the host name that the client asked for (RFC 6066 §3), until
     /// [`ServerTls::forget_handshake`].
     pub fn sni(&self) -> Option<&str> {
         self.0.facts.as_ref()?.sni.as_deref()
@@ -176,18 +176,19 @@ impl ServerTls {
         self.0.facts = None;
     }
 
-    /// The application protocol agreed on: `xmpp-client`, or `None` if the client named none.
+    /// Returns the application protocol agreed on: `xmpp-client`, or `None` if the client named
+    /// none.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.0.records.connection().alpn_protocol()
     }
 
-    /// The version as rustls spells it, `TLSv1_3`; `None` before the handshake.
+    /// Returns the version as rustls spells it, `TLSv1_3`; `None` before the handshake.
     pub fn version(&self) -> Option<&'static str> {
         self.0.records.connection().protocol_version()?.as_str()
     }
 
-    /// The cipher suite by its registered name, such as `TLS13_AES_128_GCM_SHA256`; `None` before
-    /// the handshake.
+    /// Returns the cipher suite by its registered name, such as `TLS13_AES_128_GCM_SHA256`; `None`
+    /// before the handshake.
     pub fn cipher(&self) -> Option<&'static str> {
         self.0.records.connection().negotiated_cipher_suite()?.suite().as_str()
     }

@@ -64,7 +64,7 @@ pub enum FrameFault {
 }
 
 impl FrameFault {
-    /// The status of the closing handshake (RFC 6455 §7.4.1).
+    /// Returns the status of the closing handshake (RFC 6455 §7.4.1).
     pub fn status(self) -> u16 {
         match self {
             Self::Protocol => 1002,
@@ -124,7 +124,7 @@ impl Frames {
         }
     }
 
-    /// The same as [`Frames::next`] for bytes that are kept here.
+    /// Returns the same as [`Frames::next`] for bytes that are kept here.
     ///
     /// # Errors
     /// The connection can't go on.
@@ -159,7 +159,7 @@ impl Frames {
         }
     }
 
-    /// The bytes of the wire that are kept, which are kept no longer.
+    /// Returns the bytes of the wire that are kept, which are kept no longer.
     pub fn take_kept(&mut self) -> Vec<u8> {
         let Some(pending) = &mut self.0 else { return Vec::new() };
         let mut rest = std::mem::take(&mut pending.rest);
@@ -179,7 +179,7 @@ impl Frames {
         self.pending().pong = Some(payload.to_vec());
     }
 
-    /// The pong that is owed, as a frame.
+    /// Returns the pong that is owed, as a frame.
     pub fn take_pong(&mut self) -> Option<Vec<u8>> {
         let payload = self.0.as_mut()?.pong.take()?;
         self.tidy();
@@ -306,7 +306,7 @@ fn unmask(payload: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-/// The status in a closing handshake (§5.5.1, §7.4).
+/// Returns the status in a closing handshake (§5.5.1, §7.4).
 fn status(payload: &[u8]) -> Result<Option<u16>, FrameFault> {
     match payload {
         [] => Ok(None),

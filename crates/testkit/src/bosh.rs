@@ -50,12 +50,12 @@ impl Waiter for Waiting {
 }
 
 impl Bosh {
-    /// A client without a session.
+    /// Returns a client without a session.
     pub fn new(server: &Server) -> Self {
         Self { server: server.clone(), sid: String::new(), rid: 1_573_741_820, jid: String::new() }
     }
 
-    /// A session from `user/resource`, bound, whose request waits.
+    /// Returns a session from `user/resource`, bound, whose request waits.
     pub fn login(server: &Server, address: &str) -> (Self, Pending) {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = server.account(name);
@@ -124,24 +124,24 @@ impl Bosh {
 }
 
 impl Pending {
-    /// A request for the server to take, and where its answer will be.
+    /// Returns a request for the server to take, and where its answer will be.
     pub(crate) fn new(server: &Server) -> (Self, Box<dyn Waiter>) {
         let slot = Arc::<Mutex<Slot>>::default();
         (Self { server: server.clone(), slot: slot.clone() }, Box::new(Waiting(slot)))
     }
 
-    /// The answer, if there is one.
+    /// Returns the answer, if there is one.
     pub fn answer(&self) -> Option<Answer> {
         self.server.settle();
         lock(&self.slot).answer.clone()
     }
 
-    /// The connection that it waits on breaks.
+    /// Breaks the connection that it waits on.
     pub fn vanish(&self) {
         lock(&self.slot).is_gone = true;
     }
 
-    /// The answer, which has to be there and say that all is well.
+    /// Returns the answer, which has to be there and say that all is well.
     pub fn expect(&self) -> Element {
         let answer = self.answer().expect("an answer");
         assert_eq!(answer.status, Status::Ok, "{answer:?}");
@@ -156,13 +156,13 @@ impl Pending {
         assert!(answer.is_none(), "an answer: {}", String::from_utf8_lossy(&answer.expect("one").body));
     }
 
-    /// An answer with nothing in it.
+    /// Takes an answer, which has to have nothing in it.
     pub fn expect_empty(&self) {
         let body = self.expect();
         assert!(body.children().next().is_none() && body.attr("type").is_none(), "{body:?}");
     }
 
-    /// An answer with one element, which has to match a pattern.
+    /// Returns an answer with one element, which has to match a pattern.
     pub fn expect_one(&self, wanted: &str) -> Element {
         let body = self.expect();
         let mut children = body.children();
@@ -174,7 +174,7 @@ impl Pending {
         found
     }
 
-    /// The end of the session, with this condition, or with none if that is empty.
+    /// Returns the end of the session, with this condition, or with none if that is empty.
     pub fn expect_end(&self, condition: &str) -> Element {
         let body = self.expect();
         assert_eq!(body.attr("type"), Some("terminate"), "{body:?}");

@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::websocket;
 use crate::wire::{Item, Wire};
 
-/// A client.
+/// A scripted client with one connection.
 #[derive(Debug)]
 pub struct Client {
     server: Server,
@@ -36,7 +36,7 @@ impl Client {
         Self { server, wire, name: "client".into(), jid: None, features: None, story: Vec::new() }
     }
 
-    /// The same client under another name in dialogues.
+    /// Returns the same client under another name in dialogues.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
@@ -47,12 +47,12 @@ impl Client {
         &self.server
     }
 
-    /// Its full JID.
+    /// Returns its full JID.
     pub fn full(&self) -> &str {
         self.jid.as_ref().map(Jid::as_str).expect("bound")
     }
 
-    /// Its bare JID.
+    /// Returns its bare JID.
     pub fn bare(&self) -> &str {
         self.jid.as_ref().map(Jid::bare_str).expect("bound")
     }
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// The next thing that the server says, if there is any.
+    /// Returns the next thing that the server says, if there is any.
     pub fn take(&mut self) -> Option<Item> {
         if self.wire.peek().is_none() {
             self.pump();
@@ -91,7 +91,7 @@ impl Client {
         item
     }
 
-    /// The next element.
+    /// Returns the next element.
     pub fn expect_element(&mut self) -> Element {
         match self.take() {
             Some(Item::Element(element)) => element,
@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// The next element, which has to match a pattern (see [`pattern`]).
+    /// Returns the next element, which has to match a pattern (see [`pattern`]).
     pub fn expect(&mut self, pattern: &str) -> Element {
         let wanted = pattern::element(pattern);
         let found = match self.take() {
@@ -112,7 +112,7 @@ impl Client {
         found
     }
 
-    /// The next elements match these patterns, in any order.
+    /// Takes the next elements, which have to match these patterns, in any order.
     pub fn expect_in_any_order(&mut self, patterns: &[&str]) {
         let mut open: Vec<_> = patterns.iter().map(|pattern| pattern::element(pattern)).collect();
         while !open.is_empty() {
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// A message with this body from that sender.
+    /// Returns the next element, which has to be a message with this body from that sender.
     pub fn expect_message(&mut self, from: &str, body: &str) -> Element {
         let found = self.expect_element();
         let is_it = found.is("message", ns::CLIENT)
@@ -137,7 +137,7 @@ impl Client {
         found
     }
 
-    /// The copy of its own presence that a resource gets (RFC 6121 §4.2.2).
+    /// Takes the copy of its own presence that a resource gets (RFC 6121 §4.2.2).
     pub fn expect_presence_of_itself(&mut self) {
         let found = self.expect_element();
         if !(found.is("presence", ns::CLIENT) && found.attr("from") == Some(self.full())) {
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Whatever elements there are.
+    /// Returns the elements that there are.
     pub fn all(&mut self) -> Vec<Element> {
         let mut all = Vec::new();
         self.pump();
@@ -168,20 +168,20 @@ impl Client {
         all
     }
 
-    /// The bodies of all messages there are, in their order.
+    /// Returns the bodies of all messages there are, in their order.
     pub fn bodies(&mut self) -> Vec<String> {
         let all = self.all();
         all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// The same of what has been read so far, without letting the server work.
+    /// Returns the same of what has been read so far, without letting the server work.
     pub fn unsettled_bodies(&mut self) -> Vec<String> {
         let items = std::iter::from_fn(|| self.wire.take());
         let elements = items.filter_map(|item| if let Item::Element(element) = item { Some(element) } else { None });
         elements.filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// Whatever elements there are up to the end of the stream, which has to come.
+    /// Returns the elements up to the end of the stream, which has to come.
     pub fn all_to_the_end(&mut self) -> Vec<Element> {
         let mut all = Vec::new();
         loop {
@@ -193,13 +193,13 @@ impl Client {
         }
     }
 
-    /// The bodies of all messages up to the end of the stream.
+    /// Returns the bodies of all messages up to the end of the stream.
     pub fn bodies_to_the_end(&mut self) -> Vec<String> {
         let all = self.all_to_the_end();
         all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// A stream error of this condition, the end of the stream, and the end of the server's
+    /// Takes a stream error of this condition, the end of the stream, and the end of the server's
     /// direction (RFC 6120 §4.9.1.1).
     pub fn expect_stream_error(&mut self, condition: &str) {
         self.expect(&format!(
@@ -208,7 +208,7 @@ impl Client {
         self.expect_end();
     }
 
-    /// The end of the stream, and of the server's direction.
+    /// Takes the end of the stream, and of the server's direction.
     pub fn expect_end(&mut self) {
         match self.take() {
             Some(Item::End) => {}
@@ -217,7 +217,7 @@ impl Client {
         self.expect_closed();
     }
 
-    /// The end of the server's direction.
+    /// Takes the end of the server's direction.
     pub fn expect_closed(&mut self) {
         self.expect_nothing();
         if !self.wire.peer.is_at_end() {
@@ -303,7 +303,7 @@ pub fn befriend(one: &mut Client, other: &mut Client) {
     other.all();
 }
 
-/// An element as text.
+/// Returns an element as text.
 pub fn xml(element: &Element) -> String {
     String::from_utf8_lossy(Writer::write(element).bytes()).into_owned()
 }

@@ -128,7 +128,7 @@ impl Internet {
         self.federation_with(&issued, names, change)
     }
 
-    /// The same with a certificate that the test has made.
+    /// Returns the same with a certificate that the test has made.
     pub fn federation_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
         let identity = Identity::from_pem(names, issued.chain.as_bytes(), issued.key.as_bytes()).expect("an identity");
         let mut settings = Settings::new(Secret::new(names[0].as_bytes()));

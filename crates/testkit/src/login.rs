@@ -72,14 +72,14 @@ impl Client {
         self.open(domain);
     }
 
-    /// A TLS handshake.
+    /// Does a TLS handshake.
     pub fn handshake(&mut self, domain: &str, alpn: &[&[u8]]) {
         self.wire.start_tls(domain, alpn);
         self.pump();
         assert!(!self.wire.is_handshaking(), "the handshake does not end");
     }
 
-    /// The names of the mechanisms that are offered.
+    /// Returns the names of the mechanisms that are offered.
     pub fn mechanisms(&self) -> Vec<String> {
         let offered = self.features.as_ref().and_then(|features| features.child("mechanisms", ns::SASL));
         offered.map(|list| list.children().map(Element::text).collect()).unwrap_or_default()
@@ -196,7 +196,7 @@ impl Client {
     }
 }
 
-/// A component's stream header (XEP-0114).
+/// Returns a component's stream header (XEP-0114).
 pub fn component_header(name: &str) -> String {
     format!(
         "<?xml version='1.0'?><stream:stream to='{name}' xmlns='jabber:component:accept' \
@@ -204,7 +204,7 @@ pub fn component_header(name: &str) -> String {
     )
 }
 
-/// A client's stream header.
+/// Returns a client's stream header.
 pub fn stream_header(domain: &str) -> String {
     format!(
         "<?xml version='1.0'?><stream:stream to='{domain}' version='1.0' xmlns='jabber:client' \
@@ -212,14 +212,14 @@ pub fn stream_header(domain: &str) -> String {
     )
 }
 
-/// A SASL element with data.
+/// Returns a SASL element with data.
 pub fn sasl(name: &str, mechanism: Option<Mechanism>, data: &[u8]) -> String {
     let mut element = Writer::with_ns(name, ns::SASL);
     element.opt_attr("mechanism", mechanism.map(Mechanism::name)).text(&STANDARD.encode(data));
     String::from_utf8(element.finish().into_bytes()).expect("the writer writes UTF-8")
 }
 
-/// A request to bind a resource.
+/// Returns a request to bind a resource.
 pub fn bind_request(resource: Option<&str>) -> String {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", "bind").start_ns("bind", ns::BIND);

@@ -45,13 +45,13 @@ enum End {
 #[derive(Debug)]
 pub struct Peer(Shared);
 
-/// A new connection.
+/// Returns a new connection.
 pub fn connection() -> (Socket, Peer) {
     let pipe = pipe();
     (Socket(pipe.clone(), End::Called), Peer(pipe))
 }
 
-/// A new connection between two servers: the end of the one that is called, and the other.
+/// Returns a new connection between two servers: the end of the one that is called, and the other.
 pub(crate) fn between_servers() -> (Socket, Socket) {
     let pipe = pipe();
     (Socket(pipe.clone(), End::Called), Socket(pipe, End::Calling))
@@ -165,8 +165,8 @@ impl Network {
         Self { watched: BTreeMap::new(), internet }
     }
 
-    /// The sockets that are ready now, by their keys. A broken connection is reported whatever it
-    /// is watched for, as epoll does.
+    /// Returns the sockets that are ready now, by their keys. A broken connection is reported
+    /// whatever it is watched for, as epoll does.
     pub fn ready(&self) -> Vec<Ready> {
         let ready = self.watched.iter().map(|(&key, watch)| {
             let pipe = lock(&watch.pipe);

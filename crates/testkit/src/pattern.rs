@@ -117,7 +117,7 @@ fn is_stanza_id(element: &Element) -> bool {
     element.is("stanza-id", ns::STANZA_ID)
 }
 
-/// The content without explanations for humans.
+/// Returns the content without explanations for humans.
 fn significant(element: &Element) -> Vec<&Node> {
     let is_text = |node: &&Node| match node {
         Node::Element(child) => !child.is("text", ns::STANZA_ERRORS) && !child.is("text", ns::STREAM_ERRORS),

@@ -72,12 +72,12 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server of two shards for `example.org`, without TLS.
+    /// Returns a server of two shards for `example.org`, without TLS.
     pub fn new() -> Self {
         Self::with(Config::default())
     }
 
-    /// A server as the test wants it.
+    /// Returns a server as the test wants it.
     pub fn with(config: Config) -> Self {
         // Tokens, nonces and the order of hash tables.
         chance::seed(SEED);
@@ -89,7 +89,7 @@ impl Server {
         server
     }
 
-    /// The store behind the server.
+    /// Returns the store behind the server.
     pub fn stores(&self) -> Stores {
         self.0.borrow().config.stores.clone()
     }
@@ -114,19 +114,19 @@ impl Server {
         }
     }
 
-    /// A bare JID from `user` or `user@domain`.
+    /// Returns a bare JID from `user` or `user@domain`.
     pub fn address(&self, name: &str) -> Jid {
         let domain = self.0.borrow().config.domains[0].clone();
         let text = if name.contains('@') { name.to_owned() } else { format!("{name}@{domain}") };
         Jid::parse(&text).expect("an address")
     }
 
-    /// A connection that nothing was said on, at the shard whose turn it is.
+    /// Returns a connection that nothing was said on, at the shard whose turn it is.
     pub fn connect(&self) -> Client {
         self.connect_from(Ipv4Addr::new(192, 0, 2, 1).into())
     }
 
-    /// The same from another address.
+    /// Returns the same from another address.
     pub fn connect_from(&self, address: IpAddr) -> Client {
         let shard = {
             let mut running = self.0.borrow_mut();
@@ -136,17 +136,17 @@ impl Server {
         Client::new(self, self.plug(shard, address, Port::Clients))
     }
 
-    /// A connection at a certain shard.
+    /// Returns a connection at a certain shard.
     pub fn connect_at(&self, shard: usize) -> Client {
         Client::new(self, self.plug(shard, Ipv4Addr::new(192, 0, 2, 1).into(), Port::Clients))
     }
 
-    /// A connection to the port for direct TLS (XEP-0368).
+    /// Returns a connection to the port for direct TLS (XEP-0368).
     pub fn connect_direct_tls(&self) -> Client {
         Client::new(self, self.plug(0, Ipv4Addr::new(192, 0, 2, 1).into(), Port::ClientsTls))
     }
 
-    /// A WebSocket behind its opening handshake, at a certain shard, without TLS.
+    /// Returns a WebSocket behind its opening handshake, at a certain shard, without TLS.
     pub fn connect_websocket(&self, shard: usize) -> Client {
         let mut running = self.0.borrow_mut();
         running.next_port += 1;
@@ -168,8 +168,8 @@ impl Server {
         client
     }
 
-    /// The same as [`Server::login`], over a WebSocket that begins at a shard that is not that of
-    /// the account.
+    /// Returns the same as [`Server::login`], over a WebSocket that begins at a shard that is not
+    /// that of the account.
     pub fn login_websocket(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -179,7 +179,7 @@ impl Server {
         client
     }
 
-    /// A request of BOSH as it comes from the web front, encrypted or not.
+    /// Takes a request of BOSH as it comes from the web front, encrypted or not.
     pub fn post_over(&self, document: &str, is_secure: bool) -> Pending {
         let (pending, waiter) = Pending::new(self);
         match Request::read(document.as_bytes().into(), &Limits::AFTER_LOGIN) {
@@ -197,13 +197,13 @@ impl Server {
         pending
     }
 
-    /// The same, in the clear.
+    /// Takes the same, in the clear.
     pub fn post(&self, document: &str) -> Pending {
         self.post_over(document, false)
     }
 
-    /// A session from `user/resource` or `user@domain/resource`: makes the account if it has to,
-    /// connects, logs in, binds. It has not sent presence.
+    /// Returns a session from `user/resource` or `user@domain/resource`: makes the account if it
+    /// has to, connects, logs in, binds. It has not sent presence.
     pub fn login(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -213,7 +213,7 @@ impl Server {
         client
     }
 
-    /// The same, and available.
+    /// Returns the same, and available.
     pub fn online(&self, address: &str) -> Client {
         let mut client = self.login(address);
         client.send("<presence/>");
@@ -221,12 +221,13 @@ impl Server {
         client
     }
 
-    /// A connection to the port for components, at a certain shard, that nothing was said on.
+    /// Returns a connection to the port for components, at a certain shard, that nothing was said
+    /// on.
     pub fn connect_component(&self, shard: usize) -> Client {
         Client::new(self, self.plug(shard, Ipv4Addr::LOCALHOST.into(), Port::Components))
     }
 
-    /// A component that is connected (XEP-0114), by way of a shard that is not its home.
+    /// Returns a component that is connected (XEP-0114), by way of a shard that is not its home.
     pub fn component(&self, name: &str) -> Client {
         let shard = (self.home_of_domain(name) + 1) % self.shards();
         let mut component = self.connect_component(shard).named(name);
@@ -251,7 +252,7 @@ impl Server {
         }
     }
 
-    /// The same for this server, whomever else it meets. Tells whether there was anything.
+    /// Does the same for this server, whatever others it meets. Returns whether there was anything.
     pub(crate) fn settle_alone(&self) -> bool {
         self.0.borrow_mut().settle()
     }
@@ -312,20 +313,20 @@ impl Server {
         self.0.borrow().now_ms
     }
 
-    /// The home shard of an account.
+    /// Returns the home shard of an account.
     pub fn home_of(&self, name: &str) -> usize {
         let account = self.address(name);
         self.0.borrow().shards[0].world.home_of(account.as_ref())
     }
 
-    /// A user name, made from `stem`, whose home is that shard.
+    /// Returns a user name, made from `stem`, whose home is that shard.
     pub fn name_at(&self, stem: &str, shard: usize) -> String {
         let names = (0..).map(|number| format!("{stem}{number}"));
         names.into_iter().find(|name| self.home_of(name) == shard).expect("some name hashes there")
     }
 
-    /// The home shard of another server's domain: all that goes there, and comes from there, passes
-    /// it.
+    /// Returns the home shard of another server's domain: all that goes there, and comes from
+    /// there, passes it.
     pub fn home_of_domain(&self, domain: &str) -> usize {
         let domain = Jid::parse(domain).expect("a domain");
         self.0.borrow().shards[0].world.home_of(domain.as_ref())
@@ -359,8 +360,8 @@ impl Server {
         self.0.borrow().sent.take()
     }
 
-    /// A stanza with `from` and `to` that another server sends. It comes in on the home shard of
-    /// that server's domain.
+    /// Takes a stanza with `from` and `to` that another server sends. It comes in on the home shard
+    /// of that server's domain.
     pub fn incoming(&self, stanza: &str) {
         let mut running = self.0.borrow_mut();
         let scanned = Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).expect("a stanza");
@@ -415,7 +416,7 @@ impl Server {
         running.kill();
     }
 
-    /// The same, but in the middle of whatever it does.
+    /// Does the same, but in the middle of whatever the server does.
     pub fn kill(&self) {
         self.0.borrow_mut().kill();
     }

@@ -6,7 +6,7 @@ use rookery_xml::{Element, Limits, Scan, Scanner, escape_attr, ns};
 use crate::pattern;
 use crate::wire::Item;
 
-/// A frame as a client sends it, masked.
+/// Returns a frame as a client sends it, masked.
 pub fn frame(is_final: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![u8::from(is_final) << 7 | opcode];
     match payload.len() {

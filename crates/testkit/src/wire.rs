@@ -46,7 +46,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// A wire over a new connection.
+    /// Returns a wire over a new connection.
     pub fn new(peer: Peer) -> Self {
         Self {
             peer,
@@ -76,7 +76,7 @@ impl Wire {
         self.tls.as_ref().is_some_and(ClientTls::handshaking)
     }
 
-    /// The channel bindings of the TLS connection.
+    /// Returns the channel bindings of the TLS connection.
     pub fn bindings(&self) -> ChannelBindings {
         self.tls.as_ref().map(ClientTls::bindings).unwrap_or_default()
     }
@@ -128,12 +128,12 @@ impl Wire {
         true
     }
 
-    /// The oldest item that was not taken yet.
+    /// Returns the oldest item that was not taken yet.
     pub fn take(&mut self) -> Option<Item> {
         self.items.pop_front()
     }
 
-    /// The same, but it stays.
+    /// Returns the same, but leaves it there.
     pub fn peek(&self) -> Option<&Item> {
         self.items.front()
     }

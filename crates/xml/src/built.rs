@@ -18,17 +18,17 @@ impl Built {
         Self { bytes, splice }
     }
 
-    /// The element.
+    /// Returns the element.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The element, owned.
+    /// Returns the element, owned.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// The place just behind the root's name, where attributes can be added.
+    /// Returns the place just behind the root's name, where attributes can be added.
     pub fn splice(&self) -> usize {
         self.splice
     }
@@ -41,8 +41,8 @@ impl AsRef<[u8]> for Built {
 }
 
 impl Stanza<'_> {
-    /// The form in which a stanza is kept and passed on: its root without `xmlns` and `to`, with
-    /// `from` as given, and with `xml:lang` as given unless it has its own (RFC 6120 §8.1.5).
+    /// Returns the form in which a stanza is kept and passed on: its root without `xmlns` and `to`,
+    /// with `from` as given, and with `xml:lang` as given unless it has its own (RFC 6120 §8.1.5).
     ///
     /// The children's bytes are untouched, unless the root is written with a prefix: then the
     /// stanza is written again.
@@ -67,7 +67,8 @@ impl Stanza<'_> {
         Built::new(bytes, head.name_end)
     }
 
-    /// The same stanza with one more child behind the others, such as a `<delay/>` (XEP-0203 §4).
+    /// Returns the same stanza with one more child behind the others, such as a `<delay/>`
+    /// (XEP-0203 §4).
     pub fn with_child(&self, child: &Built) -> Built {
         let at = self.insert_point();
         let mut bytes = Vec::with_capacity(self.bytes().len() + child.bytes.len() + 16);
@@ -85,8 +86,8 @@ impl Stanza<'_> {
         Built::new(bytes, self.head().name_end)
     }
 
-    /// The same stanza without the children that `drop` names, such as those that only a server may
-    /// add (XEP-0359 §6).
+    /// Returns the same stanza without the children that `drop` names, such as those that only a
+    /// server may add (XEP-0359 §6).
     pub fn without_children(&self, mut drop: impl FnMut(&Child<'_>) -> bool) -> Built {
         let mut bytes = Vec::with_capacity(self.bytes().len());
         let mut at = 0;

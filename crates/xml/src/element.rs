@@ -46,7 +46,8 @@ pub enum Node {
 }
 
 impl Element {
-    /// An empty element. Names that XML doesn't allow are mended by the [`Writer`](crate::Writer).
+    /// Returns an empty element. Names that XML doesn't allow are mended by the
+    /// [`Writer`](crate::Writer).
     pub fn new(name: impl Into<String>, ns: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), ns: ns.into(), attrs: Vec::new(), nodes: Vec::new() }
     }
@@ -71,14 +72,14 @@ impl Element {
         reader.read(child.range().start)
     }
 
-    /// The same with this attribute, which replaces one of the same name.
+    /// Returns the same with this attribute, which replaces one of the same name.
     #[must_use]
     pub fn with_attr(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.set_attr(name, value);
         self
     }
 
-    /// The same with this attribute, if there is a value.
+    /// Returns the same with this attribute, if there is a value.
     #[must_use]
     pub fn with_opt_attr(self, name: impl Into<String>, value: Option<impl Into<String>>) -> Self {
         match value {
@@ -87,21 +88,21 @@ impl Element {
         }
     }
 
-    /// The same with this attribute behind the others, whatever its namespace.
+    /// Returns the same with this attribute behind the others, whatever its namespace.
     #[must_use]
     pub fn with_namespaced_attr(mut self, attr: Attr) -> Self {
         self.attrs.push(attr);
         self
     }
 
-    /// The same with this text behind its content.
+    /// Returns the same with this text behind its content.
     #[must_use]
     pub fn with_text(mut self, text: impl AsRef<str>) -> Self {
         self.push_text(text.as_ref());
         self
     }
 
-    /// The same with this child behind its content.
+    /// Returns the same with this child behind its content.
     #[must_use]
     pub fn with_child(mut self, child: Element) -> Self {
         self.push_child(child);
@@ -161,22 +162,22 @@ impl Element {
         self.name == name && *self.ns == *ns
     }
 
-    /// The value of an attribute without namespace, or of `xml:lang`.
+    /// Returns the value of an attribute without namespace, or of `xml:lang`.
     pub fn attr(&self, name: &str) -> Option<&str> {
         self.position(name).map(|at| self.attrs[at].value.as_str())
     }
 
-    /// All attributes, in the order they were written.
+    /// Returns all attributes, in the order they were written.
     pub fn attrs(&self) -> &[Attr] {
         &self.attrs
     }
 
-    /// The content in order.
+    /// Returns the content in order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The child elements in order.
+    /// Returns the child elements in order.
     pub fn children(&self) -> impl Iterator<Item = &Element> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Element(child) => Some(child),
@@ -184,12 +185,12 @@ impl Element {
         })
     }
 
-    /// The first child of this name and namespace.
+    /// Returns the first child of this name and namespace.
     pub fn child(&self, name: &str, ns: &str) -> Option<&Element> {
         self.children().find(|child| child.is(name, ns))
     }
 
-    /// Its own text, that of children excluded.
+    /// Returns its own text, that of children excluded.
     pub fn text(&self) -> String {
         self.nodes
             .iter()
@@ -200,7 +201,7 @@ impl Element {
             .collect()
     }
 
-    /// The text of the first child of this name and namespace.
+    /// Returns the text of the first child of this name and namespace.
     pub fn child_text(&self, name: &str, ns: &str) -> Option<String> {
         self.child(name, ns).map(Element::text)
     }

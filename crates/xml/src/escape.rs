@@ -84,7 +84,7 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'\'' | b'"' | b'<' | b'>')
 }
 
-/// The next character that can't stand as it is: its place, its length and what to write.
+/// Returns the next character that can't stand as it is: its place, its length and what to write.
 fn next(text: &str, replacement: Replacement) -> Option<(usize, usize, &'static str)> {
     text.char_indices().find_map(|(at, c)| replacement(c).map(|written| (at, c.len_utf8(), written)))
 }

@@ -36,7 +36,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The stream error condition to close the stream with (RFC 6120 §4.9.3).
+    /// Returns the stream error condition to close the stream with (RFC 6120 §4.9.3).
     pub fn condition(self) -> &'static str {
         match self {
             Self::NotWellFormed => "not-well-formed",
@@ -54,7 +54,7 @@ impl Fault {
         }
     }
 
-    /// A sentence for the `<text/>` of the stream error and for the log.
+    /// Returns a sentence for the `<text/>` of the stream error and for the log.
     pub fn text(self) -> &'static str {
         match self {
             Self::NotWellFormed => "The XML is not well-formed.",

@@ -244,7 +244,7 @@ pub(crate) fn reference(buf: &[u8], at: usize) -> Result<usize, Stop> {
     }
 }
 
-/// The character that `&name;` stands for.
+/// Returns the character that `&name;` stands for.
 pub(crate) fn referred(name: &[u8]) -> Option<char> {
     let (digits, radix) = match name {
         b"amp" => return Some('&'),

@@ -8,7 +8,7 @@ use std::ops::BitOr;
 pub struct Namespaces(u64);
 
 impl Namespaces {
-    /// None.
+    /// The set without any namespace.
     pub const NONE: Self = Self(0);
 
     /// These.
@@ -21,7 +21,7 @@ impl Namespaces {
         Self(set)
     }
 
-    /// Whatever the declarations in these bytes say, which are well-formed XML.
+    /// Returns the namespaces that the declarations in these bytes name, which are well-formed XML.
     pub fn in_bytes(bytes: &[u8]) -> Self {
         let mut set = Self::NONE;
         for at in memchr::memmem::find_iter(bytes, DECLARATION) {
@@ -55,8 +55,8 @@ impl BitOr for Namespaces {
     }
 }
 
-/// The place of a name. Those of one protocol differ in their ends, those of one age in their
-/// lengths.
+/// Returns the place of a name. Those of one protocol differ in their ends, those of one age in
+/// their lengths.
 const fn bit(name: &[u8]) -> u64 {
     let len = name.len();
     if len < 3 {

@@ -101,7 +101,7 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// A scanner at the start of an item.
+    /// Returns a scanner at the start of an item.
     pub fn new() -> Self {
         Self {
             phase: Phase::Start,
@@ -322,7 +322,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// All attributes are known, so prefixes can be resolved.
+    /// Resolves prefixes, now that all attributes are known.
     #[inline(always)]
     fn tag_ends(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.rare |= !self.scope.check_attributes(buf)?;

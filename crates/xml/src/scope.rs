@@ -81,7 +81,7 @@ impl Scope {
         self.spelled = 0;
     }
 
-    /// A start tag begins.
+    /// Enters an element whose start tag begins.
     #[inline(always)]
     pub(crate) fn enter(&mut self) {
         self.attributes = 0;
@@ -95,7 +95,7 @@ impl Scope {
         self.bound_outside
     }
 
-    /// An element is over: only the first `bound` bindings remain.
+    /// Leaves an element: only the first `bound` bindings remain.
     #[inline(always)]
     pub(crate) fn leave(&mut self, bound: u8) {
         self.bound = bound;
@@ -190,8 +190,8 @@ impl Scope {
         if self.spelled > limits.spelled_out() { Err(Fault::NamespacesTooBig) } else { Ok(()) }
     }
 
-    /// The namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed prefixes
-    /// are refused: only attributes have those, and nobody asks for theirs.
+    /// Returns the namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed
+    /// prefixes are refused: only attributes have those, and nobody asks for theirs.
     pub(crate) fn resolve(&self, buf: &[u8], prefix: &[u8]) -> Result<Option<Namespace>, Fault> {
         match prefix {
             b"xml" | b"xmlns" => return Err(Fault::NotWellFormed),
@@ -232,8 +232,8 @@ impl Scope {
         Ok(known)
     }
 
-    /// The namespace of an attribute with a prefix that isn't fixed, [`Namespace::Inherited`]
-    /// standing for an unknown one.
+    /// Returns the namespace of an attribute with a prefix that isn't fixed,
+    /// [`Namespace::Inherited`] standing for an unknown one.
     fn foreign_namespace(&self, buf: &[u8], name: Name) -> Result<Option<Namespace>, Fault> {
         match name.prefix(buf) {
             b"" | b"xml" | b"xmlns" => Ok(None),

@@ -78,7 +78,7 @@ impl<'a> Stanza<'a> {
         }
     }
 
-    /// The whole stanza as it came.
+    /// Returns the whole stanza as it came.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -99,52 +99,52 @@ impl<'a> Stanza<'a> {
         namespace_text(self.bytes, self.view.ns)
     }
 
-    /// The attribute `to`.
+    /// Returns the attribute `to`.
     pub fn to(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.to)
     }
 
-    /// The attribute `from`.
+    /// Returns the attribute `from`.
     pub fn from(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.from)
     }
 
-    /// The attribute `id`.
+    /// Returns the attribute `id`.
     pub fn id(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.id)
     }
 
-    /// The attribute `type`.
+    /// Returns the attribute `type`.
     pub fn type_(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.kind_type)
     }
 
-    /// The attribute `xml:lang`.
+    /// Returns the attribute `xml:lang`.
     pub fn lang(&self) -> Option<Cow<'a, str>> {
         self.value(self.view.lang)
     }
 
-    /// The attribute `to` as written.
+    /// Returns the attribute `to` as written.
     pub fn raw_to(&self) -> Option<Raw<'a>> {
         self.raw(self.view.to)
     }
 
-    /// The attribute `from` as written.
+    /// Returns the attribute `from` as written.
     pub fn raw_from(&self) -> Option<Raw<'a>> {
         self.raw(self.view.from)
     }
 
-    /// The attribute `id` as written.
+    /// Returns the attribute `id` as written.
     pub fn raw_id(&self) -> Option<Raw<'a>> {
         self.raw(self.view.id)
     }
 
-    /// The attribute `type` as written.
+    /// Returns the attribute `type` as written.
     pub fn raw_type(&self) -> Option<Raw<'a>> {
         self.raw(self.view.kind_type)
     }
 
-    /// The attribute `xml:lang` as written.
+    /// Returns the attribute `xml:lang` as written.
     pub fn raw_lang(&self) -> Option<Raw<'a>> {
         self.raw(self.view.lang)
     }
@@ -159,12 +159,12 @@ impl<'a> Stanza<'a> {
         self.view.has_body
     }
 
-    /// The namespaces that are declared anywhere in it. Costs no walk.
+    /// Returns the namespaces that are declared anywhere in it. Costs no walk.
     pub fn namespaces(&self) -> Namespaces {
         self.view.namespaces
     }
 
-    /// The child elements in order.
+    /// Returns the child elements in order.
     pub fn children(&self) -> Children<'a> {
         let start = if self.view.self_closed { self.bytes.len() } else { self.view.head_end as usize + 1 };
         Children {
@@ -176,7 +176,7 @@ impl<'a> Stanza<'a> {
         }
     }
 
-    /// The first child of this name and namespace.
+    /// Returns the first child of this name and namespace.
     pub fn child(&self, name: &str, ns: &str) -> Option<Child<'a>> {
         self.children().find(|child| child.is(name, ns))
     }
@@ -204,7 +204,7 @@ impl<'a> Stanza<'a> {
         self.bytes.get(1..self.view.local as usize).is_some_and(|prefix| !prefix.is_empty())
     }
 
-    /// The name of the root as written, prefix included.
+    /// Returns the name of the root as written, prefix included.
     pub(crate) fn written_name(&self) -> &'a [u8] {
         self.bytes.get(1..self.view.name_end as usize).unwrap_or_default()
     }
@@ -328,7 +328,8 @@ impl Children<'_> {
     }
 }
 
-/// The namespace of an element from its own tag, that of the child that it is in, and the root's.
+/// Returns the namespace of an element from its own tag, that of the child that it is in, and the
+/// root's.
 fn resolve(whole: &[u8], parent: Option<&Open<'_>>, element: &Open<'_>) -> Namespace {
     let prefix = element.prefix();
     let of_parent = || parent.and_then(|parent| parent.binding(prefix));
@@ -357,7 +358,7 @@ impl<'a> Child<'a> {
         matches!(self.ns, Namespace::Declared(uri) if uri.of(self.whole) == ns.as_bytes()) || self.ns() == ns
     }
 
-    /// The whole element as written. It may depend on declarations of the root: see
+    /// Returns the whole element as written. It may depend on declarations of the root: see
     /// [`Writer::copy`](crate::Writer::copy).
     pub fn bytes(&self) -> &'a [u8] {
         self.whole.get(self.range()).unwrap_or_default()
@@ -368,7 +369,7 @@ impl<'a> Child<'a> {
         self.start..self.end
     }
 
-    /// The value of an attribute without prefix, or of `xml:lang`.
+    /// Returns the value of an attribute without prefix, or of `xml:lang`.
     pub fn attr(&self, name: &str) -> Option<Cow<'a, str>> {
         let bytes = self.whole;
         let mut attributes = self.open.attributes();
@@ -377,7 +378,7 @@ impl<'a> Child<'a> {
         Some(unescape::value(value.of(bytes)))
     }
 
-    /// The attributes in order, without declarations of namespaces.
+    /// Returns the attributes in order, without declarations of namespaces.
     pub fn attributes(&self) -> impl Iterator<Item = ChildAttribute<'a>> + use<'a> {
         let (bytes, start) = (self.whole, self.start);
         let mut before = self.open.name.end;
@@ -390,7 +391,7 @@ impl<'a> Child<'a> {
         })
     }
 
-    /// The child elements of the child, in order. Theirs are in [`Child::element`].
+    /// Returns the child elements of the child, in order. Theirs are in [`Child::element`].
     pub fn children(&self) -> Children<'a> {
         let start = if self.open.self_closed { self.whole.len() } else { self.open.end };
         Children {
@@ -402,7 +403,7 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// The name as written, prefix included.
+    /// Returns the name as written, prefix included.
     pub fn written_name(&self) -> &'a str {
         utf8(self.whole, Span { start: self.open.name.start as u32, end: self.open.name.end as u32 })
     }
@@ -416,12 +417,12 @@ impl<'a> Child<'a> {
         Some(self.open.end..self.start + close)
     }
 
-    /// The element as a tree.
+    /// Returns the element as a tree.
     pub fn element(&self) -> Element {
         Element::read_child(self)
     }
 
-    /// The stanza that it is in.
+    /// Returns the stanza that it is in.
     pub(crate) fn whole(&self) -> &'a [u8] {
         self.whole
     }

@@ -5,8 +5,8 @@
 //! mean, and may do so in error only above the lowest one that they mean, or beyond ASCII. A caller
 //! that stops at the lowest bit, and at anything beyond ASCII, isn't misled.
 
-/// The end of a name of up to seven lower-case letters and nothing else, as nearly all names in
-/// stanzas are.
+/// Returns the end of a name of up to seven lower-case letters and nothing else, as nearly all
+/// names in stanzas are.
 #[inline(always)]
 pub(crate) fn plain_name(buf: &[u8], start: usize) -> Option<usize> {
     let word = word(buf, start)?;
@@ -41,7 +41,7 @@ pub(crate) fn skip_plain_value(buf: &[u8], cursor: &mut usize) {
     }
 }
 
-/// The same in a CDATA section.
+/// Does the same in a CDATA section.
 #[inline(always)]
 pub(crate) fn skip_plain_cdata(buf: &[u8], cursor: &mut usize) {
     while let Some(word) = word(buf, *cursor) {
@@ -95,7 +95,7 @@ fn at(b: u8, word: u64) -> u64 {
     (word ^ (LOW * u64::from(b))).wrapping_sub(LOW)
 }
 
-/// The same for each byte below `b`.
+/// Returns the same for each byte below `b`.
 #[inline(always)]
 fn below(b: u8, word: u64) -> u64 {
     word.wrapping_sub(LOW * u64::from(b))

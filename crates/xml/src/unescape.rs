@@ -7,17 +7,17 @@ use std::borrow::Cow;
 
 use crate::lex;
 
-/// The text of an attribute value (XML §3.3.3). Borrows if it is written as it is meant.
+/// Returns the text of an attribute value (XML §3.3.3). Borrows if it is written as it is meant.
 pub fn value(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| matches!(b, b'\t' | b'\n' | b'\r').then_some(' '))
 }
 
-/// The text of character data (XML §2.11): line ends become line feeds.
+/// Returns the text of character data (XML §2.11): line ends become line feeds.
 pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| (b == b'\r').then_some('\n'))
 }
 
-/// The text of a CDATA section, in which `&` means itself.
+/// Returns the text of a CDATA section, in which `&` means itself.
 pub(crate) fn cdata(raw: &[u8]) -> Cow<'_, str> {
     let text = utf8(raw);
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")) } else { text }

@@ -21,7 +21,7 @@ impl Span {
         self.end != 0
     }
 
-    /// The bytes; none if `buf` isn't the buffer that the span is of.
+    /// Returns the bytes; none if `buf` isn't the buffer that the span is of.
     #[inline(always)]
     pub(crate) fn of(self, buf: &[u8]) -> &[u8] {
         buf.get(self.start as usize..self.end as usize).unwrap_or_default()
@@ -118,7 +118,7 @@ impl View {
         *place = value;
     }
 
-    /// The root's start tag is whole; its `>` or `/>` is at `head_end`.
+    /// Notes the root, whose start tag is whole; its `>` or `/>` is at `head_end`.
     #[inline(always)]
     pub(crate) fn note_root(&mut self, buf: &[u8], name: QName, own: Namespace, head_end: usize) {
         self.local = name.local as u32;
@@ -137,7 +137,7 @@ impl View {
         }
     }
 
-    /// The start tag of a child of the root is whole.
+    /// Notes a child of the root, whose start tag is whole.
     #[inline(always)]
     pub(crate) fn note_child(&mut self, buf: &[u8], local: Span, own: Namespace) {
         let own = if own == Namespace::Inherited { self.default_ns() } else { own };
@@ -146,7 +146,7 @@ impl View {
         }
     }
 
-    /// The root ends: its end tag, or `/>`, is at `content_end`.
+    /// Notes the end of the root: its end tag, or `/>`, is at `content_end`.
     #[inline(always)]
     pub(crate) fn end(&mut self, content_end: usize, len: usize) {
         self.content_end = content_end as u32;

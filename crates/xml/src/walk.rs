@@ -219,7 +219,7 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     foreign
 }
 
-/// The prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no
+/// Returns the prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no
 /// declaration.
 pub(crate) fn declared(buf: &[u8], name: QName) -> Option<&[u8]> {
     match prefix(buf, name) {
@@ -229,7 +229,7 @@ pub(crate) fn declared(buf: &[u8], name: QName) -> Option<&[u8]> {
     }
 }
 
-/// The prefix of a name, empty if it has none.
+/// Returns the prefix of a name, empty if it has none.
 pub(crate) fn prefix(buf: &[u8], name: QName) -> &[u8] {
     buf.get(name.start..name.local.saturating_sub(1)).unwrap_or_default()
 }
@@ -257,7 +257,7 @@ impl Iterator for Attributes<'_> {
     }
 }
 
-/// The text of a namespace. One that is inherited from the stream is the content namespace.
+/// Returns the text of a namespace. One that is inherited from the stream is the content namespace.
 pub(crate) fn namespace_text(buf: &[u8], namespace: Namespace) -> Cow<'_, str> {
     match namespace {
         Namespace::Inherited => Cow::Borrowed(ns::CLIENT),

@@ -45,7 +45,7 @@ impl Wrapper {
         })
     }
 
-    /// The value of an attribute in a namespace; an empty one for those without prefix.
+    /// Returns the value of an attribute in a namespace; an empty one for those without prefix.
     pub fn attr(&self, ns: &str, name: &str) -> Option<&str> {
         let mut all = self.attributes.iter();
         all.find(|(of, found, _)| of == ns && found == name).map(|(_, _, value)| value.as_str())

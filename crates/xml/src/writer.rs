@@ -197,7 +197,7 @@ impl Writer {
         Built::new(self.out, self.splice)
     }
 
-    /// A whole tree, its root without namespace if that is the stream's.
+    /// Returns a whole tree, its root without namespace if that is the stream's.
     pub fn write(root: &Element) -> Built {
         let mut writer =
             if ns::is_content(root.ns()) { Self::new(root.name()) } else { Self::with_ns(root.name(), root.ns()) };

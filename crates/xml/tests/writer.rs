@@ -38,8 +38,8 @@ fn readable(text: &str) -> String {
         .collect()
 }
 
-/// A root in a content namespace takes that of the stream, which is `jabber:client` to both
-/// readers.
+/// Returns the element as it is expected: a root in a content namespace takes that of the stream,
+/// which is `jabber:client` to both readers.
 fn expected(element: &Element) -> Element {
     let ns = if ns::is_content(element.ns()) { ns::CLIENT } else { element.ns() };
     expected_in(element, ns, ns::is_content(element.ns()))

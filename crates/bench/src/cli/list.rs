@@ -13,7 +13,7 @@ pub fn run() -> Outcome<()> {
     Ok(())
 }
 
-/// Each scenario with its own flags; those that all have are left to `--help`.
+/// Returns each scenario with its own flags; those that all have are left to `--help`.
 fn text() -> String {
     let table = scenario::Command::augment_subcommands(Command::new("run"));
     let mut text = String::new();

@@ -38,7 +38,7 @@ struct Line {
 pub const LINES: usize = 2;
 
 impl Bosh {
-    /// A client without a session.
+    /// Returns a client without a session.
     pub fn new(domain: &str) -> Bosh {
         let (sid, lines) = (String::new(), Default::default());
         Bosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
@@ -53,7 +53,8 @@ impl Bosh {
         }
     }
 
-    /// The next request that can go out, and on which connection; `None` if none can or need.
+    /// Returns the next request that can go out, and on which connection; `None` if none can or
+    /// need.
     pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
         let is_opening = self.sid.is_empty();
         let under_way = self.lines.iter().filter(|line| line.rid.is_some()).count();
@@ -122,7 +123,7 @@ impl Bosh {
         Ok(())
     }
 
-    /// The content of the next answer in turn, appended to `stream` as a stream would have it.
+    /// Appends the content of the next answer in turn to `stream`, as a stream would have it.
     ///
     /// # Errors
     /// The server ends the session.
@@ -153,8 +154,8 @@ impl Bosh {
         Ok(true)
     }
 
-    /// A connection was closed. `true` if that is no harm, with the request that has to be sent
-    /// again.
+    /// Takes in that a connection was closed. Returns `true` if that is no harm, with the request
+    /// that has to be sent again.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         let Some(line) = self.lines.get_mut(line) else { return (false, None) };
         let is_harmless = line.rid.is_none() || line.answer.is_some();

@@ -22,7 +22,7 @@ pub enum Item<'a> {
     Line(&'a [u8]),
 }
 
-/// One client.
+/// One client of the load: its stream, login and carrier.
 pub struct Client {
     tls: Option<ClientTls>,
     wire: Wire,
@@ -46,8 +46,8 @@ enum Stage {
 }
 
 impl Client {
-    /// A client that logs in to the account with this localpart; what has to be sent first is
-    /// appended to `out`.
+    /// Returns a client that logs in to the account with this localpart; what has to be sent first
+    /// is appended to `out`.
     ///
     /// With `direct_tls` the first bytes are a TLS handshake (XEP-0368).
     ///
@@ -82,7 +82,7 @@ impl Client {
         Ok(client)
     }
 
-    /// A client that exchanges lines, and is ready at once.
+    /// Returns a client that exchanges lines, and is ready at once.
     pub fn lines() -> Client {
         Client { tls: None, wire: Wire::Stream, stage: Stage::Lines, carry: Vec::new() }
     }
@@ -112,7 +112,8 @@ impl Client {
         self.tls.is_none() && matches!(self.wire, Wire::Stream)
     }
 
-    /// The next request of a client of BOSH that can go out, and on which of its connections.
+    /// Returns the next request of a client of BOSH that can go out, and on which of its
+    /// connections.
     pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
         match &mut self.wire {
             Wire::Bosh(bosh) => bosh.request(),
@@ -120,8 +121,8 @@ impl Client {
         }
     }
 
-    /// The server has closed a connection. `true` if that is no harm, with what has to be sent
-    /// again on a new one.
+    /// Takes in that the server has closed a connection. Returns `true` if that is no harm, with
+    /// what has to be sent again on a new one.
     pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
         match &mut self.wire {
             Wire::Bosh(bosh) => bosh.closed(line),

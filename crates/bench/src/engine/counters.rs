@@ -74,7 +74,7 @@ impl Counters {
         self.set(count, self.get(count).saturating_sub(1));
     }
 
-    /// Sets.
+    /// Replaces the count, for what isn't a sum.
     pub fn set(&self, count: Count, value: u64) {
         if let Some(counter) = self.counts.get(count as usize) {
             counter.store(value, Relaxed);
@@ -88,7 +88,7 @@ impl Counters {
 }
 
 impl Totals {
-    /// The sums of some threads.
+    /// Returns the sums of some threads.
     pub fn of<'a>(threads: impl Iterator<Item = &'a Counters>) -> Totals {
         let mut totals = Totals::default();
         for counters in threads {
@@ -102,7 +102,7 @@ impl Totals {
         totals
     }
 
-    /// One sum.
+    /// Returns one sum.
     pub fn get(&self, count: Count) -> u64 {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }

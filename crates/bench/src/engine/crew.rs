@@ -40,7 +40,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// No clients yet.
+    /// Makes a crew without clients.
     ///
     /// # Errors
     /// What the system says.
@@ -69,7 +69,7 @@ impl Crew {
         &self.counters
     }
 
-    /// All counts of all threads since the beginning.
+    /// Returns all counts of all threads since the beginning.
     pub fn totals(&self) -> Totals {
         Totals::of(self.counters.iter().map(Arc::as_ref))
     }
@@ -93,8 +93,8 @@ impl Crew {
         all
     }
 
-    /// A phase: each thread drives one of the loads, until all are finished or `watch`, which is
-    /// called every few milliseconds with the time since the crew was made, returns true.
+    /// Runs a phase: each thread drives one of the loads, until all are finished or `watch`, which
+    /// is called every few milliseconds with the time since the crew was made, returns true.
     ///
     /// # Errors
     /// What the system says to a thread, or that one panicked.

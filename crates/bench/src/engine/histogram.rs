@@ -73,13 +73,13 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// The longest, in nanoseconds.
+    /// Returns the longest, in nanoseconds.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The upper bound of what the given share (0 to 1) of all stays below, in nanoseconds; 0 if
-    /// there is nothing.
+    /// Returns the upper bound of what the given share (0 to 1) of all stays below, in nanoseconds;
+    /// 0 if there is nothing.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -87,7 +87,8 @@ enum Phase {
 }
 
 impl Login {
-    /// A login to the account with this localpart. [`Login::open`] comes next, or TLS before it.
+    /// Returns a login to the account with this localpart. [`Login::open`] comes next, or TLS
+    /// before it.
     pub fn new(target: Arc<Target>, username: String) -> Login {
         Login { target, username, phase: Phase::Header { authenticated: false }, secure: false, prefixes: Vec::new() }
     }
@@ -161,8 +162,8 @@ impl Login {
         }
     }
 
-    /// The element at the start of the input, if it is whole, with its length; white space has a
-    /// length and no element.
+    /// Returns the element at the start of the input, if it is whole, with its length; white space
+    /// has a length and no element.
     fn element(&self, input: &[u8]) -> Result<(usize, Option<Element>), LoginError> {
         let mut scanner = Scanner::new();
         match scanner.scan(input, &LIMITS).map_err(|fault| wrong("stream", &fault))? {

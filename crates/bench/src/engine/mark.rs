@@ -30,7 +30,7 @@ impl Mark {
         out.push(b'~');
     }
 
-    /// The mark in a stanza; `None` if there is none, or none that is whole.
+    /// Returns the mark in a stanza; `None` if there is none, or none that is whole.
     pub fn find(stanza: &[u8]) -> Option<Mark> {
         static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(OPEN));
         let at = FINDER.find(stanza)? + OPEN.len();

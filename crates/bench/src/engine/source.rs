@@ -24,8 +24,8 @@ impl Sources {
         Sources { server, first: (seed % 0x00a0_0000 + 0x0010_0000) & !0xff }
     }
 
-    /// The address that the connection with this number comes from in this wave; `None`: whichever
-    /// the system takes.
+    /// Returns the address that the connection with this number comes from in this wave; `None`:
+    /// whichever the system takes.
     pub fn address(&self, number: usize, wave: u32) -> Option<Ipv4Addr> {
         match self.server.ip() {
             IpAddr::V4(address) if address.is_loopback() => {

@@ -16,7 +16,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer whose events carry `key`.
+    /// Returns a timer whose events carry `key`.
     ///
     /// # Errors
     /// What the system says.

@@ -15,7 +15,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Its name on the command line and in reports.
+    /// Returns its name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",

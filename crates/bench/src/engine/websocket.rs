@@ -55,7 +55,8 @@ impl WebSocket {
         self.input.extend_from_slice(wire);
     }
 
-    /// The next thing that has come whole; what has to be answered at once is appended to `out`.
+    /// Returns the next thing that has come whole; what has to be answered at once is appended to
+    /// `out`.
     ///
     /// # Errors
     /// The server doesn't want a WebSocket, or ends it.
@@ -130,7 +131,7 @@ const PONG: u8 = 10;
 mod tests {
     use super::*;
 
-    /// A frame of a server: not masked.
+    /// Returns a frame of a server: not masked.
     fn sent(opcode: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![0x80 | opcode];
         match payload.len() {

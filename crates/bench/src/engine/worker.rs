@@ -34,14 +34,14 @@ pub trait Load: Send {
     /// between.
     fn due(&mut self, now: u64, worker: &mut Worker) -> u64;
 
-    /// A client that began to connect at `started` is logged in. What it says first is appended to
-    /// `out`.
+    /// Takes in that a client which began to connect at `started` is logged in. Its first words are
+    /// appended to `out`.
     fn bound(&mut self, _number: usize, _started: u64, _now: u64, _out: &mut Vec<u8>) {}
 
-    /// A stanza came for a client. What it answers is appended to `out`.
+    /// Takes a stanza that came for a client. Its reply is appended to `out`.
     fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, now: u64, out: &mut Vec<u8>);
 
-    /// A client's connection is over, or its login failed.
+    /// Takes in that a client's connection is over, or that its login failed.
     fn ended(&mut self, _number: usize, _was_bound: bool) {}
 
     /// Returns whether there is nothing left to do for this thread.
@@ -50,7 +50,7 @@ pub trait Load: Send {
     }
 }
 
-/// Never.
+/// The time of a load that has nothing to do until something comes.
 pub const NEVER: u64 = u64::MAX;
 
 /// The settings that all threads share.
@@ -124,7 +124,7 @@ impl Worker {
         })
     }
 
-    /// The number of this thread.
+    /// Returns the number of this thread.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -294,7 +294,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The server has closed a connection.
+    /// Takes in that the server has closed a connection.
     fn closed(&mut self, slot: usize, line: usize, reason: &str) -> Result<(), String> {
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
         let (is_harmless, again) = seat.client.closed(line);
@@ -367,7 +367,7 @@ impl Worker {
         }
     }
 
-    /// A client's connection is over.
+    /// Takes in that a client's connection is over.
     fn end(&mut self, slot: usize, reason: &str) {
         let seat = self.seats.get_mut(slot).and_then(Option::take);
         let was_bound = seat.as_ref().is_some_and(|seat| seat.client.is_bound());
@@ -431,7 +431,7 @@ impl Seat {
 }
 
 impl Line {
-    /// A connection that is being opened, with what goes first.
+    /// Returns a connection that is being opened, with what goes first.
     fn new(set: &OwnedFd, socket: TcpStream, slot: usize, line: usize, unsent: Vec<u8>) -> Result<Line, String> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
         epoll::add(set, &socket, key(slot, line), flags).map_err(|error| error.to_string())?;

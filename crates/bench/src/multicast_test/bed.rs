@@ -80,7 +80,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// An available session of its own account.
+    /// Returns an available session of its own account.
     fn session(&mut self, number: usize) -> Outcome<Jid> {
         let (link, account) = (Link(number as u32), Jid::parse(&chat::account(number, DOMAIN))?);
         self.world.bind(link, &account, Some("bench"));
@@ -93,7 +93,7 @@ impl Bed {
         Ok(jid)
     }
 
-    /// A message to so many of the recipients.
+    /// Returns a message to so many of the recipients.
     pub(super) fn load(&self, route: Route, destinations: usize, kind: Kind) -> Outcome<Load> {
         let to: Vec<Jid> = self.recipients.iter().take(destinations).cloned().collect();
         let body = "<body>Such a message is as long as people write them, a line or two.</body>";
@@ -169,13 +169,13 @@ impl Bed {
         self.world.counters.stages.measure(on);
     }
 
-    /// The table of stages since the start.
+    /// Returns the table of stages since the start.
     pub(super) fn stages(&self) -> String {
         self.world.counters.stages.to_string()
     }
 }
 
-/// The settings with multicast for any number of recipients.
+/// Returns the settings with multicast for any number of recipients.
 fn without_limits(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     let specs = rookery_modules::table(&rookery_modules::Shared::default());
@@ -193,7 +193,7 @@ fn without_limits(settings: &Settings) -> Settings {
     settings
 }
 
-/// A message of the server's own.
+/// Returns a message of the server's own.
 fn own(text: &str) -> Outcome<Packet> {
     let stanza = Stanza::parse(black_box(text.as_bytes()), &LIMITS)?;
     Ok(Packet::stamped(stanza, StanzaType::Chat, DOMAIN, None))

@@ -152,7 +152,7 @@ impl MulticastTest {
     }
 }
 
-/// The mean, and half of its 95 % confidence interval by the normal distribution.
+/// Returns the mean, and half of its 95 % confidence interval by the normal distribution.
 fn mean(times: &[f64]) -> (f64, f64) {
     let count = times.len() as f64;
     let mean = times.iter().sum::<f64>() / count;

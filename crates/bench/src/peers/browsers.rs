@@ -123,7 +123,7 @@ fn bare(web: SocketAddr, pid: u32, count: usize) -> Outcome<f64> {
     Ok((after as f64 - before as f64) / count.max(1) as f64)
 }
 
-/// The run whose CPU time is the median, with what the others had.
+/// Returns the run whose CPU time is the median, with what the others had.
 fn median(mut runs: Vec<RunResult>) -> Option<RunResult> {
     let cost = |run: &RunResult| run.server_cpu.as_ref().map_or(f64::INFINITY, |cpu| cpu.us_per_operation);
     runs.sort_by(|one, other| cost(one).total_cmp(&cost(other)));

@@ -41,7 +41,7 @@ impl Child {
         Ok(Child { process, folder })
     }
 
-    /// The number of the process.
+    /// Returns the number of the process.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -65,7 +65,7 @@ impl Child {
         Ok(())
     }
 
-    /// The last that the server wrote.
+    /// Returns the last that the server wrote.
     fn said(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         let text = read(OUTPUT) + &read("log");
@@ -109,7 +109,7 @@ pub(super) fn end_all_on_signals() -> Outcome<()> {
     Ok(())
 }
 
-/// A port of the loopback interface that was free a moment ago.
+/// Returns a port of the loopback interface that was free a moment ago.
 ///
 /// # Errors
 /// What the system says.
@@ -117,7 +117,7 @@ pub(super) fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// A command that ends when the thread that starts it does, if `setpriv` is there.
+/// Returns a command that ends when the thread that starts it does, if `setpriv` is there.
 pub(super) fn tied(program: impl AsRef<std::ffi::OsStr>) -> Command {
     if !Path::new(SETPRIV).exists() {
         return Command::new(program);

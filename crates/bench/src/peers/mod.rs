@@ -95,7 +95,7 @@ pub fn run(args: &Peers) -> Outcome<()> {
 }
 
 impl Peer {
-    /// Its name in reports and files.
+    /// Returns its name in reports and files.
     pub fn name(self) -> &'static str {
         match self {
             Peer::Rookery => "Rookery",
@@ -132,7 +132,7 @@ fn planned(args: &Peers) -> Vec<(Load, Peer)> {
     loads.flat_map(|load| peers.iter().map(move |peer| (load.clone(), *peer))).filter(there).collect()
 }
 
-/// One load on one fresh server. Whatever happens is a result.
+/// Measures one load on one fresh server. Whatever happens is a result.
 fn measured(load: &Load, peer: Peer) -> RunResult {
     let found = match peer {
         Peer::Raw => raw::measure(load),

@@ -48,7 +48,7 @@ pub(super) fn keys() -> Outcome<Keys> {
     })
 }
 
-/// A template with its `@NAME@`s filled in.
+/// Returns a template with its `@NAME@`s filled in.
 pub(super) fn filled(template: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(template.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }

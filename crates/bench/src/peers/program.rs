@@ -33,7 +33,7 @@ pub(super) fn names() -> Vec<&'static str> {
     loads(false).into_iter().map(|load| load.name).collect()
 }
 
-/// All loads in their order; `quick`: small ones.
+/// Returns all loads in their order; `quick`: small ones.
 pub(super) fn loads(quick: bool) -> Vec<Load> {
     let (pairs, seconds) = if quick { (100, 1.0) } else { (1000, 10.0) };
     let chat = |name, title, window: usize| Load {
@@ -172,7 +172,7 @@ impl Load {
         line
     }
 
-    /// A result that says why there is none.
+    /// Returns a result that says why there is none.
     pub fn nothing(&self, why: &str) -> RunResult {
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         RunResult {

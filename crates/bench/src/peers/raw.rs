@@ -287,7 +287,7 @@ fn used(cpu: &Cpu, operations: u64) -> result::Cpu {
     }
 }
 
-/// One line to so many receivers, again and again.
+/// Sends one line to so many receivers, again and again, and measures that.
 fn point(server: &Process, receivers: usize, time: Duration, curve: &str, length: usize) -> Outcome<Part> {
     let mut table = Table::connect(server.address, receivers + 1)?;
     let (line, begun, mut rounds) = (line(length), Instant::now(), Vec::new());
@@ -352,7 +352,7 @@ impl Table {
         self.read_within(length, Duration::from_millis(100))
     }
 
-    /// The same, within a time.
+    /// Does the same, within a time.
     fn read_within(&mut self, length: usize, most: Duration) -> Outcome<Vec<(usize, usize)>> {
         let mut came = Vec::new();
         for number in self.set.wait(most)? {
@@ -386,7 +386,7 @@ impl Set {
         Ok(Set(set))
     }
 
-    /// The numbers of the sockets that can be read.
+    /// Returns the numbers of the sockets that can be read.
     fn wait(&self, most: Duration) -> Outcome<Vec<usize>> {
         let mut events = Vec::with_capacity(EVENTS);
         match epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::try_from(most)?)) {

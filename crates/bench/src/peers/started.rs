@@ -38,7 +38,7 @@ pub(super) struct Ready {
 }
 
 impl Started {
-    /// The process whose CPU time and memory count.
+    /// Returns the process whose CPU time and memory count.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }

@@ -28,8 +28,8 @@ pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> O
     Ok(())
 }
 
-/// The comparison: for each scenario, each figure of the first run and how the others differ from
-/// it.
+/// Returns the comparison: for each scenario, each figure of the first run and how the others
+/// differ from it.
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -45,7 +45,7 @@ pub fn text(runs: &[RunResult]) -> String {
     out
 }
 
-/// The settings whose values are not the same in all of these runs.
+/// Returns the settings whose values are not the same in all of these runs.
 pub(super) fn differing(runs: &[&RunResult]) -> BTreeSet<String> {
     let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.settings.keys()).collect();
     let differs = |name: &&String| {
@@ -95,7 +95,8 @@ fn row(metric: &Metric, runs: &[&RunResult]) -> Vec<String> {
     row
 }
 
-/// The points of a sweep that the first run has, by the server's CPU if it is known, else by time.
+/// Returns the points of a sweep that the first run has, by the server's CPU if it is known, else
+/// by time.
 fn sweep(runs: &[&RunResult]) -> Vec<Vec<String>> {
     let Some((first, others)) = runs.split_first() else { return Vec::new() };
     let mut rows = Vec::new();
@@ -117,7 +118,7 @@ fn sweep(runs: &[&RunResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The difference in per cent of the first; with a word where more or less is better.
+/// Returns the difference in per cent of the first; with a word where more or less is better.
 fn change(first: Option<f64>, other: Option<f64>, better: Better) -> String {
     let (Some(first), Some(other)) = (first, other) else { return String::new() };
     if first == other {

@@ -20,7 +20,7 @@ struct Row {
 }
 
 impl Report {
-    /// An empty one.
+    /// Returns an empty report.
     pub fn new(name: &'static str) -> Report {
         Report { name, rows: Vec::new() }
     }
@@ -74,7 +74,7 @@ pub fn target_folder() -> io::Result<PathBuf> {
     Ok(own.ancestors().nth(3).map_or_else(|| PathBuf::from("target"), PathBuf::from))
 }
 
-/// A number from the environment, or the default.
+/// Returns a number from the environment, or the default.
 pub fn setting(name: &str, default: usize) -> usize {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -31,12 +31,12 @@ pub enum Better {
 }
 
 impl Metric {
-    /// The figure of that run; `None` if it wasn't measured or isn't finite.
+    /// Returns the figure of that run; `None` if it wasn't measured or isn't finite.
     pub fn of(&self, run: &RunResult) -> Option<f64> {
         (self.value)(run).filter(|value| value.is_finite())
     }
 
-    /// The figure as people read it.
+    /// Returns the figure as people read it.
     pub fn show(&self, run: &RunResult) -> String {
         self.of(run).map_or_else(|| NONE.to_owned(), |value| self.unit.show(value))
     }

@@ -28,7 +28,7 @@ pub use table::{markdown, text};
 
 use crate::result::RunResult;
 
-/// The scenarios of some runs in the order of their first appearance, each with its runs.
+/// Returns the scenarios of some runs in the order of their first appearance, each with its runs.
 fn by_scenario(runs: &[RunResult]) -> Vec<(&str, Vec<&RunResult>)> {
     let mut scenarios: Vec<(&str, Vec<&RunResult>)> = Vec::new();
     for run in runs {

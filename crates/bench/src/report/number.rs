@@ -22,7 +22,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The number with its unit.
+    /// Returns the number with its unit.
     pub fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return NONE.to_owned();
@@ -66,7 +66,7 @@ fn digits(value: f64) -> String {
     if decimals > 0 { text } else { grouped(&text) }
 }
 
-/// A narrow no-break space between groups of three digits, from five digits on.
+/// Puts a narrow no-break space between groups of three digits, from five digits on.
 fn grouped(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     if digits.len() < 5 {

@@ -14,7 +14,7 @@ use crate::report::table::{remarks, rows, sweep_rows};
 use crate::report::{by_scenario, labels};
 use crate::result::RunResult;
 
-/// One or several runs as a page of HTML that needs nothing else: no script, no other file.
+/// Returns one or several runs as a page of HTML that needs nothing else: no script, no other file.
 ///
 /// Runs of the same scenario are laid over one another; the name of the server tells them apart and
 /// has the same colour throughout.
@@ -85,7 +85,7 @@ fn machines(runs: &[RunResult]) -> Vec<String> {
     places.iter().map(line).collect()
 }
 
-/// The labels of all runs; the place of one in it is its colour.
+/// Returns the labels of all runs; the place of one in it is its colour.
 fn palette(runs: &[RunResult]) -> Vec<String> {
     let mut all = Vec::new();
     for (_, runs) in by_scenario(runs) {
@@ -126,7 +126,7 @@ fn legend(out: &mut String, runs: &[&RunResult], labels: &[String], colours: &[u
     out.push_str("</div>\n");
 }
 
-/// The headlines: for a single run the number alone, for several of them bars.
+/// Draws the headlines: for a single run the number alone, for several of them bars.
 fn tiles(out: &mut String, runs: &[&RunResult], labels: &[String], colours: &[usize]) {
     out.push_str("<div class=\"grid\">\n");
     for metric in metric::ALL.iter().filter(|metric| metric.headline) {

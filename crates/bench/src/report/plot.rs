@@ -53,7 +53,7 @@ pub(super) enum Marks {
 }
 
 impl Plot {
-    /// The drawing; `None` if no curve has a point that can be drawn.
+    /// Returns the drawing; `None` if no curve has a point that can be drawn.
     pub fn svg(&self) -> Option<String> {
         let curves: Vec<Pieces> =
             self.curves.iter().map(|curve| (curve.colour, curve.dots, self.runs_of(curve))).collect();
@@ -67,7 +67,7 @@ impl Plot {
         Some(text.replacen("<svg ", &open, 1))
     }
 
-    /// The pieces of a curve between points that can't be drawn.
+    /// Returns the pieces of a curve between points that can't be drawn.
     fn runs_of(&self, curve: &Curve) -> Vec<Vec<(f64, f64)>> {
         let fits = |(x, y): &(f64, f64)| self.x.takes(*x) && self.y.takes(*y);
         let pieces = curve.points.split(|point| !fits(point)).filter(|piece| !piece.is_empty());
@@ -117,7 +117,7 @@ impl Marks {
         }
     }
 
-    /// An axis that has room for these values; `None` if there are none.
+    /// Returns an axis that has room for these values; `None` if there are none.
     fn axis(self, values: impl Iterator<Item = f64>, vertical: bool) -> Option<Axis> {
         let (low, high) =
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -172,7 +172,7 @@ fn round_factors(low: f64, high: f64) -> Vec<f64> {
     all.filter(|mark| (low..=high).contains(mark)).collect()
 }
 
-/// A number for an axis: no more digits than it needs.
+/// Returns a number for an axis: no more digits than it needs.
 fn short(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

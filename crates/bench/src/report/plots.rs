@@ -14,8 +14,8 @@ pub(super) struct Figure {
     pub svg: String,
 }
 
-/// The plots of a scenario's runs; `colours` has the colour of each run. Those without data are
-/// left out.
+/// Returns the plots of a scenario's runs; `colours` has the colour of each run. Those without data
+/// are left out.
 pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     let each = || runs.iter().copied().zip(colours.iter().copied());
     let mut figures = sweep(runs, colours);
@@ -38,7 +38,8 @@ pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     figures
 }
 
-/// A series that is nought all the time, such as deliveries where nothing is sent, is left out.
+/// Returns whether a curve says something: a series that is nought all the time, such as deliveries
+/// where nothing is sent, is left out.
 fn says_something(curve: &Curve) -> bool {
     curve.points.iter().any(|(_, value)| value.is_finite() && *value != 0.0)
 }
@@ -78,8 +79,8 @@ fn line(colour: usize, points: Vec<(f64, f64)>) -> Curve {
     Curve { colour, points, dots: false }
 }
 
-/// The distribution as a curve: for each bucket, `1 / (1 - share)` of what was at most as slow, and
-/// its bound in milliseconds.
+/// Returns the distribution as a curve: for each bucket, `1 / (1 - share)` of what was at most as
+/// slow, and its bound in milliseconds.
 fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     let total: u64 = latency.histogram.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
     let (mut below, mut points) = (0u64, Vec::new());

@@ -6,7 +6,7 @@ use plotters::style::RGBColor;
 
 use crate::report::plot::{CURVES, GRID, INK};
 
-/// The whole style sheet.
+/// Returns the whole style sheet.
 pub(super) fn sheet() -> String {
     let mut out = String::from(":root{color-scheme:light dark;");
     variables(&mut out, LIGHT, CURVES.map(code));
@@ -23,7 +23,7 @@ pub(super) fn sheet() -> String {
     out + RULES
 }
 
-/// The class of a curve's colour.
+/// Returns the class of a curve's colour.
 pub(super) fn class(colour: usize) -> String {
     format!("c{}", colour % CURVES.len())
 }

@@ -8,8 +8,8 @@ use crate::report::number::NONE;
 use crate::report::{by_scenario, labels};
 use crate::result::{Part, RunResult};
 
-/// One or several runs for a terminal: a table for each scenario, a column for each run, and what
-/// went wrong.
+/// Returns one or several runs for a terminal: a table for each scenario, a column for each run,
+/// and what went wrong.
 pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -27,7 +27,7 @@ pub fn text(runs: &[RunResult]) -> String {
     out
 }
 
-/// The same as Markdown, under a heading of the second level for each scenario.
+/// Returns the same as Markdown, under a heading of the second level for each scenario.
 pub fn markdown(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
@@ -46,8 +46,8 @@ pub fn markdown(runs: &[RunResult]) -> String {
     out
 }
 
-/// The figures that at least one of the runs has; figures that are nought everywhere say nothing
-/// and are left out.
+/// Returns the figures that at least one of the runs has; figures that are nought everywhere say
+/// nothing and are left out.
 pub(super) fn told(runs: &[&RunResult]) -> Vec<&'static Metric> {
     let says = |metric: &&Metric| {
         let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
@@ -57,7 +57,7 @@ pub(super) fn told(runs: &[&RunResult]) -> Vec<&'static Metric> {
     metric::ALL.iter().filter(says).collect()
 }
 
-/// A row with names, then a row for each figure.
+/// Returns a row with names, then a row for each figure.
 pub(super) fn rows(runs: &[&RunResult]) -> Vec<Vec<String>> {
     let mut rows = vec![[String::new()].into_iter().chain(labels(runs)).collect::<Vec<_>>()];
     for metric in told(runs) {
@@ -67,8 +67,8 @@ pub(super) fn rows(runs: &[&RunResult]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The sweep: a row for each point, wall time and CPU by destination of each run; `None` where
-/// there is no sweep.
+/// Returns the sweep: a row for each point, wall time and CPU by destination of each run; `None`
+/// where there is no sweep.
 pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
     let points: BTreeSet<(&str, u64)> =
         runs.iter().flat_map(|run| &run.parts).map(|part| (part.curve.as_str(), part.n)).collect();

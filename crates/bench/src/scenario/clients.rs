@@ -44,7 +44,7 @@ pub struct Wave {
 }
 
 impl Arrivals {
-    /// Those of `clients` that belong to this thread.
+    /// Returns those of `clients` that belong to this thread.
     pub fn new(clients: std::ops::Range<usize>, wave: &Wave, thread: usize, threads: usize) -> Arrivals {
         let when =
             |position: usize| wave.rate.map_or(wave.start, |rate| wave.start + (position as f64 / rate * 1e9) as u64);

@@ -28,7 +28,7 @@ impl Composer {
         &self.counters
     }
 
-    /// The mark of a stanza.
+    /// Returns the mark of a stanza.
     pub fn mark(&self, sender: usize, sequence: u32, intended: u64) -> Mark {
         Mark { run: self.run, sender: sender as u32, sequence, intended }
     }

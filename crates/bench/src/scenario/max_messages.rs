@@ -115,7 +115,7 @@ struct Writers {
 }
 
 impl Writers {
-    /// The partners of a user are spread over all users, always the same.
+    /// Returns a partner of a user. The partners are spread over all users, always the same.
     fn partner(&self, user: usize, which: usize) -> usize {
         (user + 1 + which * (self.users / self.partners).max(1)) % self.users.max(1)
     }

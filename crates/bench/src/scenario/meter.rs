@@ -106,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// The samples, with times since `zero`.
+    /// Returns the samples, with times since `zero`.
     pub fn series(&self, zero: Instant) -> Vec<Sample> {
         let since = |at: Instant| {
             at.checked_duration_since(zero).map_or_else(|| -zero.duration_since(at).as_secs_f64(), |d| d.as_secs_f64())
@@ -114,7 +114,7 @@ impl Meter {
         self.samples.iter().map(|(at, sample)| Sample { t_s: since(*at), ..sample.clone() }).collect()
     }
 
-    /// The most memory that the server had at any sample.
+    /// Returns the most memory that the server had at any sample.
     pub fn peak(&self) -> u64 {
         self.peak
     }
@@ -174,7 +174,7 @@ fn sample(last: &Reading, now: &Reading) -> Sample {
     }
 }
 
-/// The resident memory of a process.
+/// Returns the resident memory of a process.
 fn resident(pid: u32) -> std::io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

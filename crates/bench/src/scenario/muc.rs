@@ -101,7 +101,8 @@ impl Places {
         self.rooms * self.occupants
     }
 
-    /// The places of one room have users that follow each other, so that nobody has two in one room.
+    /// Returns the user at a place. Those of one room follow each other, so that nobody has two
+    /// places in one room.
     fn user(&self, place: usize) -> usize {
         place % self.users
     }
@@ -173,7 +174,7 @@ fn rooms(run: &mut Run<'_>, places: &Places, rate: f64, (warm_up, seconds): (f64
     Ok(())
 }
 
-/// The first occupant of each room joins, which makes it, or all the others do.
+/// Lets the first occupant of each room join, which makes it, or all the others.
 fn join(run: &mut Run<'_>, places: &Places, first: bool) -> Outcome<()> {
     let threads = run.crew.threads();
     let refused = Arc::new(Mutex::new(None));

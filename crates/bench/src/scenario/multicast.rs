@@ -127,7 +127,7 @@ impl Multicast {
         }
     }
 
-    /// One point of a curve.
+    /// Measures one point of a curve.
     fn part(&self, run: &mut Run<'_>, loads: &mut [Rounds], way: Way, n: usize) -> Outcome<(Part, Tally)> {
         let label = format!("{} {n}", way.name());
         run.meter.doing(format!("multicast: {label}"));
@@ -243,7 +243,7 @@ impl Rounds {
         worker.send(0, &self.out);
     }
 
-    /// The message up to its body.
+    /// Returns the message up to its body.
     fn head(&self, kind: &str) -> String {
         let service = rookery_xml::escape_attr(&self.service);
         let mut head =

@@ -27,7 +27,7 @@ impl Pace {
         (at < self.until).then_some(at)
     }
 
-    /// The number and the time of the next one, if it is due by now.
+    /// Returns the number and the time of the next one, if it is due by now.
     pub fn take(&mut self, now: u64) -> Option<(u64, u64)> {
         let at = self.upcoming().filter(|at| *at <= now)?;
         self.next += 1;
@@ -40,12 +40,12 @@ impl Pace {
 pub struct Dice(u64);
 
 impl Dice {
-    /// A sequence of its own for each seed.
+    /// Returns a sequence of its own for each seed.
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    /// The next, below `limit`; 0 if that is 0.
+    /// Returns the next, below `limit`; 0 if that is 0.
     pub fn roll(&mut self, limit: usize) -> usize {
         // splitmix64
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -31,7 +31,7 @@ impl Ring {
         if self.contacts >= others { others } else { self.contacts & !1 }
     }
 
-    /// The contacts of a user.
+    /// Returns the contacts of a user.
     pub fn of(&self, user: usize) -> impl Iterator<Item = usize> + use<> {
         let (degree, users) = (self.degree(), self.users.max(1));
         let everybody = degree + 1 >= users;
@@ -195,7 +195,7 @@ fn bare(jid: &str) -> &str {
     jid.split_once('/').map_or(jid, |(bare, _)| bare)
 }
 
-/// The number of an account of ours.
+/// Returns the number of an account of ours.
 pub fn contact(jid: &str) -> Option<usize> {
     jid.strip_prefix("user")?.split_once('@')?.0.parse().ok()
 }

@@ -85,7 +85,7 @@ impl Run<'_> {
         clients.min(most)
     }
 
-    /// A new wave of clients: as many at once as the flags say, from now on.
+    /// Returns a new wave of clients: as many at once as the flags say, from now on.
     pub fn wave(&mut self, first: &str) -> Wave {
         self.waves += 1;
         let start = self.crew.now();
@@ -223,7 +223,7 @@ impl Run<'_> {
         self.watch(&mut loads, |_| Instant::now() >= until)
     }
 
-    /// A window that begins now.
+    /// Returns a window that begins now.
     pub fn window(&self, warm_up: f64, seconds: f64) -> Window {
         let start = self.crew.now() + LEAD;
         let nanoseconds = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
@@ -374,7 +374,7 @@ fn used(cpu: &crate::process::Cpu, operations: u64) -> Cpu {
     Cpu { total_s, user_s: total_s * cpu.user_share(), us_per_operation }
 }
 
-/// The flags of a scenario, as text.
+/// Returns the flags of a scenario, as text.
 fn settings<S: Scenario>(scenario: &S) -> Vec<(String, String)> {
     let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(scenario) else { return Vec::new() };
     let text = |value: serde_json::Value| match value {

@@ -85,7 +85,7 @@ impl Server {
         self.place.settings(self.mechanism, false, seed)
     }
 
-    /// The domain of the accounts, escaped for use in a stanza.
+    /// Returns the domain of the accounts, escaped for use in a stanza.
     pub fn domain(&self) -> String {
         rookery_xml::escape_attr(&self.place.domain).into_owned()
     }
@@ -122,7 +122,7 @@ impl Place {
         })
     }
 
-    /// The address that the host is found at.
+    /// Returns the address that the host is found at.
     ///
     /// # Errors
     /// When it isn't.

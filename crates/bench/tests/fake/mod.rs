@@ -194,7 +194,7 @@ impl Shared {
     }
 }
 
-/// The same message with a sequence number that no sender has reached.
+/// Returns the same message with a sequence number that no sender has reached.
 fn with_another_number(item: &str) -> Option<String> {
     let mark = item.split("~mark:").nth(1)?.split('~').next()?;
     let mut parts: Vec<&str> = mark.split(':').collect();
@@ -202,7 +202,8 @@ fn with_another_number(item: &str) -> Option<String> {
     Some(item.replacen(mark, &parts.join(":"), 1))
 }
 
-/// The first whole item: a stream header, or an element of the names that the generator sends.
+/// Returns the first whole item: a stream header, or an element of the names that the generator
+/// sends.
 fn next(text: &str) -> Option<(String, String)> {
     let len = if text.starts_with("<?xml") || text.starts_with("<stream:stream") {
         text.find("<stream:stream").and_then(|at| Some(at + text[at..].find('>')? + 1))?

@@ -137,7 +137,7 @@ pub fn run(load: Load) -> Run {
     }
 }
 
-/// The devices of one front-end, or of all at their addresses.
+/// Returns the devices of one front-end, or of all at their addresses.
 fn devices(load: Load, only: Option<usize>, addresses: &[SocketAddr]) -> String {
     let mut text = String::new();
     for front_end in 0..load.front_ends {

@@ -72,7 +72,7 @@ impl Lateness {
     }
 }
 
-/// The middle, 99 of 100, and the worst.
+/// Returns the middle, 99 of 100, and the worst.
 pub fn shares(mut values: Vec<i64>, none: i64) -> [i64; 3] {
     values.sort_unstable();
     let at = |share: f64| values.get(((values.len() as f64 * share) as usize).min(values.len().saturating_sub(1)));

@@ -104,7 +104,7 @@ fn values(rows: &[Row], value: impl Fn(&Row) -> f64) -> Vec<f64> {
     rows.iter().map(value).collect()
 }
 
-/// A plot of bars, side by side for each number of clients.
+/// Returns a plot of bars, side by side for each number of clients.
 fn bars(title: &str, rows: &[Row], series: &[(&str, usize, Vec<f64>)]) -> String {
     let most = series.iter().flat_map(|(_, _, values)| values).fold(f64::MIN_POSITIVE, |most, value| most.max(*value));
     let mut svg = format!("<figure><figcaption>{title}</figcaption><svg viewBox=\"0 0 640 240\" role=\"img\">\n");

@@ -76,7 +76,7 @@ pub struct Point {
 }
 
 impl Request {
-    /// The body of the request.
+    /// Returns the body of the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         match self {
@@ -148,7 +148,7 @@ impl Setup {
 }
 
 impl Class {
-    /// The body of a reply about some devices.
+    /// Returns the body of a reply about some devices.
     pub fn encode(classes: &[Self]) -> Vec<u8> {
         let mut body = vec![0; 2];
         for class in classes {
@@ -178,7 +178,7 @@ impl Class {
 }
 
 impl Reply {
-    /// The body of a reply; values have 2 bytes, or 4.
+    /// Returns the body of a reply; values have 2 bytes, or 4.
     pub fn encode(&self, is_long: bool) -> Vec<u8> {
         let mut body = Vec::new();
         match self {

@@ -38,7 +38,7 @@ pub struct ReplyHead {
 }
 
 impl Request {
-    /// The body of the request.
+    /// Returns the body of the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(HEAD + self.items.len() * ITEM);
         body.extend_from_slice(&[1, 1, 0]);

@@ -49,7 +49,7 @@ impl Item {
     }
 }
 
-/// The readings of a reply, as it lists them: `None` if it is too short for what was asked.
+/// Returns the readings of a reply, as it lists them: `None` if it is too short for what was asked.
 pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<(Status, &[u8])>> {
     let mut readings = Vec::new();
     for length in lengths {

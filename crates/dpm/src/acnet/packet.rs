@@ -75,7 +75,7 @@ impl Header {
         out.extend_from_slice(&(length as u16).to_le_bytes());
     }
 
-    /// A datagram with one packet, as it goes to the network.
+    /// Returns a datagram with one packet, as it goes to the network.
     pub fn datagram(&self, body: &[u8]) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(SIZE + body.len() + 1);
         self.write(body, &mut datagram);
@@ -83,7 +83,7 @@ impl Header {
         datagram
     }
 
-    /// The head of a reply to this request.
+    /// Returns the head of a reply to this request.
     pub fn answer(&self, status: Status, more: bool) -> Self {
         Self { kind: if more { Kind::ReplyWithMore } else { Kind::Reply }, status, ..*self }
     }
@@ -136,7 +136,7 @@ pub fn swap(datagram: &mut [u8]) {
     }
 }
 
-/// The packets of a datagram that was swapped back. It ends at the first one that is none.
+/// Returns the packets of a datagram that was swapped back. It ends at the first one that is none.
 pub fn packets(mut datagram: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     if !datagram.len().is_multiple_of(2) {
         datagram = &[];

@@ -34,7 +34,7 @@ impl<T> Default for Requests<T> {
 }
 
 impl<T> Requests<T> {
-    /// A table of the places of a range, which ends at 8192 at most.
+    /// Returns a table of the places of a range, which ends at 8192 at most.
     pub fn within(range: Range<u16>) -> Self {
         Self {
             range: range.start.min(PLACES)..range.end.min(PLACES),
@@ -54,7 +54,7 @@ impl<T> Requests<T> {
         self.open_or_return(request).ok()
     }
 
-    /// The same, but gives the request back if no id is free.
+    /// Does the same, but gives the request back if no id is free.
     pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
         let place = if self.places.len() < self.capacity() {
             self.places.push(Place { uses: 0, request: None });
@@ -69,13 +69,13 @@ impl<T> Requests<T> {
         Ok(self.id(place))
     }
 
-    /// The request of an id.
+    /// Returns the request of an id.
     pub fn get_mut(&mut self, id: u16) -> Option<&mut T> {
         let place = self.place(id)?;
         self.places[place].request.as_mut()
     }
 
-    /// The request of an id.
+    /// Returns the request of an id.
     pub fn get(&self, id: u16) -> Option<&T> {
         self.places[self.place(id)?].request.as_ref()
     }
@@ -100,7 +100,7 @@ impl<T> Requests<T> {
         self.count == 0
     }
 
-    /// All of them with their ids.
+    /// Returns all of them with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &T)> {
         let used = self.places.iter().enumerate();
         used.filter_map(|(place, held)| held.request.as_ref().map(|request| (self.id(place), request)))

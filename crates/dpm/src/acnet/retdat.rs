@@ -19,7 +19,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The body of the request.
+    /// Returns the body of the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(HEAD + self.items.len() * ITEM);
         let reply: usize = self.items.iter().map(Item::reply_size).sum();
@@ -42,7 +42,7 @@ impl Request {
     }
 }
 
-/// The body of a request that sets devices to bytes.
+/// Returns the body of a request that sets devices to bytes.
 pub fn encode_settings(settings: &[(Item, &[u8])]) -> Vec<u8> {
     let mut body = 1u16.to_le_bytes().to_vec();
     body.extend_from_slice(&(settings.len() as u16).to_le_bytes());

@@ -8,7 +8,7 @@ use crate::rad50::Rad50;
 /// The task that sets.
 pub const TASK: Rad50 = Rad50::literal(b"SETS32");
 
-/// The body of a request that sets devices of a node to bytes.
+/// Returns the body of a request that sets devices of a node to bytes.
 pub fn encode(node: u16, settings: &[(Item, &[u8])]) -> Vec<u8> {
     let mut body = vec![1, 1, 0];
     body.extend_from_slice(&node.to_be_bytes());

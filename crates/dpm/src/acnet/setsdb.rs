@@ -39,7 +39,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A device that was set to bytes.
+    /// Returns a device that was set to bytes.
     pub fn new(item: Item, bytes: &[u8]) -> Self {
         Self { item, data: bytes.iter().copied().take(SHOWN).collect() }
     }
@@ -57,7 +57,7 @@ impl Entry {
 }
 
 impl Report {
-    /// The bodies of as many messages as the entries need.
+    /// Returns the bodies of as many messages as the entries need.
     pub fn encode(&self, mut entries: &[Entry]) -> Vec<Vec<u8>> {
         let names: Vec<u8> = [&self.node, &self.host, &self.account].into_iter().flat_map(|name| named(name)).collect();
         let mut bodies = Vec::new();
@@ -88,7 +88,7 @@ impl Report {
     }
 }
 
-/// A name with its length in front, cut where a byte says no more.
+/// Returns a name with its length in front, cut where a byte says no more.
 fn named(name: &str) -> impl Iterator<Item = u8> {
     let name = &name.as_bytes()[..name.len().min(u8::MAX.into())];
     std::iter::once(name.len() as u8).chain(name.iter().copied())

@@ -17,7 +17,7 @@ pub struct SnapshotSetup {
     pub name: Rad50,
     /// The bits that say what arms and triggers it.
     pub arm: u16,
-    /// Its priority.
+    /// The priority of the request, as the client named it.
     pub priority: u16,
     /// Points in a second.
     pub rate: u32,

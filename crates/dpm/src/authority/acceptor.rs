@@ -22,7 +22,7 @@ pub trait Acceptor: Debug + Send {
     /// `daeset/localhost`.
     fn service_name(&self) -> &str;
 
-    /// The start of a conversation.
+    /// Returns the start of a conversation.
     fn converse(&self) -> Box<dyn Conversation>;
 }
 
@@ -42,7 +42,7 @@ pub trait Conversation: Debug + Send {
 /// The proof of identity that a client showed that sets by gRPC.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Proof {
-    /// Nothing.
+    /// No proof at all.
     #[default]
     Nothing,
     /// A token that was good: this is who it is.

@@ -44,8 +44,8 @@ pub struct AuditFile {
 }
 
 impl AuditFile {
-    /// A log in a file, which is made if it is not there, readable by its owner only. Fails if that
-    /// is not possible.
+    /// Opens a log in a file, which is made if it is not there, readable by its owner only. Fails
+    /// if that is not possible.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let log = Self { path, is_broken: false };
         log.append(b"").map(|()| log)

@@ -61,7 +61,7 @@ impl Access {
         Ok((authority, words))
     }
 
-    /// The keys of tokens as they are now, if there are any.
+    /// Returns the keys of tokens as they are now, if there are any.
     pub fn tokens(&self) -> Result<Option<Tokens>, String> {
         let (Some(path), Some(issuer)) = (&self.tokens, &self.token_issuer) else { return Ok(None) };
         let wrong = |words: String| format!("{}: {words}", path.display());
@@ -70,7 +70,7 @@ impl Access {
         tokens.map(Some).map_err(wrong)
     }
 
-    /// The file of roles as it is now.
+    /// Returns the file of roles as it is now.
     pub fn roles(&self) -> Result<Roles, String> {
         let Some(path) = &self.roles else { return Ok(Roles::default()) };
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;

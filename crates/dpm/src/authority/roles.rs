@@ -95,8 +95,8 @@ impl Roles {
         self.allow(principal, None, device) || roles.any(|role| self.allow(principal, Some(role), device))
     }
 
-    /// The number of somebody as a console user, as the control system's log of settings knows
-    /// people; 0 if it is not known.
+    /// Returns the number of somebody as a console user, as the control system's log of settings
+    /// knows people; 0 if it is not known.
     pub fn console_user(&self, principal: &str) -> i32 {
         let mut numbers = self.users.iter().filter(|user| user.principal.matches(principal)).map(|user| user.number);
         numbers.find(|number| *number != 0).unwrap_or_default()

@@ -11,7 +11,7 @@ use crate::status::Status;
 /// The length of a block, in bytes.
 pub const SIZE: usize = 20;
 
-/// An alarm block.
+/// The limits of a device and the flags of its alarm, as a front-end keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlarmBlock {
     /// The flags as they are.
@@ -132,7 +132,7 @@ impl AlarmBlock {
         self.flags & 1 << 3 != 0
     }
 
-    /// The two values, extended with their sign: minimum or nominal, maximum or tolerance.
+    /// Returns the two values, extended with their sign: minimum or nominal, maximum or tolerance.
     pub fn values(&self) -> (i32, i32) {
         let extended = |bytes: [u8; 4]| match self.flags >> 5 & 3 {
             0 => i32::from(bytes[0] as i8),
@@ -142,7 +142,7 @@ impl AlarmBlock {
         (extended(self.low), extended(self.high))
     }
 
-    /// The limits as raw values, whichever way the block holds them.
+    /// Returns the limits as raw values, whichever way the block holds them.
     pub fn limits(&self) -> Limits {
         let (first, second) = self.values();
         let (first, second) = (f64::from(first), f64::from(second));

@@ -15,18 +15,18 @@ pub struct Command {
     pub long: String,
 }
 
-/// The place of a command in the fixed order, by its name.
+/// Returns the place of a command in the fixed order, by its name.
 pub fn order(name: &str) -> Option<u8> {
     ORDER.iter().position(|known| known.eq_ignore_ascii_case(name)).map(|order| order as u8)
 }
 
 impl Command {
-    /// The command of a number that a client set.
+    /// Returns the command of a number that a client set.
     pub fn numbered(commands: &[Command], number: f64) -> Result<&Command, Status> {
         commands.iter().find(|command| f64::from(command.order) == number).ok_or(Status::SCALEFAIL)
     }
 
-    /// The command of a text that a client set, in whatever case.
+    /// Returns the command of a text that a client set, in whatever case.
     pub fn named<'a>(commands: &'a [Command], text: &str) -> Result<&'a Command, Status> {
         let is_it =
             |command: &&Command| [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text));

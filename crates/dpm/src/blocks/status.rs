@@ -61,14 +61,14 @@ impl StatusBits {
 }
 
 impl Bit {
-    /// The name of each bit and what it means in a status word, one after the other, in the order
-    /// of the database.
+    /// Returns the name of each bit and what it means in a status word, one after the other, in the
+    /// order of the database.
     pub fn extended(bits: &[Bit], word: u32) -> Vec<String> {
         bits.iter().flat_map(|bit| [bit.name.clone(), bit.value(word).to_owned()]).collect()
     }
 
-    /// A text for each bit by its number up to the highest that has a name; empty where there is
-    /// none.
+    /// Returns a text for each bit by its number up to the highest that has a name; empty where
+    /// there is none.
     pub fn texts(bits: &[Bit], text: impl Fn(&Bit) -> &str) -> Vec<String> {
         let count = bits.iter().map(|bit| usize::from(bit.number) + 1).max().unwrap_or(0);
         let mut texts = vec![String::new(); count];

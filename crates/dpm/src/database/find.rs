@@ -130,7 +130,7 @@ impl Device {
         ALL.into_iter().filter_map(|property| self.place(property))
     }
 
-    /// Its reading or setting.
+    /// Returns its reading or setting.
     pub fn value(&self, property: Property) -> Option<&Value> {
         match property {
             Property::Reading => self.reading.as_ref(),

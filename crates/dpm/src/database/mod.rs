@@ -112,27 +112,27 @@ impl Database {
         Ok(())
     }
 
-    /// The names that this DPM has beside the one that it was started with.
+    /// Returns the names that this DPM has beside the one that it was started with.
     pub fn names_of_this(&self) -> &Names {
         &self.names_of_this
     }
 
-    /// All nodes.
+    /// Returns all nodes, by their numbers here.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// All devices.
+    /// Returns all devices.
     pub fn devices(&self) -> &[Arc<Device>] {
         &self.devices
     }
 
-    /// The device of a name in upper case.
+    /// Returns the device of a name in upper case.
     pub fn named(&self, name: &str) -> Option<&Arc<Device>> {
         self.devices.get(*self.names.get(name)?)
     }
 
-    /// The device of a number.
+    /// Returns the device of a number.
     pub fn numbered(&self, index: u32) -> Option<&Arc<Device>> {
         self.devices.get(*self.indices.get(&index)?)
     }
@@ -152,7 +152,8 @@ impl Database {
         &self.records
     }
 
-    /// The same database with all nodes at one address, as a simulated front-end plays them.
+    /// Returns the same database with all nodes at one address, as a simulated front-end plays
+    /// them.
     pub fn at(mut self, socket: SocketAddr) -> Self {
         for node in &mut self.nodes {
             node.socket = socket;

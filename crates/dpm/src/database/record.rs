@@ -10,7 +10,8 @@ pub(super) struct RecordRow {
 }
 
 impl RecordRow {
-    /// The request, which must be for numbers of a reading or setting that come again and again.
+    /// Returns the request, which must be for numbers of a reading or setting that come again and
+    /// again.
     pub(super) fn read(self, database: &Database) -> Result<Request, Wrong> {
         let wrong = |what: &str| self.request.wrong("request", what);
         let request = Request::parse(&self.request.value)

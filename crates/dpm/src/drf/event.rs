@@ -182,7 +182,7 @@ impl Clock {
 }
 
 impl Comparison {
-    /// The comparison that is written so.
+    /// Returns the comparison that is written so.
     pub fn of_sign(sign: &str) -> Option<Self> {
         Self::parse(sign).ok()
     }

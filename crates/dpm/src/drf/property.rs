@@ -67,7 +67,7 @@ pub enum Field {
 }
 
 impl Property {
-    /// The property that the second character of a device's name chooses.
+    /// Returns the property that the second character of a device's name chooses.
     pub(super) fn of_qualifier(qualifier: char) -> Option<Self> {
         Some(match qualifier {
             ':' | '?' => Self::Reading,
@@ -84,17 +84,17 @@ impl Property {
         })
     }
 
-    /// Its canonical name.
+    /// Returns its canonical name.
     pub fn name(self) -> &'static str {
         PROPERTIES.iter().find(|row| row.0 == self).map_or("", |row| row.2[0])
     }
 
-    /// Its number in front-end requests.
+    /// Returns its number in front-end requests.
     pub fn index(self) -> u8 {
         PROPERTIES.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
-    /// The field that is meant if none is named. `None` if the property has no fields.
+    /// Returns the field that is meant if none is named. `None` if the property has no fields.
     pub fn default_field(self) -> Option<Field> {
         self.fields().first().copied()
     }
@@ -103,7 +103,7 @@ impl Property {
         PROPERTIES.iter().find(|row| row.2.contains(&word)).map(|row| row.0)
     }
 
-    /// Its fields, the default one first.
+    /// Returns its fields, the default one first.
     fn fields(self) -> &'static [Field] {
         use Field::*;
         match self {
@@ -154,7 +154,7 @@ impl Property {
 }
 
 impl Field {
-    /// Its canonical name.
+    /// Returns its canonical name.
     pub fn name(self) -> &'static str {
         FIELDS.iter().find(|row| row.0 == self).map_or("", |row| row.1[0])
     }

@@ -43,8 +43,8 @@ impl Range {
     }
 }
 
-/// The numbers of `from:to`: the outer option of the second says whether there was a colon. Nothing
-/// at all is everything.
+/// Returns the numbers of `from:to`: the outer option of the second says whether there was a colon.
+/// Nothing at all is everything.
 fn numbers(text: &str) -> Result<(u32, Option<Option<u32>>), Error> {
     let number = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|_| Error::Range) };
     match text.split_once(':') {

@@ -157,7 +157,7 @@ fn send(stream: &mut TcpStream, request: request::Request) -> io::Result<()> {
     stream.write_all(&[&length.to_be_bytes()[..], &message].concat())
 }
 
-/// The next message.
+/// Returns the next message.
 fn next(stream: &mut TcpStream) -> io::Result<Reply> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

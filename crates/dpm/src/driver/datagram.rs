@@ -3,8 +3,8 @@
 use std::io;
 use std::net::UdpSocket;
 
-/// The next datagram, if there is one. What the network says about earlier ones that did not arrive
-/// (a port that is closed) is no error of ours.
+/// Returns the next datagram, if there is one. What the network says about earlier ones that did
+/// not arrive (a port that is closed) is no error of ours.
 pub(super) fn next_datagram(
     socket: &UdpSocket,
     buffer: &mut [u8],

@@ -64,12 +64,12 @@ impl Grpc {
         Ok(Self { address, keyring, devices, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The keys that count.
+    /// Returns the keys that count.
     pub(super) fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    /// The devices that clients are told of.
+    /// Returns the devices that clients are told of.
     pub(super) fn devices(&self) -> &Devices {
         &self.devices
     }
@@ -396,7 +396,7 @@ impl Front {
 }
 
 impl Call {
-    /// The one message that the client sends.
+    /// Returns the one message that the client sends.
     async fn message(&mut self, mut body: RecvStream, front: &Arc<Front>) -> Result<(Vec<u8>, Place), Failure> {
         let mut held = Place { front: Arc::clone(front), what: What::Byte, from: self.from, count: 0 };
         let mut bytes = Vec::new();
@@ -529,7 +529,7 @@ fn refusal(request: &Request<RecvStream>) -> Option<StatusCode> {
     (!is_grpc).then_some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-/// The head of a response to a call of gRPC.
+/// Returns the head of a response to a call of gRPC.
 fn accepted() -> Response<()> {
     let mut response = Response::new(());
     let headers = response.headers_mut();

@@ -62,7 +62,7 @@ impl Historian {
         }
     }
 
-    /// The answers so far.
+    /// Returns the answers so far.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (Ticket, Answer)> {
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
         self.answers.try_iter()

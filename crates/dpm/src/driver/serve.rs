@@ -162,8 +162,8 @@ impl Server {
         Ok(self)
     }
 
-    /// The certificate of the gRPC port and the keys of tokens, if it is served: there are none
-    /// until they are replaced.
+    /// Returns the certificate of the gRPC port and the keys of tokens, if it is served: there are
+    /// none until they are replaced.
     pub fn grpc_keys(&self) -> Option<Keyring> {
         self.grpc.as_ref().map(|grpc| grpc.keyring().clone())
     }

@@ -12,7 +12,7 @@ use crate::sdd::reply::{self, Reply};
 use crate::setting::Value;
 use crate::status::Status;
 
-/// The requests of a `ReadingList`, at most as many as `limit`.
+/// Returns the requests of a `ReadingList`, at most as many as `limit`.
 ///
 /// Errors: no message. `Ok(None)`: there are more than `limit`.
 pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>, DecodeError> {
@@ -33,8 +33,8 @@ pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>,
 /// if it names no value.
 pub type Parts = Vec<(String, Value)>;
 
-/// The settings of a `SettingList`, in its order. An alarm's block is set by its parts; what only
-/// the front-end knows of it is left out.
+/// Returns the settings of a `SettingList`, in its order. An alarm's block is set by its parts;
+/// what only the front-end knows of it is left out.
 pub fn settings(list: daq::SettingList) -> Vec<Parts> {
     list.setting.into_iter().map(parts).collect()
 }
@@ -64,8 +64,8 @@ fn parts(setting: daq::Setting) -> Parts {
     vec![(setting.device, value)]
 }
 
-/// The parts of an alarm's block. A device that can't be read stays as it is, to be refused by the
-/// name that it has.
+/// Returns the parts of an alarm's block. A device that can't be read stays as it is, to be refused
+/// by the name that it has.
 fn block(
     device: &str,
     property: Property,
@@ -83,7 +83,7 @@ fn block(
     all.map(|(field, number)| (named(field), Value::Scaled(vec![number]))).collect()
 }
 
-/// A `SettingReply`: what became of each setting.
+/// Returns a `SettingReply`: what became of each setting.
 pub fn setting_reply(statuses: impl Iterator<Item = Status>) -> Vec<u8> {
     daq::SettingReply { status: statuses.map(told).collect() }.encode_to_vec()
 }
@@ -101,8 +101,8 @@ pub fn put_reading_reply(out: &mut Vec<u8>, index: u32, outcome: &[u8]) {
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
 }
 
-/// The part of a `ReadingReply` that is the same for all who read a device. `None` if a reply is
-/// nothing to clients of this protocol.
+/// Returns the part of a `ReadingReply` that is the same for all who read a device. `None` if a
+/// reply is nothing to clients of this protocol.
 ///
 /// A status that nothing follows (`is_last`) stands in place of readings; otherwise it is that of a
 /// reading without a value, because a status in place of readings promises that nothing more will
@@ -164,8 +164,8 @@ pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     }
 }
 
-/// The outcome that is an array with a time in microseconds; nothing at all, which ends a history,
-/// if the array is empty.
+/// Returns the outcome that is an array with a time in microseconds; nothing at all, which ends a
+/// history, if the array is empty.
 pub fn recorded_array(micros: i64, data: &[f64]) -> Vec<u8> {
     use device::value::{ScalarArray, Value};
     let value = Value::ScalarArr(ScalarArray { value: data.to_vec() });
@@ -177,12 +177,12 @@ fn readings(reading: Vec<daq::Reading>) -> Vec<u8> {
     encoded(reading_reply::Value::Readings(daq::Readings { reading }))
 }
 
-/// A `ReadingReply` but for its number.
+/// Returns a `ReadingReply` but for its number.
 fn encoded(value: reading_reply::Value) -> Vec<u8> {
     daq::ReadingReply { index: 0, value: Some(value) }.encode_to_vec()
 }
 
-/// A `Reading`: its time in microseconds since 1970, its value, its status.
+/// Returns a `Reading`: its time in microseconds since 1970, its value, its status.
 fn reading(micros: i64, value: Option<device::value::Value>, status: Status) -> daq::Reading {
     daq::Reading {
         timestamp: Some(Timestamp {
@@ -205,7 +205,7 @@ fn told(status: Status) -> status::Status {
     }
 }
 
-/// The attributes that are defined, each `True` or `False`.
+/// Returns the attributes that are defined, each `True` or `False`.
 fn attributes(status: &reply::BasicStatus) -> std::collections::BTreeMap<String, String> {
     let attributes = [
         ("on", status.on),

@@ -38,8 +38,8 @@ pub fn timeout(value: &str) -> Option<Duration> {
     })
 }
 
-/// The one message of a call's body. `Ok(None)` if it has not all come; errors are those with which
-/// the call ends.
+/// Returns the one message of a call's body. `Ok(None)` if it has not all come; errors are those
+/// with which the call ends.
 pub fn message(body: &[u8], is_over: bool) -> Result<Option<&[u8]>, (Code, &'static str)> {
     let Some((head, rest)) = body.split_first_chunk::<HEAD>() else {
         return if is_over { Err((Code::Internal, "there is no message")) } else { Ok(None) };
@@ -60,7 +60,7 @@ pub fn message(body: &[u8], is_over: bool) -> Result<Option<&[u8]>, (Code, &'sta
     }
 }
 
-/// A message with the frame around it.
+/// Returns a message with the frame around it.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend_from_slice(&(message.len() as u32).to_be_bytes());

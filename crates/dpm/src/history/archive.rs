@@ -42,7 +42,7 @@ impl Archive {
         Self::prepare(Connection::open(path)?, bounds)
     }
 
-    /// An archive that ends with the process.
+    /// Returns an archive that ends with the process.
     pub fn in_memory(bounds: Bounds) -> Result<Self> {
         Self::prepare(Connection::open_in_memory()?, bounds)
     }
@@ -195,7 +195,7 @@ impl Archive {
     }
 }
 
-/// The number of a series, which is given to it if it has none.
+/// Returns the number of a series, which is given to it if it has none.
 fn id(
     connection: &Connection,
     ids: &mut HashMap<Arc<Series>, i64, ahash::RandomState>,

@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// The logger that is asked, if one is named.
+    /// Returns the logger that is asked, if one is named.
     pub fn logger(&self) -> Option<&str> {
         match self {
             Self::Live | Self::FastPlot => None,

@@ -37,7 +37,7 @@ use times::Times;
 /// The number of a plot; none is ever used again.
 pub type PlotKey = u64;
 
-/// All plots.
+/// The plots of all front-ends, with their timers.
 #[derive(Debug)]
 pub struct Plots {
     nodes: Vec<Node>,
@@ -86,9 +86,9 @@ enum Stage {
     Resting,
 }
 
-/// The time between points, in tens of microseconds, if a request is one for a plot: a number of a
-/// reading more often than twenty times a second. Faster than once in ten microseconds is no event
-/// of this protocol.
+/// Returns the time between points, in tens of microseconds, if a request is one for a plot: a
+/// number of a reading more often than twenty times a second. Faster than once in ten microseconds
+/// is no event of this protocol.
 pub fn period(device: &Device, form: Form, wanted: &Wanted, event: &Event) -> Result<Option<u16>, Status> {
     let Event::Periodic { period, .. } = event else { return Ok(None) };
     let micros = period.micros();
@@ -273,7 +273,7 @@ impl Plots {
         Some(Header { kind, status, server, client: self.address, task: TASK, task_id: TASK_ID, message: id })
     }
 
-    /// The class of a plot's device came.
+    /// Takes the class of a plot's device.
     fn classified(&mut self, number: PlotKey, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
         self.close(number, false);
         let status = packet.header.status;
@@ -295,7 +295,7 @@ impl Plots {
         }
     }
 
-    /// A batch came, or the answer to the request for it.
+    /// Takes a batch, or the answer to the request for it.
     fn plotted(&mut self, number: PlotKey, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         let status = packet.header.status;
@@ -430,7 +430,7 @@ fn item(wanted: &Wanted) -> Item {
     }
 }
 
-/// A plot's own name, `FTP001` to `FTP999`.
+/// Returns a plot's own name, `FTP001` to `FTP999`.
 fn name(number: PlotKey) -> Rad50 {
     Rad50::parse(&format!("FTP{:03}", number % 999 + 1)).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! The numbers of entries and readers.
 
-/// The number of an entry.
+/// The place of an entry in the pool.
 pub type EntryKey = usize;
 
 /// A reader: a client's list, and the number by which it calls the device.

@@ -16,7 +16,7 @@ use crate::when::When;
 
 /// Takes what the pool makes: once for each reader of a reading.
 pub trait Deliver {
-    /// A reading for a reader. `last` tells that no more will come.
+    /// Delivers a reading to a reader. `last` tells that no more will come.
     fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);
 }
 

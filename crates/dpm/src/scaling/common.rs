@@ -112,7 +112,7 @@ impl Common {
         })
     }
 
-    /// The first seven constants, those that are missing as 0.
+    /// Returns the first seven constants, those that are missing as 0.
     pub(super) fn padded(&self) -> [f64; 7] {
         let mut padded = [0.0; 7];
         for (place, constant) in padded[1..].iter_mut().zip(&self.constants) {

@@ -4,14 +4,14 @@ use super::common::Common;
 use crate::status::Status;
 
 impl Common {
-    /// A number of primary units that scales to `y`, between two limits if it has to be searched
-    /// for.
+    /// Returns a number of primary units that scales to `y`, between two limits if it has to be
+    /// searched for.
     pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
         unscale(self, y, limits)
     }
 }
 
-/// A number of primary units that scales to `y`.
+/// Returns a number of primary units that scales to `y`.
 fn unscale(common: &Common, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
     if !y.is_finite() {
         return Err(Status::SCALEFAIL);
@@ -63,7 +63,7 @@ fn closed(common: &Common, y: f64) -> Vec<f64> {
     }
 }
 
-/// The real solutions of a x² + b x + c = 0.
+/// Returns the real solutions of a x² + b x + c = 0.
 fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
     if a == 0.0 {
         return vec![-c / b];

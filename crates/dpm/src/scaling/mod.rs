@@ -45,8 +45,8 @@ impl Scaling {
         self.common.scale(self.to_primary(bytes)?)
     }
 
-    /// The raw value that is nearest to a number of primary units. Fails for numbers that the raw
-    /// value cannot hold: as a reading it would be another one.
+    /// Returns the raw value that is nearest to a number of primary units. Fails for numbers that
+    /// the raw value cannot hold: as a reading it would be another one.
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
         let raw = primary::unscale(self.primary, self.input, value)?;
         let back = self.to_primary(&self.bytes(raw)?)?;
@@ -54,13 +54,13 @@ impl Scaling {
         if (back - value).abs() <= step { Ok(raw) } else { Err(Status::SCALEFAIL) }
     }
 
-    /// The raw value that is nearest to a number of engineering units.
+    /// Returns the raw value that is nearest to a number of engineering units.
     pub fn from_common(&self, value: f64) -> Result<i32, Status> {
         let limits = primary::limits(self.primary, self.input);
         self.from_primary(self.common.unscale(value, limits)?)
     }
 
-    /// The bytes of a raw value. They must be able to hold it, with or without a sign.
+    /// Returns the bytes of a raw value. They must be able to hold it, with or without a sign.
     pub fn bytes(&self, raw: i32) -> Result<Vec<u8>, Status> {
         let fits = match self.input {
             1 => (-0x80..=0xff).contains(&raw),

@@ -85,7 +85,7 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     })
 }
 
-/// The raw value of a number of primary units. Whether `length` bytes hold it is for
+/// Returns the raw value of a number of primary units. Whether `length` bytes hold it is for
 /// [`Scaling`](super::Scaling) to say.
 pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     if !value.is_finite() {

@@ -36,7 +36,7 @@ impl TextKind {
         }
     }
 
-    /// The text of one element.
+    /// Returns the text of one element.
     pub fn read(self, bytes: &[u8], names: &[(i32, String)]) -> Result<String, Status> {
         let number = || raw(bytes).ok_or(Status::SCALEFAIL);
         Ok(match self {
@@ -53,7 +53,7 @@ impl TextKind {
         })
     }
 
-    /// The bytes of a text, `size` of them.
+    /// Returns the bytes of a text, `size` of them.
     pub fn write(self, text: &str, size: usize, names: &[(i32, String)]) -> Result<Vec<u8>, Status> {
         let number = |number: u32| {
             let bytes = number.to_le_bytes();

@@ -35,8 +35,8 @@ impl Shared {
         out.extend_from_slice(&self.tail);
     }
 
-    /// The reply in another encoding, for readers of another protocol: made for the first of them,
-    /// and the same for all.
+    /// Returns the reply in another encoding, for readers of another protocol: made for the first
+    /// of them, and the same for all.
     pub fn other(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
         self.other.get_or_init(|| {
             let mut bytes = Vec::with_capacity(self.size());

@@ -61,13 +61,13 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// An integer of up to eight bytes.
+    /// Reads an integer of up to eight bytes.
     pub(super) fn integer(&mut self) -> Result<i64, Error> {
         let tag = self.byte()?;
         self.number(tag, INTEGER)
     }
 
-    /// A double; only tag `28` is one.
+    /// Reads a double; only tag `28` is one.
     pub(super) fn double(&mut self) -> Result<f64, Error> {
         match self.byte()? {
             DOUBLE => Ok(f64::from_be_bytes(*self.take(8)?.first_chunk().ok_or(Error::Truncated)?)),
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `70` or `71`.
+    /// Reads a boolean, which is the byte `70` or `71`.
     pub(super) fn boolean(&mut self) -> Result<bool, Error> {
         match self.byte()? {
             FALSE => Ok(false),
@@ -90,15 +90,15 @@ impl<'a> Reader<'a> {
         self.take(length).map_err(|_| Error::Length)
     }
 
-    /// A string: Latin-1, a byte for each character.
+    /// Reads a string: Latin-1, a byte for each character.
     pub(super) fn string(&mut self) -> Result<String, Error> {
         let length = self.length(STRING)?;
         let bytes = self.take(length).map_err(|_| Error::Length)?;
         Ok(bytes.iter().copied().map(char::from).collect())
     }
 
-    /// The head of an array or struct: how many items follow. At most as many as there are bytes
-    /// left.
+    /// Reads the head of an array or struct, and returns the number of items that follow: at most
+    /// as many as there are bytes left.
     pub(super) fn array(&mut self) -> Result<usize, Error> {
         let count = self.length(ARRAY)?;
         if count > self.rest.len() { Err(Error::Length) } else { Ok(count) }

@@ -18,8 +18,8 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
-    /// A connected client reads by gRPC. Requests beyond those that a list may have get a status,
-    /// as do those that cannot be read.
+    /// Reads for a connected client by gRPC. Requests beyond those that a list may have get a
+    /// status, as do those that cannot be read.
     pub fn read(&mut self, client: ClientKey, requests: &[String], now: Moment) -> Result<(), Close> {
         self.outlets.now = now;
         let state = self.outlets.clients.get_mut(client).ok_or(Close)?;
@@ -37,8 +37,8 @@ impl Dpm {
         Ok(())
     }
 
-    /// A connected client, which calls from an address, sets by gRPC and shows who it is. It gets
-    /// one message, when all settings have a status.
+    /// Sets devices by gRPC for a connected client, which calls from an address and shows a proof.
+    /// It gets one message, when all settings have a status.
     pub fn set(
         &mut self,
         client: ClientKey,

@@ -15,8 +15,8 @@ pub(super) fn write(ref_id: i64, message: &Shared, out: &mut Vec<u8>) {
     daq::put_reading_reply(out, u32::try_from(ref_id).unwrap_or_default(), outcome);
 }
 
-/// The reply to settings, each of which is made of so many requests: the first of their statuses
-/// that is no success.
+/// Returns the reply to settings, each of which is made of so many requests: the first of their
+/// statuses that is no success.
 pub(super) fn setting_reply(parts: &[usize], statuses: &[SettingStatus]) -> Vec<u8> {
     let mut all: Vec<Status> = vec![Status::BAD_REQUEST; parts.iter().sum()];
     for told in statuses {

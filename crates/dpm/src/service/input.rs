@@ -78,7 +78,8 @@ impl Dpm {
     }
 }
 
-/// The frame that bytes begin with, if it is whole. Both protocols begin frames with a length.
+/// Returns the frame that bytes begin with, if it is whole. Both protocols begin frames with a
+/// length.
 pub(super) fn frame(input: &[u8]) -> Result<Option<&[u8]>, Close> {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else { return Ok(None) };
     match u32::from_be_bytes(*prefix) as usize {

@@ -94,7 +94,7 @@ impl List {
         running.is_none()
     }
 
-    /// The request of a number, or what is wrong with it.
+    /// Returns the request of a number, or what is wrong with it.
     pub(super) fn request(&self, ref_id: i64) -> Option<Result<&drf::Request, Status>> {
         let asked = self.requests.get(&ref_id)?;
         Some(asked.request.as_deref().map_err(|status| *status))

@@ -368,7 +368,7 @@ impl Dpm {
         self.shares.leave(Some(&mut client.held), key, client.address, common);
     }
 
-    /// A reader of a plot is handed back: it is none any more.
+    /// Counts a reader of a plot that is handed back no more.
     pub(super) fn uncount_plot(&mut self, reader: Reader) {
         let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
         if let Some(Joined::Plot(plot)) = asked.and_then(|asked| asked.joined) {

@@ -83,7 +83,7 @@ pub use traffic::Traffic;
 use watchers::Watchers;
 
 impl Dpm {
-    /// A service without clients.
+    /// Returns a service without clients.
     pub fn new(options: Options, database: Arc<Database>) -> Self {
         let now = Moment { millis: 0, unix_millis: 0 };
         let outlets = Outlets {
@@ -126,7 +126,7 @@ impl Dpm {
         &self.options
     }
 
-    /// The devices as they are now.
+    /// Returns the devices as they are now.
     pub fn database(&self) -> &Arc<Database> {
         &self.database
     }
@@ -141,18 +141,18 @@ impl Dpm {
         self.authority.roles = roles;
     }
 
-    /// A client of this process connected. Such clients count as one address.
+    /// Connects a client of this process. Such clients count as one address.
     pub fn connect(&mut self) -> ClientKey {
         self.outlets.clients.insert(Client::new(None, None))
     }
 
-    /// A client of an address is brought by another thread of this process, which counts its
+    /// Connects a client of an address that another thread of this process brings, which counts its
     /// connections.
     pub fn connect_for(&mut self, address: IpAddr) -> ClientKey {
         self.outlets.clients.insert(Client::new(None, Some(network(address))))
     }
 
-    /// A client connected from an address. `None` if there are too many.
+    /// Connects a client from an address. `None` if there are too many.
     pub fn connect_from(&mut self, from: SocketAddr, now: Moment) -> Option<ClientKey> {
         let address = Some(network(from.ip()));
         let is_full = self.outlets.clients.len() >= self.options.clients;
@@ -165,7 +165,7 @@ impl Dpm {
         Some(client)
     }
 
-    /// A client sent bytes.
+    /// Takes bytes of a client.
     pub fn receive(&mut self, client: ClientKey, bytes: &[u8], now: Moment) -> Result<(), Close> {
         self.outlets.now = now;
         let Some(state) = self.outlets.clients.get_mut(client) else { return Err(Close) };
@@ -192,7 +192,7 @@ impl Dpm {
         Ok(())
     }
 
-    /// A client's connection is gone.
+    /// Takes in that a client's connection is gone.
     pub fn disconnect(&mut self, client: ClientKey) {
         self.cancel_all_passed(client);
         let Some(state) = self.outlets.clients.get_mut(client) else { return };
@@ -239,7 +239,7 @@ impl Dpm {
         std::mem::take(&mut self.closing)
     }
 
-    /// A datagram came from the network. It is swapped in place.
+    /// Takes a datagram of the network. It is swapped in place.
     pub fn datagram(&mut self, from: SocketAddr, datagram: &mut [u8], now: Moment) {
         self.outlets.now = now;
         packet::swap(datagram);

@@ -70,7 +70,7 @@ impl Outbox {
 }
 
 impl Item {
-    /// The list that it is of; none if it is framed already.
+    /// Returns the list that it is of; none if it is framed already.
     pub(super) fn list(&self) -> Option<usize> {
         match self {
             Item::Shared { list, .. } | Item::OfList { list, .. } => Some(*list as usize),

@@ -100,7 +100,7 @@ impl Dpm {
         }
     }
 
-    /// The number of the process of a task: ours, or that of the client that asks.
+    /// Returns the number of the process of a task: ours, or that of the client that asks.
     fn process_of(&mut self, client: ClientKey, task: Rad50) -> Option<u32> {
         match task {
             ACNET | TASK => Some(self.options.process),
@@ -166,8 +166,8 @@ impl Dpm {
         }
     }
 
-    /// An id for a request of a client, other than those of its open lists and of what is passed on
-    /// for it.
+    /// Returns an id for a request of a client, other than those of its open lists and of what is
+    /// passed on for it.
     fn next_request(&mut self, client: ClientKey) -> u16 {
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
         loop {
@@ -181,7 +181,7 @@ impl Dpm {
         }
     }
 
-    /// The request whose replies a list's messages are.
+    /// Returns the request whose replies a list's messages are.
     fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             Route::Acnet(header) => Some(header.message),
@@ -250,7 +250,7 @@ impl Dpm {
         }
     }
 
-    /// A client wants no more replies to a request.
+    /// Takes in that a client wants no more replies to a request.
     fn cancelled(&mut self, client: ClientKey, rest: &[u8]) {
         let Some(message) = rest.first_chunk().map(|id| u16::from_be_bytes(*id)) else {
             return self.acknowledge(client, 0, Status::ARG, &[]);
@@ -300,7 +300,7 @@ impl Dpm {
         self.outlets.frame(client, bytes);
     }
 
-    /// The only reply to a request.
+    /// Sends the only reply to a request.
     fn reply(&mut self, client: ClientKey, header: &Header, reply: impl Into<reply::Reply>) {
         let mut bytes = Vec::new();
         let reply = reply.into();

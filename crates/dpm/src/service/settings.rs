@@ -256,7 +256,7 @@ impl List {
     }
 }
 
-/// All settings, in the order in which they are answered.
+/// Returns all settings, in the order in which they are answered.
 fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, Value)> {
     let raw = settings.raw_array.into_iter().flatten();
     let scaled = settings.scaled_array.into_iter().flatten();

@@ -138,7 +138,7 @@ impl Shares {
         self.addresses.entry(address).or_default().0 += 1;
     }
 
-    /// A connection is gone.
+    /// Takes in that a connection is gone.
     pub(super) fn disconnect(&mut self, address: Address) {
         if let Some((connections, _)) = self.addresses.get_mut(&address) {
             *connections = connections.saturating_sub(1);
@@ -219,7 +219,7 @@ impl Shares {
         }
     }
 
-    /// A reader is gone.
+    /// Takes in that a reader is gone.
     pub(super) fn leave(&mut self, held: Option<&mut Held>, client: ClientKey, address: Address, common: Common) {
         if take_one(&mut self.of_clients, (client, common))
             && let Some(held) = held

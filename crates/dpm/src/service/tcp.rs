@@ -50,7 +50,7 @@ impl Dpm {
 }
 
 impl Request {
-    /// The list that a request is about, if it is about one.
+    /// Returns the list that a request is about, if it is about one.
     pub(super) fn list_id(&self) -> Option<i32> {
         Some(match self {
             Self::ServiceDiscovery(_) | Self::OpenList(_) => return None,

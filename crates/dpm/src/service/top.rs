@@ -14,7 +14,7 @@ impl Dpm {
         self.pool.stages()
     }
 
-    /// A client watches from now on.
+    /// Lets a client watch from now on.
     pub(super) fn watch(&mut self, client: ClientKey, now: Moment) {
         self.outlets.frame(client, HEAD.as_bytes().to_vec());
         if self.watchers.clients.is_empty() {
@@ -25,7 +25,7 @@ impl Dpm {
         self.stages().measure(true);
     }
 
-    /// A client that may have watched is gone.
+    /// Takes in that a client is gone which may have watched.
     pub(super) fn unwatch(&mut self, client: ClientKey) {
         let before = self.watchers.clients.len();
         self.watchers.clients.retain(|other| *other != client);

@@ -145,7 +145,7 @@ fn of_texts(setting: &database::Value, texts: &[String]) -> Result<Vec<u8>, Stat
     Ok(bytes)
 }
 
-/// The bytes of a command: as many as its place has.
+/// Returns the bytes of a command: as many as its place has.
 fn command(command: &Command, place: &Place) -> Result<Vec<u8>, Status> {
     let bytes = command.value.to_le_bytes();
     let size = (place.element as usize).min(bytes.len());

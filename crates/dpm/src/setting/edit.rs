@@ -39,7 +39,7 @@ pub(super) fn apply(device: &Device, part: Part, bytes: &mut [u8]) -> Result<(),
     Ok(())
 }
 
-/// The raw limits of an analog block with one of them changed.
+/// Returns the raw limits of an analog block with one of them changed.
 fn limits(device: &Device, block: &AlarmBlock, field: Field, number: f64) -> Result<(f64, f64), Status> {
     let now = block.limits();
     let scaling = || device.reading.as_ref().map(|reading| &reading.scaling).ok_or(Status::NOSCALE);

@@ -47,7 +47,8 @@ impl Setter {
         Some(exchange)
     }
 
-    /// A request was not answered, or by what is no answer: each of its devices may be why.
+    /// Takes in that a request was not answered, or by what is no answer: each of its devices may
+    /// be the reason.
     pub(super) fn doubt(&mut self, exchange: &Exchange) {
         let blocks = exchange.blocks();
         if blocks.len() > 1 {
@@ -169,7 +170,7 @@ impl Setter {
         }
     }
 
-    /// A front-end answered for all devices of a request together.
+    /// Takes in that a front-end answered for all devices of a request together.
     pub(super) fn refused(&mut self, exchange: Exchange, status: Status) {
         self.doubt(&exchange);
         self.fail(exchange, status);

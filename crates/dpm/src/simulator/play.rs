@@ -74,7 +74,7 @@ impl Player {
         Status::SUCCESS
     }
 
-    /// The raw reading of a device now.
+    /// Returns the raw reading of a device now.
     pub(super) fn state(&self, device: u32, millis: u64) -> Option<i32> {
         let (_, script) = self.devices.get(&device)?;
         Some(script.as_ref().map_or(0, |script| shape(script, millis, 0, 0.5)))
@@ -88,8 +88,8 @@ impl Player {
         Some(place.element)
     }
 
-    /// The raw reading of a scripted device at a time: of its first element, or of the one at the
-    /// offset.
+    /// Returns the raw reading of a scripted device at a time: of its first element, or of the one
+    /// at the offset.
     pub(super) fn point(&mut self, item: &Item, millis: u64) -> Option<i32> {
         let random = self.chance();
         let (_, script) = self.devices.get(&item.device)?;
@@ -103,7 +103,7 @@ impl Player {
         Some(*count)
     }
 
-    /// A number from 0 to 1.
+    /// Returns a number from 0 to 1.
     pub(super) fn chance(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -169,7 +169,7 @@ impl Player {
     }
 }
 
-/// The raw value that a script has at a time.
+/// Returns the raw value that a script has at a time.
 fn shape(script: &Script, millis: u64, place: u64, random: f64) -> i32 {
     let seconds = millis as f64 / 1000.0 + place as f64 / 16.0;
     let share = (seconds / script.seconds.max(0.001)).fract();

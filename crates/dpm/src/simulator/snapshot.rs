@@ -169,7 +169,7 @@ impl Simulator {
         }
     }
 
-    /// The snapshot that a requester calls by a name.
+    /// Returns the snapshot that a requester calls by a name.
     fn named(&mut self, from: SocketAddr, header: Header, name: Rad50) -> Result<&mut Snapshot, Status> {
         let mut of_requester = self.snapshots.iter_mut();
         let found = of_requester.find(|((address, client, _), snapshot)| {

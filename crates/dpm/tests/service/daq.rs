@@ -142,7 +142,7 @@ fn scalars(messages: &[(u64, Outcome)]) -> Vec<f64> {
     messages.iter().filter_map(scalar).collect()
 }
 
-/// The messages of a stream with the numbers of their requests.
+/// Returns the messages of a stream with the numbers of their requests.
 fn messages(mut bytes: &[u8]) -> Vec<(u64, Outcome)> {
     let mut messages = Vec::new();
     while let Some(([0, length @ ..], rest)) = bytes.split_first_chunk::<5>() {

@@ -96,7 +96,7 @@ fn traffic_is_counted() {
     assert_eq!((traffic.requests_in, traffic.replies_out, traffic.messages_out), (1, 1, 0));
 }
 
-/// A request of the first front-end, and what comes back.
+/// Returns what comes back for a request of the first front-end.
 fn asked(world: &mut World, task: &str, server: u16, body: &[u8]) -> Option<(Header, Vec<u8>)> {
     world.datagrams.clear();
     let now = world.moment();

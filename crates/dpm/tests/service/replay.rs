@@ -79,7 +79,7 @@ trait Session {
     /// Returns the service's replies since the last burst, each message in a word.
     fn answered(&mut self) -> Vec<String>;
 
-    /// A recorded message of the server in the same words.
+    /// Returns a recorded message of the server in the same words.
     fn recorded(&mut self, bytes: &[u8]) -> String;
 
     fn world(&mut self) -> &mut World;
@@ -191,7 +191,7 @@ impl Raw {
         Self { world, client, given: Vec::new(), recorded: Vec::new(), lists: HashMap::new() }
     }
 
-    /// A frame in a word; the ids that it gives are noted.
+    /// Returns a frame in a word; the ids that it gives are noted.
     fn word(frame: &[u8], ids: &mut Vec<u16>) -> String {
         match frame[1] {
             2 => {
@@ -251,7 +251,7 @@ impl Session for Raw {
     }
 }
 
-/// A message in a word.
+/// Returns a message in a word.
 fn word(reply: &Reply) -> String {
     let state = |status: i16| if Status(status).is_fatal() { "refused" } else { "good" };
     match reply {

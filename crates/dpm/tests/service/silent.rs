@@ -354,7 +354,7 @@ fn a_silent_plot_is_nobody_elses() {
     assert!(batches + polled > 25, "{batches} batches, {polled} readings");
 }
 
-/// A front-end with 500 devices.
+/// Returns a front-end with 500 devices.
 fn many(protocol: &str) -> World {
     World::new(&devices(protocol))
 }
@@ -368,7 +368,7 @@ fn devices(protocol: &str) -> String {
     database
 }
 
-/// A client that reads devices on an event.
+/// Returns a client that reads devices on an event.
 fn read(world: &mut World, devices: std::ops::RangeInclusive<i64>, event: &str) -> Client {
     let client = world.client();
     for index in devices {

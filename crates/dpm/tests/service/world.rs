@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// The same world with an archive.
+    /// Returns the same world with an archive.
     pub fn recorded(mut self) -> Self {
         self.archive = Some(Archive::in_memory(Bounds::default()).expect("memory"));
         self.dpm.record(self.moment());
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// The answer of a front-end as its silent and broken devices let it through.
+    /// Returns the answer of a front-end as its silent and broken devices let it through.
     fn spoil(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
         let mut bytes = answer.clone();
         packet::swap(&mut bytes);
@@ -245,7 +245,7 @@ pub enum Broken {
     Short,
 }
 
-/// The header of a datagram, and the devices that it asks for.
+/// Returns the header of a datagram, and the devices that it asks for.
 pub fn asked(datagram: &[u8]) -> (Header, Vec<u32>) {
     let mut bytes = datagram.to_vec();
     packet::swap(&mut bytes);
@@ -265,7 +265,7 @@ pub struct Client {
     pub list_id: i32,
 }
 
-/// The frames of a stream of bytes.
+/// Returns the frames of a stream of bytes.
 pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while let Some((prefix, rest)) = bytes.split_first_chunk::<4>() {
@@ -283,7 +283,7 @@ pub fn framed(request: &Request) -> Vec<u8> {
     [&(message.len() as u32).to_be_bytes()[..], &message].concat()
 }
 
-/// The numbers of a request's readings.
+/// Returns the numbers of a request's readings.
 pub fn numbers(replies: &[Reply], ref_id: i64) -> Vec<f64> {
     let number = |reply: &Reply| match reply {
         Reply::Scalar(scalar) if scalar.ref_id == ref_id => Some(scalar.data),
@@ -292,7 +292,7 @@ pub fn numbers(replies: &[Reply], ref_id: i64) -> Vec<f64> {
     replies.iter().filter_map(number).collect()
 }
 
-/// The statuses of a request.
+/// Returns the statuses of a request.
 pub fn statuses(replies: &[Reply], ref_id: i64) -> Vec<Status> {
     let status = |reply: &Reply| match reply {
         Reply::Status(status) if status.ref_id == ref_id => Some(Status(status.status)),
@@ -301,7 +301,7 @@ pub fn statuses(replies: &[Reply], ref_id: i64) -> Vec<Status> {
     replies.iter().filter_map(status).collect()
 }
 
-/// The names that were told for requests.
+/// Returns the names that were told for requests.
 pub fn infos(replies: &[Reply]) -> Vec<(i64, &str)> {
     replies
         .iter()

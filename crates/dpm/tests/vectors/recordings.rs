@@ -139,7 +139,7 @@ fn check<M: Message + Debug>(name: &str, bytes: &[u8]) {
     assert!(written == bytes || padded == bytes, "{name}: {written:02x?}");
 }
 
-/// The one frame of these bytes, without its length.
+/// Returns the one frame of these bytes, without its length.
 fn framed(bytes: &[u8]) -> &[u8] {
     let (length, frame) = bytes.split_first_chunk::<4>().expect("a length");
     assert_eq!(u32::from_be_bytes(*length) as usize, frame.len());

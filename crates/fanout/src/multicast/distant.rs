@@ -61,7 +61,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A copy that differs from the packet in nothing but its address.
+    /// Returns a copy that differs from the packet in nothing but its address.
     pub fn plain(to: Jid, packet: Packet) -> Self {
         Self::new(to, packet, None)
     }
@@ -79,7 +79,7 @@ impl Outgoing {
         &self.to
     }
 
-    /// The stanza, shared.
+    /// Returns the stanza, shared.
     pub fn packet(&self) -> &Packet {
         &self.packet
     }
@@ -104,7 +104,7 @@ impl Outgoing {
         }
     }
 
-    /// The whole stanza in one piece.
+    /// Returns the whole stanza in one piece.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.packet.bytes().len() + 64);
         self.parts(|part| bytes.extend_from_slice(part));
@@ -128,7 +128,7 @@ impl Distant {
         self.recipients.is_empty()
     }
 
-    /// The stanza, as everybody sees it.
+    /// Returns the stanza, as everybody sees it.
     pub fn packet(&self) -> &Packet {
         &self.shown
     }
@@ -144,7 +144,7 @@ impl Distant {
         find(&self.shown.stanza()).is_none()
     }
 
-    /// A copy for each recipient: there is no multicast service, or none is known yet.
+    /// Returns a copy for each recipient: there is no multicast service, or none is known yet.
     pub fn individually(self) -> impl Iterator<Item = Outgoing> {
         let Self { shown, hidden, recipients, .. } = self;
         recipients.into_iter().map(move |recipient| {
@@ -182,7 +182,7 @@ impl Distant {
 }
 
 impl Listed {
-    /// The address without its mark, in two pieces.
+    /// Returns the address without its mark, in two pieces.
     fn unmarked<'a>(&'a self, shown: &'a Packet) -> [&'a [u8]; 2] {
         match self {
             Self::Shown { range, name_end } => {

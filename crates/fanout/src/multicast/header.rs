@@ -79,7 +79,7 @@ pub struct Address<'a> {
 pub struct Target<'a>(Prepared<'a>);
 
 impl Target<'_> {
-    /// The address.
+    /// Returns the address.
     pub fn as_ref(&self) -> JidRef<'_> {
         self.0.as_ref()
     }
@@ -113,7 +113,7 @@ impl BadAddress {
     }
 }
 
-/// The first header of a stanza, if it has one (XEP-0033 §3.1).
+/// Returns the first header of a stanza, if it has one (XEP-0033 §3.1).
 pub fn find<'a>(stanza: &Stanza<'a>) -> Option<Child<'a>> {
     stanza.child("addresses", ns::ADDRESS)
 }
@@ -173,7 +173,7 @@ impl<'a> Header<'a> {
         wanted.map(|address| &*address.written)
     }
 
-    /// Those who are to get the stanza, with repetitions.
+    /// Returns those who are to get the stanza, with repetitions.
     pub fn recipients(&self) -> impl Iterator<Item = &Target<'a>> {
         self.addresses.iter().filter(|address| address.is_wanted()).filter_map(|address| address.jid.as_ref())
     }
@@ -185,7 +185,7 @@ impl<'a> Header<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// The error is the JID or URI, and what is wrong.
+    /// Reads an address; the error is the JID or URI, and what is wrong.
     fn read(element: &Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
         let (mut type_, mut jid, mut uri, mut node, mut delivered, mut mark) = (None, None, None, false, false, None);
         let mut is_rich = !element.bytes().ends_with(b"/>");
@@ -228,7 +228,7 @@ impl<'a> Address<'a> {
     }
 }
 
-/// The JID in an attribute value, prepared.
+/// Returns the JID in an attribute value, prepared.
 fn target(value: Cow<'_, str>) -> Option<Target<'_>> {
     match value {
         Cow::Borrowed(text) => prepare(text).ok().map(Target),

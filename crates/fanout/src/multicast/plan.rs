@@ -83,7 +83,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// The part of one domain. `at` counts the addresses of the block.
+    /// Returns the part of one domain. `at` counts the addresses of the block.
     fn distant(&self, group: Group<'_>, start: usize, block: &[Range<usize>], at: &mut usize, end: usize) -> Distant {
         let mut recipients = Vec::with_capacity(group.shown.len() + group.blind.len());
         for address in group.shown {
@@ -105,8 +105,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The recipients of one remote domain on the trusted route: all of them blind, and the stanza has
-/// no header.
+/// Returns the recipients of one remote domain on the trusted route: all of them blind, and the
+/// stanza has no header.
 pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item = Jid>) -> Distant {
     // An empty text makes `<presence/>` into a start tag and an end tag, between which a header fits.
     let shown = packet.opened();
@@ -207,7 +207,7 @@ impl Block {
     }
 }
 
-/// An address with `delivered='true'`, otherwise as written.
+/// Appends an address with `delivered='true'`, otherwise as written.
 fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
     let (bytes, name) = (address.bytes, address.name_end);
     let cut = address.mark.clone().unwrap_or(name..name);
@@ -216,7 +216,7 @@ fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
     }
 }
 
-/// An address without mark, otherwise as written.
+/// Returns an address without mark, otherwise as written.
 fn unmarked(address: &Address<'_>) -> Box<[u8]> {
     let bytes = address.bytes;
     match &address.mark {

@@ -6,7 +6,7 @@ use rookery_xml::{Limits, Stanza};
 use super::*;
 use crate::Packet;
 
-/// A stanza with these addresses, each written without `<address` and `/>`.
+/// Returns a stanza with these addresses, each written without `<address` and `/>`.
 fn message(addresses: &[&str]) -> Packet {
     let addresses: String = addresses.iter().map(|address| format!("<address {address}/>")).collect();
     let header = format!("<addresses xmlns='http://jabber.org/protocol/address'>{addresses}</addresses>");
@@ -57,7 +57,8 @@ fn copies(packet: &Packet) -> BTreeMap<String, String> {
     })
 }
 
-/// An address in short: `to!a@here` is delivered, `bcc:a@here(text)` is not and has a description.
+/// Returns an address in short: `to!a@here` is delivered, `bcc:a@here(text)` is not and has a
+/// description.
 fn described(child: &rookery_xml::Child<'_>) -> String {
     assert!(child.is("address", "http://jabber.org/protocol/address"));
     let mark = if child.attr("delivered").as_deref() == Some("true") { '!' } else { ':' };

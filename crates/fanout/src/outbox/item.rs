@@ -85,7 +85,7 @@ impl Item {
         }
     }
 
-    /// The length of [`Item::render`].
+    /// Returns the length of [`Item::render`].
     pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
         transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
     }
@@ -97,7 +97,7 @@ impl Item {
     }
 }
 
-/// The length of a stanza on a stream.
+/// Returns the length of a stanza on a stream.
 pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     packet.addressed_len(match to {
         To::Nobody => return packet.bytes().len(),
@@ -106,8 +106,8 @@ pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     })
 }
 
-/// The address as attribute text, where a character of the resource needs escaping: rare, so it
-/// isn't kept.
+/// Returns the address as attribute text, where a character of the resource needs escaping: rare,
+/// so it isn't kept.
 fn escaped(address: &Jid) -> Option<String> {
     let resource = address.resource()?;
     if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {

@@ -61,8 +61,8 @@ impl Outboxes {
         self.mark(link);
     }
 
-    /// The client has handled `h` stanzas of the stream (§4). One that says less than it has said
-    /// before is not listened to.
+    /// Takes in that the client has handled `h` stanzas of the stream (§4). A count below an
+    /// earlier one is ignored.
     ///
     /// # Errors
     /// There never were so many.
@@ -113,8 +113,8 @@ impl Outboxes {
         Some((managed.sent, managed.unacked.len()))
     }
 
-    /// The connection of a managed session is gone: everything waits from now on, what was on its
-    /// way included.
+    /// Lets everything wait from now on, what was on its way included, since the connection of a
+    /// managed session is gone.
     pub fn detach(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         slot.attention = Attention::Detached;
@@ -140,8 +140,8 @@ impl Outboxes {
         }
     }
 
-    /// The last stanza that the client of a session has not acknowledged and that a user wants to
-    /// be told of.
+    /// Returns the last stanza that the client of a session has not acknowledged and that a user
+    /// wants to be told of.
     pub fn newest_urgent(&self, link: Link) -> Option<Packet> {
         let queue = self.slots.get(link)?.queue.as_ref()?;
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
@@ -149,8 +149,8 @@ impl Outboxes {
         all.find(|item| quiet::urgency(&item.packet) == Urgency::Now).map(|item| item.packet.clone())
     }
 
-    /// A new connection carries on with a detached session, whose client has acknowledged all that
-    /// it has handled: what it has not waits again, in its place before what came since.
+    /// Carries on with a detached session over a new connection, whose client has acknowledged all
+    /// that it has handled: what it has not waits again, in its place before what came since.
     pub fn resume(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         slot.attention = Attention::Active;
@@ -239,7 +239,8 @@ mod tests {
 
     const LINK: Link = Link(0);
 
-    /// A managed session that was sent nothing, with the count of what both sides have said so far.
+    /// Returns a managed session that was sent nothing, with the count of what both sides have said
+    /// so far.
     fn managed(count: u32) -> Outboxes {
         let mut outboxes = Outboxes::default();
         outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
@@ -268,7 +269,7 @@ mod tests {
         outboxes.sent(LINK, bytes);
     }
 
-    /// The bodies that wait, in order.
+    /// Returns the bodies that wait, in order.
     fn bodies(outboxes: &mut Outboxes) -> Vec<String> {
         let text = rendered(outboxes);
         text.split("<body>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()).collect()

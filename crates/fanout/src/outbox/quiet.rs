@@ -23,7 +23,7 @@ pub enum Urgency {
     Latest(u32),
 }
 
-/// The urgency of a stanza.
+/// Returns the urgency of a stanza.
 ///
 /// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete.
 ///   Subscriptions go at once.
@@ -63,7 +63,7 @@ fn copies_what_may_wait(forwarded: &Child<'_>) -> bool {
         })
 }
 
-/// A tag for an event: what it does, to which node and items.
+/// Returns a tag for an event: what it does, to which node and items.
 fn tag_of_event(event: &Child<'_>) -> u32 {
     let mut text = Vec::new();
     for action in event.children() {
@@ -78,8 +78,8 @@ fn tag_of_event(event: &Child<'_>) -> u32 {
     tag(&text)
 }
 
-/// A number for a text, never 0. Stanzas of different senders are not compared by it, so a sender
-/// that finds two texts with one number harms nobody but itself.
+/// Returns a number for a text, never 0. Stanzas of different senders are not compared by it, so a
+/// sender that finds two texts with one number harms nobody but itself.
 fn tag(text: &[u8]) -> u32 {
     let mut hasher = Keyed::with([1, 2, 3, 4]).build_hasher();
     hasher.write(text);

@@ -71,7 +71,7 @@ impl Managed {
         0
     }
 
-    /// The number of stanzas that the client has acknowledged.
+    /// Returns the number of stanzas that the client has acknowledged.
     pub fn acknowledged(&self) -> u32 {
         self.sent.wrapping_sub(self.unacked.len() as u32).wrapping_add(self.ahead)
     }

@@ -103,7 +103,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// §4.1.
+/// Makes an account (§4.1).
 fn add(world: &mut World, order: Order) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) if account.resource().is_none() => account.clone(),
@@ -135,7 +135,7 @@ fn with_others(world: &mut World, order: Order, what: &'static str, deed: super:
     }
 }
 
-/// §4.2.
+/// Removes an account (§4.2).
 fn remove(world: &mut World, account: Jid, done: Done) {
     users::remove(world, account, done);
 }
@@ -145,7 +145,7 @@ fn disable(world: &mut World, account: Jid, done: Done) {
     users::set_disabled(world, account.to_bare(), true, done);
 }
 
-/// §4.4.
+/// Lets a disabled account log in again (§4.4).
 fn enable(world: &mut World, account: Jid, done: Done) {
     users::set_disabled(world, account.to_bare(), false, done);
 }
@@ -159,7 +159,7 @@ fn end_sessions(world: &mut World, account: Jid, done: Done) {
     sessions::end(world, account, |world, ended| done(world, ended.map(drop)));
 }
 
-/// §4.7.
+/// Sets the password of an account (§4.7).
 fn change_password(world: &mut World, order: Order, account: Jid) {
     let password = order.value("password").unwrap_or_default().to_owned();
     let keep = Some(order.from().clone());

@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The standard has `accountjids` here, and the answer tells of one.
+/// Asks for accounts. The standard has `accountjids` here, and the answer tells of one.
 fn ask(world: &mut World, order: Order, title: &str, instructions: &str) {
     order.ask(world, super::accounts_form(title, instructions));
 }
@@ -70,7 +70,7 @@ fn with_account(world: &mut World, order: Order, then: fn(&mut World, Order, Jid
     });
 }
 
-/// §4.8.
+/// Shows the roster of an account (§4.8).
 fn roster(world: &mut World, order: Order, account: Jid) {
     let roster = world.stores.rosters.get(account.as_ref());
     world.wait(roster, move |world, roster| match roster {
@@ -110,7 +110,7 @@ fn element(item: &RosterItem) -> Element {
         .fold(element, |element, group| element.with_child(Element::new("group", ns::ROSTER).with_text(group)))
 }
 
-/// §4.9.
+/// Shows the time when an account was last here (§4.9).
 fn last_login(world: &mut World, order: Order, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {

@@ -227,7 +227,7 @@ impl Question for List {
     }
 }
 
-/// The first so many names, in order.
+/// Returns the first so many names, in order.
 fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
     if names.len() > limit {
         names.select_nth_unstable(limit);

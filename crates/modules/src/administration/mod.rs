@@ -84,7 +84,7 @@ impl Module for Administration {
     }
 }
 
-/// A form of a command.
+/// Returns a form of a command.
 fn form(title: &str, instructions: &str) -> Form {
     Form::new("form").title(title).instructions(instructions).hidden("FORM_TYPE", FORM_TYPE)
 }
@@ -94,17 +94,17 @@ fn result() -> Form {
     Form::new("result").hidden("FORM_TYPE", FORM_TYPE)
 }
 
-/// A form that asks for accounts.
+/// Returns a form that asks for accounts.
 fn accounts_form(title: &str, instructions: &str) -> Form {
     form(title, instructions).field(Field::jid_multi("accountjids").label("The Jabber ID(s)").required())
 }
 
-/// A form that asks for one account.
+/// Returns a form that asks for one account.
 fn account_form(title: &str, instructions: &str) -> Form {
     form(title, instructions).field(Field::jid_single("accountjid").label("The Jabber ID").required())
 }
 
-/// The accounts of the domain that a command is about, each once.
+/// Returns the accounts of the domain that a command is about, each once.
 ///
 /// # Errors
 /// What is wrong with the form.

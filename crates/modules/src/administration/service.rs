@@ -220,7 +220,7 @@ fn set_admins(world: &mut World, order: Order) {
     });
 }
 
-/// §4.30, §4.31.
+/// Asks for the delay and the announcement before a restart or shutdown (§4.30, §4.31).
 fn ask_end(world: &mut World, order: Order, title: &str, what: &str) {
     if !world.state::<Process>().listens() {
         return order.refuse(world, Condition::FeatureNotImplemented);
@@ -274,7 +274,7 @@ fn with_text(form: Form, var: &str, label: &str, text: Option<&Text>) -> Form {
     form.field(subject).field(multi(var, label, text).required())
 }
 
-/// A field for lines of text.
+/// Returns a field for lines of text.
 fn multi(var: &str, label: &str, text: Option<&Text>) -> Field {
     Field::text_multi(var).label(label).with_values(text.into_iter().flat_map(|text| text.body.lines()))
 }

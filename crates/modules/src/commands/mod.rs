@@ -61,7 +61,7 @@ impl Module for Commands {
     }
 }
 
-/// All commands, in the order in which they are listed.
+/// Returns all commands, in the order in which they are listed.
 fn table() -> impl Iterator<Item = &'static Command> {
     [
         #[cfg(test)]
@@ -77,12 +77,12 @@ fn table() -> impl Iterator<Item = &'static Command> {
     .flatten()
 }
 
-/// The command of a node, if the domain has it.
+/// Returns the command of a node, if the domain has it.
 pub(crate) fn find(domain: &Domain, node: &str) -> Option<&'static Command> {
     of_domain(domain).find(|command| command.node == node)
 }
 
-/// The commands of a domain.
+/// Returns the commands of a domain.
 fn of_domain(domain: &Domain) -> impl Iterator<Item = &'static Command> {
     let is_on = domain.module(NAME).is_some();
     table().filter(move |command| is_on && domain.module(command.module).is_some())

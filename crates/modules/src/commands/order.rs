@@ -50,23 +50,23 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// A form of type `result`.
+    /// Returns a form of type `result`.
     pub fn result(form: Element) -> Self {
         Self { result: Some(form), notes: Vec::new() }
     }
 
-    /// A word that all went well.
+    /// Returns a word that all went well.
     pub fn info(text: impl Into<String>) -> Self {
         Self::default().note("info", text)
     }
 
-    /// The same with a word of what did not go well.
+    /// Returns the same with a word of what did not go well.
     #[must_use]
     pub fn error(self, text: impl Into<String>) -> Self {
         self.note("error", text)
     }
 
-    /// The same with a note: `info`, `warn` or `error`.
+    /// Returns the same with a note: `info`, `warn` or `error`.
     #[must_use]
     pub fn note(mut self, severity: &'static str, text: impl Into<String>) -> Self {
         self.notes.push((severity, text.into()));
@@ -80,24 +80,24 @@ impl Order {
         &self.iq.from
     }
 
-    /// The domain that it is run at.
+    /// Returns the domain that it is run at.
     pub fn domain(&self) -> &str {
         self.iq.to.domain()
     }
 
-    /// The first value of a field, of whichever stage; `None` if it is empty.
+    /// Returns the first value of a field, of whichever stage; `None` if it is empty.
     pub fn value(&self, var: &str) -> Option<&str> {
         self.answers.iter().rev().find_map(|form| form.value(var)).filter(|value| !value.is_empty())
     }
 
-    /// The values of a field, of whichever stage, without empty ones.
+    /// Returns the values of a field, of whichever stage, without empty ones.
     pub fn values(&self, var: &str) -> Vec<String> {
         let form = self.answers.iter().rev().find(|form| form.has(var));
         let values = form.into_iter().flat_map(|form| form.values(var)).map(str::trim);
         values.filter(|value| !value.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The lines of a field of type `text-multi` as one text.
+    /// Returns the lines of a field of type `text-multi` as one text.
     pub fn text(&self, var: &str) -> String {
         let form = self.answers.iter().rev().find(|form| form.has(var));
         let lines: Vec<_> = form.into_iter().flat_map(|form| form.values(var)).collect();
@@ -183,7 +183,7 @@ impl Order {
     }
 }
 
-/// An error with one of the conditions of XEP-0050 §4.4.
+/// Returns an error with one of the conditions of XEP-0050 §4.4.
 pub(super) fn specific(condition: Condition, name: &'static str) -> StanzaError {
     StanzaError::new(condition).with_application(Element::new(name, ns::COMMANDS))
 }

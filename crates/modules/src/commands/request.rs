@@ -116,8 +116,8 @@ fn go(world: &mut World, order: Order) {
     }
 }
 
-/// The form that was sent, if it has what it must have. §3.6.1: whatever its type says, it is one
-/// that was submitted.
+/// Returns the form that was sent, if it has what it must have. §3.6.1: whatever its type says, it
+/// is one that was submitted.
 fn filled_in(iq: &Iq, session: &Session) -> Result<Form, String> {
     let x = iq.payload.child("x", ns::DATA_FORMS).ok_or("the form is missing")?;
     let form = Form::read(x).ok_or("the form is larger than anybody needs")?;

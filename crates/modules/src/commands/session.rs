@@ -22,7 +22,7 @@ pub(super) struct Sessions {
 pub(super) struct Session {
     /// The full JID that it belongs to.
     pub owner: Jid,
-    /// Its node.
+    /// The node of its command.
     pub node: &'static str,
     /// The forms that are filled in; the stage that waits is the one behind them.
     pub answers: Vec<Form>,

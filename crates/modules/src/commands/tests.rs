@@ -92,7 +92,7 @@ fn command(answer: &Element) -> &Element {
     answer.child("command", ns::COMMANDS).unwrap_or_else(|| panic!("{answer:?}"))
 }
 
-/// Its status, what `execute` means, the actions, and the field or note.
+/// Returns its status, what `execute` means, the actions, and the field or note.
 fn said(answer: &Element) -> String {
     let command = command(answer);
     let mut words = vec![command.attr("status").unwrap_or("?").to_owned()];
@@ -106,7 +106,7 @@ fn said(answer: &Element) -> String {
     words.join(" ")
 }
 
-/// The general and the specific condition of an error.
+/// Returns the general and the specific condition of an error.
 fn error(answer: &Element) -> String {
     let error = answer.child("error", ns::CLIENT).unwrap_or_else(|| panic!("{answer:?}"));
     let names: Vec<_> = error.children().map(Element::name).filter(|name| *name != "text").collect();

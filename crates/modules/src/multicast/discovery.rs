@@ -96,7 +96,7 @@ fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) 
 }
 
 impl Discovery {
-    /// The answer in force, and whether it is time to ask.
+    /// Returns the answer in force, and whether it is time to ask.
     fn look_up(&mut self, domain: &str, now: u64) -> (Option<RemoteService>, bool) {
         if !self.domains.contains_key(domain) && !self.make_room(now) {
             return (None, false);
@@ -123,7 +123,7 @@ impl Discovery {
         }
     }
 
-    /// The question that an answer belongs to, which is open no more.
+    /// Returns the question that an answer belongs to, which is open no more.
     fn closed(&mut self, id: &str, sender: &Jid) -> Option<Asked> {
         if self.asked.get(id)?.whom != *sender {
             return None;
@@ -158,13 +158,13 @@ impl Discovery {
     }
 }
 
-/// The address of the service that asks for a domain of ours.
+/// Returns the address of the service that asks for a domain of ours.
 fn own_service(world: &World, own: &str) -> Option<String> {
     let services = world.services_of(own).into_iter().map(|service| service.host);
     services.into_iter().find(|host| world.is_service_of(host, super::limits::NAME))
 }
 
-/// The payload of a result; `None` for an error.
+/// Returns the payload of a result; `None` for an error.
 fn payload(packet: &Packet) -> Option<Element> {
     if packet.type_() != StanzaType::Result {
         return None;
@@ -172,7 +172,7 @@ fn payload(packet: &Packet) -> Option<Element> {
     packet.stanza().first_child().map(|payload| payload.element())
 }
 
-/// The service that this disco#info shows, if it is one.
+/// Returns the service that this disco#info shows, if it is one.
 fn service(info: &Element, whom: &Jid) -> Option<RemoteService> {
     let has =
         info.children().any(|child| child.is("feature", ns::DISCO_INFO) && child.attr("var") == Some(ns::ADDRESS));
@@ -196,7 +196,7 @@ fn value(form: &Element, var: &str) -> Option<String> {
     field.child("value", ns::DATA_FORMS).map(Element::text)
 }
 
-/// The items that can be services of a domain.
+/// Returns the items that can be services of a domain.
 fn services_below<'a>(items: &'a Element, domain: &'a str) -> impl Iterator<Item = Jid> + use<'a> {
     let is_below =
         move |jid: &Jid| jid.is_domain() && jid.domain().strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));

@@ -46,7 +46,7 @@ const MINUTE_MS: u64 = 60_000;
 /// Senders after which those are forgotten who owe nothing.
 const MOST_SENDERS: usize = 10_000;
 
-/// The limit for a stanza; `None` if there is none.
+/// Returns the limit for a stanza; `None` if there is none.
 pub(super) fn of(options: &Options, is_local: bool, kind: Kind) -> Option<usize> {
     let key = match (is_local, kind) {
         (true, Kind::Presence) => LOCAL_PRESENCES,

@@ -158,7 +158,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// A request to the service.
+/// Takes a request to the service.
 fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {

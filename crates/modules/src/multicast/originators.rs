@@ -48,7 +48,7 @@ impl Originators {
         }
     }
 
-    /// The originator is gone: those who have to hear of it.
+    /// Returns the originator is gone: those who have to hear of it.
     pub(super) fn gone(&mut self, who: &Jid) -> BTreeSet<Jid> {
         let Some(seen_by) = self.seen_by.remove(who) else { return BTreeSet::new() };
         if let Some(count) = self.domains.get_mut(who.domain()) {

@@ -105,8 +105,8 @@ impl Route<'_, '_> {
         self.world.counters.stages.end(stage, begun)
     }
 
-    /// Each recipient without a usable JID has its own error, at least as many of them as
-    /// recipients would be allowed.
+    /// Reports each recipient without a usable JID with an error of its own, at least as many of
+    /// them as recipients would be allowed.
     fn report_unusable(&mut self, header: &Header<'_>, limit: Option<usize>) {
         let most = limit.map_or(usize::MAX, |limit| limit.max(REPORTED));
         let texts: Vec<_> = header.unusable().take(most).map(unusable).collect();
@@ -194,8 +194,8 @@ impl Route<'_, '_> {
     }
 }
 
-/// The recipients whom the sender, an account of this server, blocks. Of each of them it gets the
-/// error that a stanza for it alone would get.
+/// Returns the recipients whom the sender, an account of this server, blocks. Of each of them it
+/// gets the error that a stanza for it alone would get.
 fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>) -> Set<String> {
     let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
     if !is_own || !world.has_rules(sender.as_ref()) {

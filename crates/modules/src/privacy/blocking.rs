@@ -34,7 +34,7 @@ fn get(world: &mut World, session: SessionRef, iq: &Iq) {
     world.reply(iq, reply);
 }
 
-/// §3.3 to §3.5.
+/// Blocks or unblocks contacts (§3.3 to §3.5).
 fn set(world: &mut World, iq: Iq) {
     let is_block = iq.payload.name() == "block";
     if is_block && iq.payload.children().count() as u64 > most(world, &iq, MAX_ITEMS) {
@@ -73,7 +73,8 @@ fn set(world: &mut World, iq: Iq) {
     });
 }
 
-/// The addresses in a request; at least one to block (§3.3), none to unblock means all (§3.5).
+/// Returns the addresses in a request; at least one to block (§3.3), none to unblock means all
+/// (§3.5).
 fn items(iq: &Iq, is_block: bool) -> Result<Vec<Jid>, Condition> {
     let items = iq.payload.children().filter(|child| child.is("item", ns::BLOCKING));
     let jids = items.map(|item| {

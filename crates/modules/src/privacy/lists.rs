@@ -76,7 +76,7 @@ fn set(world: &mut World, session: SessionRef, iq: &Iq) -> Result<(), StanzaErro
     }
 }
 
-/// §2.4.
+/// Makes a list the active one of a session, or none (§2.4).
 fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str>) -> Result<(), StanzaError> {
     let rules = rules_of(world, &iq.to);
     if name.is_some_and(|name| rules.list(name).is_none()) {
@@ -98,7 +98,7 @@ fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str
     Ok(())
 }
 
-/// §2.5.
+/// Makes a list the default one of the account, or none (§2.5).
 fn set_default(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str>) -> Result<(), StanzaError> {
     let mut rules = rules_of(world, &iq.to);
     if name.is_some_and(|name| rules.list(name).is_none()) {
@@ -117,7 +117,7 @@ fn set_default(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&st
     Ok(())
 }
 
-/// §2.8.
+/// Removes a list (§2.8).
 fn remove(world: &mut World, session: SessionRef, iq: &Iq, name: &str) -> Result<(), StanzaError> {
     let mut rules = rules_of(world, &iq.to);
     if rules.list(name).is_none() {
@@ -133,7 +133,7 @@ fn remove(world: &mut World, session: SessionRef, iq: &Iq, name: &str) -> Result
     Ok(())
 }
 
-/// §2.6, §2.7.
+/// Adds a list or replaces one (§2.6, §2.7).
 fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Element) -> Result<(), StanzaError> {
     let full = || StanzaError::new(Condition::ResourceConstraint).with_text("too many privacy lists, or too long");
     if list.children().count() as u64 > most(world, iq, MAX_ITEMS) {

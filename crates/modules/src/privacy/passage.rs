@@ -114,8 +114,8 @@ pub(crate) fn denies_known(
     !is_own && !is_own_server && list.denies(contact, passing, known)
 }
 
-/// A stanza for a bare JID is stopped if no session may have it; which of several may, is decided
-/// one by one.
+/// Returns whether a stanza is stopped: one for a bare JID if no session may have it; which of
+/// several may, is decided one by one.
 fn is_stopped(world: &World, rules: &Rc<Rules>, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) -> bool {
     let (passing, sessions) = (coming_as(packet), world.state::<Sessions>());
     let stops = |address: JidRef<'_>| {

@@ -98,9 +98,9 @@ pub struct Stanzas(u8);
 /// A contact's entry in the roster, as far as rules look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acquaintance {
-    /// The subscription.
+    /// The state of the subscription between account and contact.
     pub subscription: Subscription,
-    /// The groups.
+    /// The groups that the contact is in.
     pub groups: Rc<[String]>,
 }
 
@@ -117,7 +117,7 @@ impl Stanzas {
         self.0 & passing as u8 != 0
     }
 
-    /// The same with another one.
+    /// Returns the same with another one.
     #[must_use]
     pub fn with(self, passing: Passing) -> Self {
         Self(self.0 | passing as u8)
@@ -130,7 +130,7 @@ impl Stanzas {
 }
 
 impl Rules {
-    /// The rules as [`Rules::write`] wrote them.
+    /// Returns the rules as [`Rules::write`] wrote them.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let query = Element::parse(bytes).ok().filter(|query| query.is("query", ns::PRIVACY))?;
         let lists = query.children().filter(|child| child.name() == "list");
@@ -156,12 +156,12 @@ impl Rules {
         Some(query.finish().bytes().to_vec())
     }
 
-    /// A list by its name.
+    /// Returns a list by its name.
     pub fn list(&self, name: &str) -> Option<&List> {
         self.lists.iter().find(|list| list.name == name)
     }
 
-    /// The default list.
+    /// Returns the list that holds for sessions without an active one.
     pub fn default_list(&self) -> Option<&List> {
         self.list(self.default.as_deref()?)
     }
@@ -196,7 +196,7 @@ impl Rules {
         self.default.take_if(|default| default == name);
     }
 
-    /// The block list: whom the default list denies everything (XEP-0191 §5).
+    /// Returns the block list: the contacts that the default list denies everything (XEP-0191 §5).
     pub fn blocked(&self) -> Vec<&Jid> {
         self.default_list().map(List::blocked).unwrap_or_default()
     }
@@ -234,14 +234,15 @@ impl Rules {
 }
 
 impl List {
-    /// A list of these items; `None` if two have the same order or there is none (XEP-0016 §2.1).
+    /// Returns a list of these items; `None` if two have the same order or there is none (XEP-0016
+    /// §2.1).
     pub fn new(name: String, mut items: Vec<Item>) -> Option<Self> {
         items.sort_by_key(|item| item.order);
         let is_unique = items.windows(2).all(|pair| !matches!(pair, [a, b] if a.order == b.order));
         (is_unique && !items.is_empty()).then(|| Self::indexed(name, items))
     }
 
-    /// A list of items in this order.
+    /// Returns a list of items in this order.
     fn numbered(name: String, mut items: Vec<Item>) -> Self {
         for (item, order) in items.iter_mut().zip(1..) {
             item.order = order;
@@ -254,7 +255,7 @@ impl List {
         Self { name, items, index }
     }
 
-    /// The rules, in their order.
+    /// Returns the rules, in their order.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -266,13 +267,13 @@ impl List {
         self.items.get(first).is_some_and(|item| item.deny)
     }
 
-    /// The addresses that are denied everything.
+    /// Returns the addresses that are denied everything.
     pub fn blocked(&self) -> Vec<&Jid> {
         let blocked = self.items.iter().filter(|item| item.deny && item.stanzas == Stanzas::ALL);
         blocked.filter_map(|item| if let Test::Jid(jid) = &item.test { Some(jid) } else { None }).collect()
     }
 
-    /// The addresses that any rule names.
+    /// Returns the addresses that any rule names.
     pub fn named(&self) -> impl Iterator<Item = &Jid> {
         self.index.by_jid.keys()
     }

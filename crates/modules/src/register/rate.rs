@@ -58,7 +58,7 @@ pub(super) fn is_trusted(options: &Options, address: IpAddr) -> bool {
 }
 
 impl Creations {
-    /// A turn for an address at this time (milliseconds since 1970), if it has one.
+    /// Returns a turn for an address at this time (milliseconds since 1970), if it has one.
     ///
     /// # Errors
     /// `resource-constraint` of type wait: the address has created an account or guessed at taken
@@ -95,17 +95,18 @@ impl Creations {
 }
 
 impl Slot {
-    /// A turn that costs nothing.
+    /// Returns a turn that costs nothing.
     pub fn unlimited() -> Self {
         Self { of: None }
     }
 
-    /// The name was taken. The party may try another one, but not try names for ever.
+    /// Ends a turn because the name was taken. The party may try another one, but not try names for
+    /// ever.
     pub fn conflicted(self) {
         self.returned(|recent| recent.conflicts += 1);
     }
 
-    /// No account was created, by no fault of the party's.
+    /// Gives a turn back: no account was created, by no fault of the party's.
     pub fn give_back(self) {
         self.returned(|_| {});
     }

@@ -50,17 +50,17 @@ impl Directories {
 }
 
 impl Directory {
-    /// The accounts that there are, as far as they are known.
+    /// Returns the accounts that there are, as far as they are known.
     pub(crate) fn all(&self) -> Arc<BTreeSet<Jid>> {
         self.all.clone()
     }
 
-    /// The accounts that are here.
+    /// Returns the accounts that are here.
     pub(crate) fn online(&self) -> Arc<BTreeSet<Jid>> {
         self.online.clone()
     }
 
-    /// An account is here.
+    /// Adds an account that is here.
     pub(crate) fn came(&mut self, account: &Jid) {
         if !self.online.contains(account) {
             Arc::make_mut(&mut self.online).insert(account.clone());
@@ -72,7 +72,7 @@ impl Directory {
         }
     }
 
-    /// An account is here no longer.
+    /// Takes out an account that is here no longer.
     pub(crate) fn went(&mut self, account: &Jid) {
         if self.online.contains(account) {
             Arc::make_mut(&mut self.online).remove(account);
@@ -80,7 +80,7 @@ impl Directory {
         }
     }
 
-    /// An account is no more.
+    /// Takes out an account that is no more.
     pub(crate) fn gone(&mut self, account: &Jid) {
         self.went(account);
         if self.all.contains(account) {
@@ -98,7 +98,7 @@ impl Directory {
         changed.into_iter().for_each(|account| self.note(account, false));
     }
 
-    /// The changes from a number on, and the number behind the last.
+    /// Returns the changes from a number on, and the number behind the last.
     pub(crate) fn since(&self, number: u64) -> (Vec<Change>, u64) {
         let skipped = number.saturating_sub(self.first) as usize;
         (self.log.iter().skip(skipped).cloned().collect(), self.first + self.log.len() as u64)

@@ -22,7 +22,7 @@ pub struct Groups {
     of_all: Vec<usize>,
 }
 
-/// One group.
+/// A group as an operator has written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group {
     name: String,
@@ -105,7 +105,7 @@ impl Groups {
         self.relation_of(&self.groups_of(owner), contact)
     }
 
-    /// The same for whatever account has this [key](Groups::key).
+    /// Returns the same for whatever account has this [key](Groups::key).
     pub fn relation_of(&self, mine: &[usize], contact: JidRef<'_>) -> Subscription {
         let theirs = self.groups_of(contact);
         Subscription::new(self.shows(&theirs, mine), self.shows(mine, &theirs))
@@ -122,8 +122,8 @@ impl Groups {
         self.members(self.seen(mine))
     }
 
-    /// The groups that the accounts with a key see, with those who are named in each and whether
-    /// all accounts, or all that are there, belong to it.
+    /// Returns the groups that the accounts with a key see, with those who are named in each and
+    /// whether all accounts, or all that are there, belong to it.
     pub fn shown(&self, mine: &[usize]) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
         let seen = self.seen(mine).into_iter().filter_map(|at| self.groups.get(at));
         seen.map(|group| (group.name.as_str(), &group.members, group.all, group.online))

@@ -63,7 +63,7 @@ pub(super) fn look(world: &mut World, now: &Compiled) {
     step(world);
 }
 
-/// The groups are others now: rosters and presence follow.
+/// Brings the rosters and the presence into line with other groups.
 fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
     let none = Groups::default();
     let mut differences = Map::<Class, Rc<Difference>>::default();

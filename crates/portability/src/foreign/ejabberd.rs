@@ -219,7 +219,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The number under which MongooseIM keeps an archive.
+    /// Returns the number under which MongooseIM keeps an archive.
     fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, Fault> {
         let equal = [("server", Key::Text(domain)), ("user_name", Key::Text(name))];
         let rows = self.foreign.rows(&Wanted::of("mam_server_user", &["id"], &equal))?;

@@ -13,7 +13,7 @@ use super::source::Topic;
 use super::state::{DataState, described};
 use crate::request::Call;
 
-/// §5.1.
+/// Describes the service (§5.1).
 pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = Identity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };
@@ -49,7 +49,7 @@ pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// §5.3, §5.4.
+/// Describes a node, with its meta-data (§5.3, §5.4).
 pub(super) fn node_info(world: &mut World, iq: &Iq, node: &str, options: &Options) {
     if !lets_in(world, options, &iq.from) {
         return world.reply_error(iq, Condition::ItemNotFound);
@@ -83,7 +83,7 @@ pub(super) fn node_info(world: &mut World, iq: &Iq, node: &str, options: &Option
     world.reply(iq, reply);
 }
 
-/// §5.5.
+/// Lists the items of a node (§5.5).
 pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Options) {
     if !lets_in(world, options, &iq.from) {
         return world.reply_error(iq, Condition::ItemNotFound);

@@ -61,7 +61,7 @@ pub struct DataService {
 }
 
 impl DataService {
-    /// The module for one shard; `data` is the same for all shards.
+    /// Returns the module for one shard; `data` is the same for all shards.
     pub fn new(data: Data) -> Self {
         Self { data }
     }
@@ -125,7 +125,7 @@ fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     }
 }
 
-/// A stanza for the service.
+/// Takes a stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     if to.resource() == Some(speak::RESOURCE) {

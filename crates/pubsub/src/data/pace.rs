@@ -21,7 +21,7 @@ pub fn deliver(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
     }
 }
 
-/// The last reading, for somebody who has just subscribed (XEP-0060 §6.1.7).
+/// Sends the last reading to somebody who has just subscribed (XEP-0060 §6.1.7).
 pub(super) fn last(world: &mut World, topic: &Topic, reading: &Reading, to: &Jid) {
     if let Some(packet) = notification(world, topic, reading) {
         let packet = packet.with_child(&delay::element(&topic.host, reading.unix_ms));

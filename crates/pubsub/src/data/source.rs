@@ -15,7 +15,7 @@ pub trait Source: Send + Sync {
     /// The reason why there is none of that name, in words for people.
     fn describe(&self, node: &str) -> Result<Description, String>;
 
-    /// The nodes that service discovery lists, by name. There may be others.
+    /// Returns the nodes that service discovery lists, by name. There may be others.
     fn nodes(&self) -> Arc<[Listed]>;
 
     /// Gives from now on what it reads to [`deliver`](super::deliver), on this shard. A node is

@@ -112,7 +112,7 @@ impl DataState {
         Some(is_last)
     }
 
-    /// The options of a subscription, if there is one.
+    /// Returns the options of a subscription, if there is one.
     pub fn terms(&self, topic: &Topic, subscriber: &Jid) -> Option<Terms> {
         self.nodes.get(topic)?.subscribers.get(subscriber).copied()
     }
@@ -167,7 +167,7 @@ impl Terms {
         Ok(())
     }
 
-    /// The form of the options.
+    /// Returns the form of the options.
     pub fn form(&self, options: &Options) -> Form {
         let interval = self.interval.unwrap_or(options.number("interval_ms"));
         Form::new("form")

@@ -67,7 +67,7 @@ pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, for
     });
 }
 
-/// §6.2.
+/// Ends a subscription (§6.2).
 pub(super) fn unsubscribe(world: &mut World, call: Call, node: &str, jid: Jid) {
     let topic = topic(&call, node);
     if world.state::<DataState>().terms(&topic, &jid).is_none() {
@@ -98,7 +98,7 @@ fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
     }
 }
 
-/// §6.3.2.
+/// Replies with the options of a subscription (§6.3.2).
 pub(super) fn options(world: &mut World, call: &Call, node: &str, jid: &Jid, options: &Options) {
     let topic = topic(call, node);
     let Some(terms) = world.state::<DataState>().terms(&topic, jid) else {
@@ -110,7 +110,7 @@ pub(super) fn options(world: &mut World, call: &Call, node: &str, jid: &Jid, opt
     world.reply(&call.iq, reply);
 }
 
-/// §6.3.5.
+/// Changes the options of a subscription (§6.3.5).
 pub(super) fn set_options(world: &mut World, call: Call, node: &str, jid: Jid, form: &Form, options: &Options) {
     let topic = topic(&call, node);
     let Some(before) = world.state::<DataState>().terms(&topic, &jid) else {
@@ -125,7 +125,7 @@ pub(super) fn set_options(world: &mut World, call: Call, node: &str, jid: Jid, f
     }
 }
 
-/// §6.4.
+/// Replies with the options of new subscriptions (§6.4).
 pub(super) fn default_options(world: &mut World, call: &Call, options: &Options) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("default").element(&Terms::USUAL.form(options).element());

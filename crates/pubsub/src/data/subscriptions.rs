@@ -64,7 +64,7 @@ impl Subscriptions {
         self.table().get(&session.to_bare()).is_some_and(|own| own.iter().any(|(_, jid)| jid == session))
     }
 
-    /// Those of an account to the nodes of a host.
+    /// Returns the subscriptions of an account to the nodes of a host.
     pub fn of(&self, account: &Jid, host: &str) -> Vec<(Arc<Topic>, Jid)> {
         let table = self.table();
         let own = table.get(account).into_iter().flatten();

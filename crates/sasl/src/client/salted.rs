@@ -16,7 +16,7 @@ pub(super) struct ClientKeys {
 }
 
 impl ClientKeys {
-    /// One PBKDF2.
+    /// Derives the keys, which costs one PBKDF2.
     pub(super) fn derive(hash: Hash, prepared: &str, salt: &[u8], iterations: u32) -> Arc<ClientKeys> {
         let salted = hash.salted_password(prepared, salt, iterations);
         let client_key = hash.hmac(&salted, &[CLIENT_KEY]);
@@ -24,7 +24,7 @@ impl ClientKeys {
         Arc::new(ClientKeys { client_key, stored_key, server_key: hash.hmac(&salted, &[SERVER_KEY]) })
     }
 
-    /// The client's proof and the server's signature over the same message.
+    /// Returns the client's proof and the server's signature over the same message.
     pub(super) fn sign(&self, hash: Hash, signed: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let mut proof = hash.hmac(&self.stored_key, &[signed]);
         for (byte, key) in proof.iter_mut().zip(&self.client_key) {
@@ -54,7 +54,7 @@ struct Input {
 }
 
 impl SaltedPasswords {
-    /// An empty cache.
+    /// Returns an empty cache.
     pub fn new() -> SaltedPasswords {
         SaltedPasswords::default()
     }
@@ -69,8 +69,8 @@ impl SaltedPasswords {
         self.len() == 0
     }
 
-    /// The cached keys, or those that `derive` makes. The lock is not held meanwhile: two threads
-    /// that miss at once both derive.
+    /// Returns the cached keys, or those that `derive` makes. The lock is not held meanwhile: two
+    /// threads that miss at once both derive.
     pub(super) fn keys_or(
         &self,
         hash: Hash,

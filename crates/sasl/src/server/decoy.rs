@@ -63,8 +63,8 @@ impl Decoy {
         keys.verify(password) & found.is_some()
     }
 
-    /// A name for something that these texts together stand for: always the same, and nobody can
-    /// tell the texts by it. 16 letters and digits.
+    /// Returns a name for something that these texts together stand for: always the same, and
+    /// nobody can tell the texts by it. 16 letters and digits.
     pub fn name_of(&self, texts: &[&str]) -> String {
         let lengths: Vec<_> = texts.iter().map(|text| (text.len() as u64).to_be_bytes()).collect();
         let mut parts: Vec<&[u8]> = vec![b"name"];
@@ -75,7 +75,7 @@ impl Decoy {
         hex::encode(digest.get(..8).unwrap_or(&digest))
     }
 
-    /// The keys that `username` seems to have.
+    /// Returns the keys that `username` seems to have.
     pub(super) fn keys(&self, username: &str, hash: Hash) -> Keys {
         // A real account has one salt for all spellings of its name.
         let name = stringprep::nodeprep(username).unwrap_or(username.into());

@@ -56,7 +56,7 @@ impl Scram {
         self.challenge_with(&STANDARD.encode(random), found, decoy)
     }
 
-    /// The same with a given server nonce, for the examples of the RFCs.
+    /// Does the same with a given server nonce, for the examples of the RFCs.
     pub(super) fn challenge_with(
         &mut self,
         nonce: &str,

@@ -190,7 +190,7 @@ fn steps_log_no_secret() {
     assert_eq!(format!("{step:?}"), "Verify(\"user\")");
 }
 
-/// The server's half of an RFC example, whose challenge has no `h=`.
+/// Plays the server's half of an RFC example, whose challenge has no `h=`.
 fn example(hash: Hash, salt: &[u8], first: &[u8], nonce: &str, challenge: &str, last: &[u8], signature: &str) {
     let keys = |hash| Keys::of_prepared(hash, "pencil", salt.to_vec(), 4096);
     let account = Credentials { sha1: keys(Hash::Sha1), sha256: keys(Hash::Sha256), sha512: keys(Hash::Sha512) };

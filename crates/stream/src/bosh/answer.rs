@@ -29,11 +29,11 @@ pub trait Waiter: Send {
 pub enum Status {
     /// 200, whatever the answer says.
     Ok,
-    /// 400.
+    /// 400 Bad Request, for what isn't understood.
     BadRequest,
-    /// 403.
+    /// 403 Forbidden, for what policy refuses.
     Forbidden,
-    /// 404.
+    /// 404 Not Found, for a session that doesn't exist.
     NotFound,
 }
 
@@ -62,7 +62,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Its name.
+    /// Returns its name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
@@ -87,8 +87,8 @@ impl Condition {
         }
     }
 
-    /// The condition for a stream that ends with an error of this name. Those that BOSH has words
-    /// of its own for concern the session (§17.2).
+    /// Returns the condition for a stream that ends with an error of this name. Those that BOSH has
+    /// words of its own for concern the session (§17.2).
     pub(super) fn of(error: &str) -> Self {
         match error {
             "host-unknown" => Self::HostUnknown,
@@ -100,17 +100,17 @@ impl Condition {
 }
 
 impl Answer {
-    /// The answer to a request that belongs to no session.
+    /// Returns the answer to a request that belongs to no session.
     pub fn refusal(condition: Condition) -> Self {
         Writer::new().end(Some(condition), false, None)
     }
 
-    /// Nothing.
+    /// Returns an answer with nothing in it.
     pub(super) fn empty(content_type: Option<Arc<str>>) -> Self {
         Writer::new().finish(b"", b"", content_type)
     }
 
-    /// The answer to an older copy of a request that has come again (§14.3).
+    /// Returns the answer to an older copy of a request that has come again (§14.3).
     pub(super) fn superseded(content_type: Option<Arc<str>>) -> Self {
         let mut writer = Writer::new();
         writer.attr("type", "error");
@@ -126,12 +126,12 @@ impl Writer {
         Self(format!("<body xmlns='{}'", ns::HTTP_BIND).into_bytes())
     }
 
-    /// An attribute.
+    /// Adds an attribute.
     pub fn attr(&mut self, name: &str, value: &str) {
         self.0.extend_from_slice(format!(" {name}='{}'", escape_attr(value)).as_bytes());
     }
 
-    /// The content: what the stream's machine says, and stanzas.
+    /// Returns the content: what the stream's machine says, and stanzas.
     pub fn finish(mut self, said: &[u8], stanzas: &[u8], content_type: Option<Arc<str>>) -> Answer {
         if !said.is_empty() {
             self.attr("xmlns:stream", ns::STREAMS);
@@ -148,7 +148,7 @@ impl Writer {
         Answer { status: Status::Ok, body: self.0.into(), content_type }
     }
 
-    /// The end of a session, with nothing else in it.
+    /// Returns the end of a session, with nothing else in it.
     pub fn end(mut self, condition: Option<Condition>, is_legacy: bool, content_type: Option<Arc<str>>) -> Answer {
         self.terminate(condition);
         let status = condition.map_or(Status::Ok, |condition| condition.status(is_legacy));

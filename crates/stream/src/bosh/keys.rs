@@ -36,7 +36,8 @@ impl Keys {
     }
 }
 
-/// The key of a request that the next one must hash to: that of a new sequence, if it begins one.
+/// Returns the key of a request that the next one must hash to: that of a new sequence, if it
+/// begins one.
 pub(super) fn shown(request: &Request) -> Option<Key> {
     read(request.newkey.as_deref().or(request.key.as_deref())?)
 }

@@ -33,7 +33,7 @@ pub struct Request {
 /// The session that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whose {
-    /// A new one (§7.1).
+    /// A session that the request opens (§7.1).
     New(Box<Opening>),
     /// The session of this id.
     Session(u128),
@@ -123,8 +123,8 @@ impl Request {
         self.wrapper.is_empty = true;
     }
 
-    /// The next element of its content, which relies on nothing but the namespace of a client's
-    /// stream; `None` behind the last.
+    /// Returns the next element of its content, which relies on nothing but the namespace of a
+    /// client's stream; `None` behind the last.
     ///
     /// # Errors
     /// What comes next is no element, and not the end of the request.
@@ -180,7 +180,7 @@ impl Opening {
         })
     }
 
-    /// The header of the stream that it opens (RFC 6120 §4.7).
+    /// Returns the header of the stream that it opens (RFC 6120 §4.7).
     pub fn stream_header(&self) -> Vec<u8> {
         let mut header = format!("<stream:stream xmlns='{}' xmlns:stream='{}'", ns::CLIENT, ns::STREAMS);
         let version = self.version.as_deref().unwrap_or("1.0");
@@ -196,7 +196,7 @@ impl Opening {
     }
 }
 
-/// The id of a session as it is written.
+/// Returns the id of a session as it is written.
 pub fn write_sid(sid: u128) -> String {
     format!("{sid:032x}")
 }
@@ -207,12 +207,12 @@ fn parse_sid(text: &str) -> Option<u128> {
     if is_written { u128::from_str_radix(text, 16).ok() } else { None }
 }
 
-/// A number as the schema has it: digits, no sign.
+/// Reads a number as the schema has it: digits, no sign.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// A number of seconds or requests; one that is too large to be meant counts as the largest.
+/// Reads a number of seconds or requests; one that is too large to be meant counts as the largest.
 fn seconds(text: Option<&str>) -> Result<Option<u32>, Fault> {
     let Some(text) = text else { return Ok(None) };
     let number = number(text).ok_or(Fault::BadFormat)?;

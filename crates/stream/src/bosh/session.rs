@@ -23,7 +23,7 @@ use super::request::{Opening, Request};
 use super::terms::Terms;
 use crate::items::{Item, declare, items};
 
-/// A session.
+/// A session of BOSH, without its connections.
 pub struct Session {
     sid: u128,
     /// Agreed on with the client.
@@ -98,7 +98,7 @@ struct Answered {
 }
 
 impl Session {
-    /// A new session for a client that opens it so. The request is yet to be taken.
+    /// Returns a new session for a client that opens it so. The request is yet to be taken.
     pub fn new(sid: u128, first: &Request, opening: &Opening, terms: Terms, is_secure: bool, now_ms: u64) -> Self {
         let (wait, hold) = (opening.wait.unwrap_or(terms.wait), opening.hold.unwrap_or(1));
         let (wait, hold) = (wait.min(terms.wait), hold.min(terms.hold));
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn sid(&self) -> u128 {
         self.sid
     }
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// The request whose elements are to be read next.
+    /// Returns the request whose elements are to be read next.
     pub fn unread(&mut self) -> Option<&mut Request> {
         self.unread.front_mut().map(AsMut::as_mut)
     }
@@ -191,7 +191,7 @@ impl Session {
         self.unread.push_front(request);
     }
 
-    /// The stream's machine says something: it goes out with the next answer. An error of the
+    /// Takes what the stream's machine says: it goes out with the next answer. An error of the
     /// stream ends the session, with the condition that stands for it, when [`Session::close`] is
     /// called.
     pub fn say(&mut self, stream: &[u8]) {
@@ -256,7 +256,7 @@ impl Session {
         self.confirmed.take()
     }
 
-    /// A connection broke: the request on it may come again.
+    /// Takes in that a connection broke: the request on it may come again.
     pub fn note_gone(&mut self, now_ms: u64) {
         for waiting in &mut self.waiting {
             if waiting.waiter.as_ref().is_some_and(|waiter| waiter.is_gone()) {
@@ -296,7 +296,7 @@ impl Session {
         true
     }
 
-    /// The stream is over; what was said last goes out, behind what has been said and is not sent.
+    /// Ends the stream; what was said last goes out, behind what has been said and is not sent.
     pub fn close(&mut self, last: &[u8], now_ms: u64) {
         self.say(last);
         self.note_gone(now_ms);
@@ -352,7 +352,7 @@ impl Session {
         }
     }
 
-    /// A request before its turn: kept, in the place of an older copy.
+    /// Keeps a request that comes before its turn, in the place of an older copy.
     fn keep_early(&mut self, request: Request, waiter: Box<dyn Waiter>) {
         match self.early.iter_mut().find(|early| early.request.rid == request.rid) {
             Some(early) => {
@@ -363,7 +363,7 @@ impl Session {
         }
     }
 
-    /// A request in its turn.
+    /// Takes a request in its turn.
     fn in_order(&mut self, request: Request, waiter: Box<dyn Waiter>, now_ms: u64) {
         if self.is_over {
             return waiter.answer(Writer::new().end(Some(Condition::OtherRequest), self.is_legacy, None));
@@ -389,7 +389,7 @@ impl Session {
         }
     }
 
-    /// The client wants to be away: all that waits is answered, with nothing (§10).
+    /// Lets the client be away: all that waits is answered, with nothing (§10).
     fn go_away(&mut self, pause: Option<u32>, now_ms: u64) {
         let said = std::mem::take(&mut self.said);
         let sent = self.answered.back().map_or(0, |answered| answered.sent);
@@ -448,7 +448,7 @@ impl Session {
         self.answered.retain(|answered| answered.rid != 0);
     }
 
-    /// A request that has come before.
+    /// Takes a request that has come before.
     fn repeated(&mut self, request: &Request, waiter: Box<dyn Waiter>, now_ms: u64) {
         self.repeats += 1;
         if self.repeats > MOST_REPEATS {

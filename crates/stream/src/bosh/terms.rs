@@ -53,7 +53,7 @@ impl Terms {
     }
 }
 
-/// The lower of a client's version of BOSH and ours.
+/// Returns the lower of a client's version of BOSH and ours.
 fn lower(ver: &str) -> &str {
     let parts =
         |ver: &str| ver.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));

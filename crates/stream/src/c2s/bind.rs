@@ -67,7 +67,7 @@ impl C2s {
     }
 }
 
-/// The resource that is asked for. An empty one leaves the choice to the server, like none
+/// Returns the resource that is asked for. An empty one leaves the choice to the server, like none
 /// (§7.6.1).
 fn requested(iq: &Element) -> Result<Option<String>, StanzaError> {
     let resource = iq.child("bind", ns::BIND).and_then(|bind| bind.child("resource", ns::BIND));

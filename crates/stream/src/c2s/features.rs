@@ -31,7 +31,7 @@ pub(super) fn after_bind(offer: &Offer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_BIND, offer, out);
 }
 
-/// The same, if stream management was enabled along with it.
+/// Appends the same, if stream management was enabled along with it.
 pub(super) fn after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_ENABLING, offer, out);
 }
@@ -171,7 +171,7 @@ fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The same without stream management (XEP-0198), which is agreed on already, or which the
+/// Appends the same without stream management (XEP-0198), which is agreed on already, or which the
 /// transport has no use for: there are clients that enable it whenever they are offered it.
 fn host_after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let mut rest = offer.host.map_or(&[][..], |host| &host.after_login_features);

@@ -75,7 +75,7 @@ impl C2s {
         }
     }
 
-    /// The index of the host in `to`, and the bare JID in `from`, if the client gave one.
+    /// Returns the index of the host in `to`, and the bare JID in `from`, if the client gave one.
     ///
     /// A client must say `to` (§4.7.2); many servers and this one take a client that doesn't for
     /// one that means the only host there is, and refuse it with `improper-addressing` if there are

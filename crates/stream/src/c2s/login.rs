@@ -78,17 +78,17 @@ impl Attempt {
         self.progress(step, decoy)
     }
 
-    /// The namespace of the elements that carry it.
+    /// Returns the namespace of the elements that carry it.
     pub fn ns(&self) -> &'static str {
         if self.request.is_some() { ns::SASL2 } else { ns::SASL }
     }
 
-    /// The account that the client has named, once it has.
+    /// Returns the account that the client has named, once it has.
     pub fn account(&self) -> Option<&Jid> {
         self.account.as_ref()
     }
 
-    /// The account that the client named.
+    /// Returns the account that the client named.
     pub fn into_account(self) -> Option<Jid> {
         self.account
     }

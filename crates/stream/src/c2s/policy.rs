@@ -89,7 +89,7 @@ impl Facts {
 }
 
 impl Policy {
-    /// The mechanisms for a connection, strongest first; none while login isn't allowed.
+    /// Returns the mechanisms for a connection, strongest first; none while login isn't allowed.
     pub(super) fn mechanisms_for(&self, facts: &Facts) -> Vec<Mechanism> {
         if !facts.login_allowed() {
             return Vec::new();
@@ -99,7 +99,7 @@ impl Policy {
         mechanisms
     }
 
-    /// The index of the host with a prepared name.
+    /// Returns the index of the host with a prepared name.
     pub(super) fn host_named(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
     }

@@ -83,14 +83,14 @@ pub(super) fn requested(resume: &Element) -> Option<(String, u32)> {
     Some((resume.attr("previd")?.to_owned(), resume.attr("h")?.parse().ok()?))
 }
 
-/// The answer that a session goes on.
+/// Returns the answer that a session goes on.
 pub(super) fn resumed(previd: &str, handled: u32) -> Built {
     let mut resumed = Writer::with_ns("resumed", ns::SM);
     resumed.attr("previd", previd).attr("h", &handled.to_string());
     resumed.finish()
 }
 
-/// The answer to what can't be done (§6).
+/// Returns the answer to what can't be done (§6).
 pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
     let mut failed = Writer::with_ns("failed", ns::SM);
     failed.opt_attr("h", handled.map(|handled| handled.to_string()).as_deref());

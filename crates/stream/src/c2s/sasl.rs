@@ -116,7 +116,7 @@ impl C2s {
         self.proceed(attempt, progress, out);
     }
 
-    /// The mechanism of a name, if it is among the offered ones.
+    /// Returns the mechanism of a name, if it is among the offered ones.
     pub(super) fn chosen(&self, name: &str, offered: &[Mechanism]) -> Result<Mechanism, Failure> {
         if !self.facts.login_allowed() {
             return Err(Failure::EncryptionRequired);
@@ -209,8 +209,8 @@ impl C2s {
     }
 }
 
-/// The data of an element (§6.4.2): Base64 by RFC 4648 §4, `=` for none. `None` if it is neither;
-/// line feeds, other whitespace and missing padding count as errors (§13.9.1).
+/// Returns the data of an element (§6.4.2): Base64 by RFC 4648 §4, `=` for none. `None` if it is
+/// neither; line feeds, other whitespace and missing padding count as errors (§13.9.1).
 fn decode(text: &str) -> Option<Vec<u8>> {
     match text {
         "=" => Some(Vec::new()),

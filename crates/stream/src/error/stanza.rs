@@ -34,27 +34,27 @@ pub struct StanzaError {
 }
 
 impl StanzaError {
-    /// An error with its condition's default type (§8.3.3), without text.
+    /// Returns an error with its condition's default type (§8.3.3), without text.
     pub fn new(condition: Condition) -> Self {
         Self { error_type: condition.default_type(), condition, text: None, application: None }
     }
 
-    /// The same with another type than the condition's default one; §8.3.3 allows that for a few of
-    /// them.
+    /// Returns the same with another type than the condition's default one; §8.3.3 allows that for
+    /// a few of them.
     #[must_use]
     pub fn with_type(mut self, error_type: ErrorType) -> Self {
         self.error_type = error_type;
         self
     }
 
-    /// The same with an English explanation.
+    /// Returns the same with an English explanation.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.text = Some(text.into());
         self
     }
 
-    /// The same with an application-specific condition (§8.3.4).
+    /// Returns the same with an application-specific condition (§8.3.4).
     #[must_use]
     pub fn with_application(mut self, application: Element) -> Self {
         self.application = Some(Box::new(application));
@@ -114,7 +114,7 @@ pub enum ErrorType {
 }
 
 impl ErrorType {
-    /// The value of the `type` attribute.
+    /// Returns the value of the `type` attribute.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -176,7 +176,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The condition's element name, e.g. `item-not-found`.
+    /// Returns the condition's element name, e.g. `item-not-found`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
@@ -204,8 +204,8 @@ impl Condition {
         }
     }
 
-    /// The type that §8.3.3 recommends for the condition. `undefined-condition` may have any; it
-    /// gets `cancel`, so that a sender doesn't repeat what nobody can explain.
+    /// Returns the type that §8.3.3 recommends for the condition. `undefined-condition` may have
+    /// any; it gets `cancel`, so that a sender doesn't repeat what nobody can explain.
     pub fn default_type(&self) -> ErrorType {
         match self {
             Self::BadRequest | Self::JidMalformed | Self::NotAcceptable | Self::PolicyViolation | Self::Redirect(_) => {

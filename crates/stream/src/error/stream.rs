@@ -76,7 +76,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    /// The condition's element name, e.g. `host-unknown`.
+    /// Returns the condition's element name, e.g. `host-unknown`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::BadFormat => "bad-format",

@@ -171,8 +171,8 @@ pub(super) fn inspect_der(der: &[u8]) -> Result<Inspection, SettingsError> {
     })
 }
 
-/// The value of `tls-server-end-point` (RFC 5929 §4.1): the certificate's hash by the hash of its
-/// signature, SHA-256 in place of MD5 and SHA-1. `None` where the signature has no such hash
+/// Returns the value of `tls-server-end-point` (RFC 5929 §4.1): the certificate's hash by the hash
+/// of its signature, SHA-256 in place of MD5 and SHA-1. `None` where the signature has no such hash
 /// (Ed25519), for which the RFC defines no value.
 ///
 /// # Errors
@@ -199,7 +199,7 @@ fn parse(der: &[u8]) -> Result<X509Certificate<'_>, SettingsError> {
     }
 }
 
-/// The hash to use for a signature algorithm, or for a hash algorithm itself.
+/// Returns the hash to use for a signature algorithm, or for a hash algorithm itself.
 fn hash_of(oid: &str) -> Option<&'static digest::Algorithm> {
     Some(match oid {
         // md5WithRSA, sha1WithRSA, ecdsa-with-SHA1, SHA-1; then RSA, ECDSA and the hash itself.

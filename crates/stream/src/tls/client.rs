@@ -135,7 +135,7 @@ impl ClientTls {
         self.0.records.handshaking()
     }
 
-    /// The channel bindings, empty while [`ClientTls::handshaking`].
+    /// Returns the channel bindings, empty while [`ClientTls::handshaking`].
     pub fn bindings(&self) -> ChannelBindings {
         if self.handshaking() {
             return ChannelBindings::default();
@@ -147,7 +147,7 @@ impl ClientTls {
         }
     }
 
-    /// The application protocol agreed on.
+    /// Returns the application protocol agreed on.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.0.records.connection().alpn_protocol()
     }
@@ -157,7 +157,7 @@ impl ClientTls {
         peer::chain(self.0.records.side())
     }
 
-    /// The server's certificate, in DER.
+    /// Returns the server's certificate, in DER.
     pub fn server_certificate(&self) -> Option<&[u8]> {
         self.0.records.connection().peer_certificates()?.first().map(|certificate| &certificate[..])
     }

@@ -120,7 +120,7 @@ impl TlsSettings {
         TlsSettings::speaking(identities, Oldest::Tls12)
     }
 
-    /// The same, with a choice of the oldest version.
+    /// Returns the same, with a choice of the oldest version.
     ///
     /// # Errors
     ///
@@ -145,8 +145,8 @@ impl TlsSettings {
         Ok(TlsSettings { config: Arc::new(config) })
     }
 
-    /// The same identities, for a port where other protocols are spoken: ALPN offers these instead,
-    /// the preferred one first.
+    /// Returns the same identities, for a port where other protocols are spoken: ALPN offers these
+    /// instead, the preferred one first.
     #[must_use]
     pub fn offering(&self, protocols: &[&[u8]]) -> TlsSettings {
         let mut config = (*self.config).clone();
@@ -207,7 +207,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// A domain as it stands in certificates and in SNI: A-labels, lower case, no trailing dot.
+/// Returns a domain as it stands in certificates and in SNI: A-labels, lower case, no trailing dot.
 pub(super) fn ascii_domain(domain: &str) -> Result<String, SettingsError> {
     let bare = domain.strip_suffix('.').unwrap_or(domain);
     let ascii = idna::domain_to_ascii(bare).map_err(|_| SettingsError::BadDomain(domain.to_owned()))?;

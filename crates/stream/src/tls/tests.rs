@@ -50,7 +50,7 @@ impl Pair {
         Pair { server, client, to_server, to_client, at_server, at_client, piece, established: 0, closed: 0 }
     }
 
-    /// A pair behind its handshake.
+    /// Returns a pair behind its handshake.
     fn open(settings: &ClientSettings, domain: &str) -> Pair {
         let mut pair = Pair::new(settings, domain, usize::MAX);
         pair.deliver().unwrap();

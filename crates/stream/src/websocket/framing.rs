@@ -83,7 +83,7 @@ fn open(header: &Header) -> Writer {
     open
 }
 
-/// The header that `<open/>` stands for.
+/// Returns the header that `<open/>` stands for.
 fn stream_header(open: &Element) -> Vec<u8> {
     let mut header = format!("<stream:stream xmlns='{}' xmlns:stream='{}'", ns::CLIENT, ns::STREAMS);
     for name in ["to", "from", "version", "xml:lang"] {

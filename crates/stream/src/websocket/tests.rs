@@ -23,7 +23,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// All that comes of input in these pieces, by way of what a connection keeps.
+/// Returns all that comes of input in these pieces, by way of what a connection keeps.
 fn pieces(pieces: &[&[u8]], most: usize) -> Result<Vec<Kept>, FrameFault> {
     let (mut frames, mut found) = (Frames::default(), Vec::new());
     for piece in pieces {

@@ -163,7 +163,7 @@ fn an_unbound_machine_leaves_nothing() {
     assert_eq!(logged_in("").machine.into_bound(), None);
 }
 
-/// A stream after login whose header has these attributes too.
+/// Returns a stream after login whose header has these attributes too.
 fn logged_in(attributes: &str) -> Player {
     let mut player = Player::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());

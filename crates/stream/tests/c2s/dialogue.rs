@@ -71,22 +71,22 @@ pub fn policy() -> Policy {
     }
 }
 
-/// A connection under TLS, without channel bindings.
+/// Returns a connection under TLS, without channel bindings.
 pub fn secure() -> Facts {
     Facts { secure: true, ..Facts::default() }
 }
 
-/// A connection that has to start TLS first.
+/// Returns a connection that has to start TLS first.
 pub fn in_the_clear() -> Facts {
     Facts { tls_available: true, ..Facts::default() }
 }
 
-/// The same for channel bindings.
+/// Returns the same for channel bindings.
 pub fn bindings() -> ChannelBindings {
     ChannelBindings { exporter: Some([5; 32]), server_end_point: Some(vec![6; 32]) }
 }
 
-/// The only account.
+/// Returns the only account.
 pub fn juliet() -> Credentials {
     Credentials::derive("pencil", ITERATIONS).unwrap()
 }
@@ -94,7 +94,7 @@ pub fn juliet() -> Credentials {
 /// Few, for speed.
 pub const ITERATIONS: u32 = 3;
 
-/// A machine whose streams have the ids 1, 2, 3…
+/// Returns a machine whose streams have the ids 1, 2, 3…
 pub fn machine(policy: Policy, facts: Facts) -> C2s {
     let mut last = 0;
     let ids = move || {
@@ -171,7 +171,7 @@ impl Player {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -284,7 +284,7 @@ fn placeholder<'a>(text: &'a str, start: &str) -> Option<(&'a str, &'a str, &'a 
     Some((before, inner, after))
 }
 
-/// The server's header of a stream.
+/// Returns the server's header of a stream.
 pub fn opened(id: u32, host: &str) -> String {
     format!(
         "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' \

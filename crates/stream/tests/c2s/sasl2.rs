@@ -4,7 +4,7 @@ use rookery_stream::c2s::{Policy, Sasl2};
 
 use crate::dialogue::{OPEN, Player, machine, play, policy, secure};
 
-/// The policy with everything that may be had.
+/// Returns the policy with everything that may be had.
 pub fn with_sasl2() -> Policy {
     let mut policy = policy();
     policy.hosts[0].sasl2 =

@@ -151,7 +151,7 @@ fn a_failing_store_is_a_temporary_failure() {
     assert_eq!(player.sent(), format!("<failure xmlns='{NS}'><temporary-auth-failure/></failure>"));
 }
 
-/// The data of a SASL element.
+/// Returns the data of a SASL element.
 fn decoded(sent: &str, name: &str) -> Vec<u8> {
     let text = all_between(sent, &format!("<{name} xmlns='{NS}'>"), &format!("</{name}>"));
     STANDARD.decode(text.first().unwrap_or_else(|| panic!("no {name} in {sent}"))).unwrap()

@@ -51,12 +51,12 @@ impl Scene {
     }
 }
 
-/// One account chats with another, at an address of it with that end.
+/// Returns a scene in which one account chats with another, at an address of it with that end.
 pub fn chat(end: &str) -> Scene {
     chats(server(&["archive"]), end)
 }
 
-/// The same, and both accounts keep what is said.
+/// Returns the same scene, in which both accounts keep what is said.
 pub fn archive() -> Scene {
     chats(server(&[]), "/bench")
 }
@@ -67,7 +67,7 @@ fn chats(server: Server, end: &str) -> Scene {
     Scene::of(server, &mut sender, vec![recipient], MESSAGES, &text.repeat(MESSAGES))
 }
 
-/// An account is away, and tells all its contacts.
+/// Returns a scene in which an account is away, and tells all its contacts.
 pub fn presence() -> Scene {
     let server = server(&["archive"]);
     let mut sender = online(&server, 0);
@@ -81,7 +81,7 @@ pub fn presence() -> Scene {
     Scene::of(server, &mut sender, contacts, 1, PRESENCE)
 }
 
-/// An occupant speaks.
+/// Returns a scene in which an occupant speaks.
 pub fn room() -> Scene {
     const ROOM: &str = "room@conference.example.org";
     let server = server(&["archive"]);
@@ -105,7 +105,7 @@ pub fn room() -> Scene {
     Scene::of(server, &mut sender, occupants, 1, &said)
 }
 
-/// A message goes to many addresses (XEP-0033).
+/// Returns a scene in which a message goes to many addresses (XEP-0033).
 pub fn multicast() -> Scene {
     let server = server(&["archive"]);
     let mut sender = online(&server, 0);
@@ -117,7 +117,8 @@ pub fn multicast() -> Scene {
     Scene::of(server, &mut sender, recipients, 1, &said)
 }
 
-/// A client changes its roster, and all resources of the account get pushes.
+/// Returns a scene in which a client changes its roster, and all resources of the account get
+/// pushes.
 pub fn roster() -> Scene {
     let server = server(&["archive"]);
     let resource = |at| {

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// A seed with one to three edits.
+/// Returns a seed with one to three edits.
 pub fn damaged(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     // The long seed comes last and is taken seldom, because it costs much and has little markup.
     let seed = if random.below(40) == 0 { seeds.len() - 1 } else { random.below(seeds.len() - 1) };
@@ -46,7 +46,7 @@ fn attribute(random: &mut Random, bytes: &mut Vec<u8>) {
     bytes.splice(at + name..at + name, fragment.iter().copied());
 }
 
-/// A place, rather next to markup than within text.
+/// Returns a place, rather next to markup than within text.
 fn place(random: &mut Random, bytes: &[u8]) -> usize {
     let at = random.below(bytes.len() + 1);
     if random.below(3) == 0 {

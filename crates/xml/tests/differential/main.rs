@@ -145,7 +145,7 @@ fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
     }
 }
 
-/// Whatever is made from an accepted stanza is as valid, and means what it should.
+/// Checks that whatever is made from an accepted stanza is as valid, and means what it should.
 fn rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) {
     let read_back = |bytes: &[u8]| match oracle::read(bytes) {
         Verdict::Element(element) => {
@@ -217,7 +217,7 @@ fn the_view_is_the_same_however_the_bytes_came() {
     }
 }
 
-/// The answer when the bytes come in pieces that end at these places, and then all of them.
+/// Returns the answer when the bytes come in pieces that end at these places, and then all of them.
 fn in_pieces(bytes: &[u8], ends: &[usize]) -> Result<Scan, Fault> {
     let mut scanner = Scanner::new();
     for &end in ends {

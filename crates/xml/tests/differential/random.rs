@@ -15,7 +15,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `end`, 0 if that is 0.
+    /// Returns a number below `end`, 0 if that is 0.
     pub fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.number() % end as u64) as usize }
     }

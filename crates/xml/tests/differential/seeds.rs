@@ -46,7 +46,7 @@ pub const FRAMED: &str = concat!(
     "<body/></presence>",
 );
 
-/// An encrypted message of 2.2 KiB, nearly all of it base64.
+/// Returns an encrypted message of 2.2 KiB, nearly all of it base64.
 pub fn omemo() -> String {
     let base64 = |len: usize, salt: usize| -> String {
         let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -63,7 +63,7 @@ pub fn omemo() -> String {
     stanza
 }
 
-/// All of them.
+/// Returns all of them.
 pub fn all() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> =
         [CHAT, MUC_PRESENCE, ROSTER, CDATA, NON_ASCII, PREFIXES, FRAMED].map(|seed| seed.as_bytes().to_vec()).into();

@@ -29,7 +29,7 @@ impl<'a> Given<'a> {
         self.value.get_ref().as_bool().ok_or_else(|| self.unlike("true or false"))
     }
 
-    /// A whole number of a type.
+    /// Reads a whole number of a type.
     pub(super) fn whole<T: TryFrom<i64>>(&self, range: &str) -> Result<At<T>, Wrong> {
         let number = self.value.get_ref().as_integer();
         let number = number.and_then(|number| i64::from_str_radix(number.as_str(), number.radix()).ok());
@@ -37,7 +37,7 @@ impl<'a> Given<'a> {
         number.map(|number| self.at(number)).ok_or_else(|| self.unlike(&format!("a whole number {range}")))
     }
 
-    /// A number, with or without a fraction.
+    /// Reads a number, with or without a fraction.
     pub(super) fn number(&self) -> Result<At<f64>, Wrong> {
         let number = match self.value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
@@ -57,14 +57,14 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A list, read element by element so that a mistake points at its own line.
+    /// Reads a list, element by element so that a mistake points at its own line.
     pub(super) fn list<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<At<Vec<T>>, Wrong> {
         let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
         let elements = elements.iter().map(|element| read(Given::new(element)));
         Ok(self.at(elements.collect::<Result<_, _>>()?))
     }
 
-    /// A list of two things, such as a number and its name.
+    /// Reads a list of two things, such as a number and its name.
     pub(super) fn pair<A, B>(
         &self,
         one: impl Fn(Given<'a>) -> Result<A, Wrong>,

@@ -256,7 +256,7 @@ pub(super) const FAULT: Table<Fault> = Table {
     ]],
 };
 
-/// A key whose value is a table of its own, or a list of tables.
+/// Returns a key whose value is a table of its own, or a list of tables.
 const fn list<T>(name: &'static str, doc: &'static str, set: Set<T>) -> Key<T> {
     Key { name, doc, need: Usual("none"), example: "", inner: None, set }
 }

@@ -29,7 +29,7 @@ impl std::fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// The line in which something begins, from 1 on.
+/// Returns the line in which something begins, from 1 on.
 pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {
     text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
 }
@@ -42,7 +42,7 @@ pub(crate) struct At<T> {
 }
 
 impl<T> At<T> {
-    /// A mistake in the value of a key.
+    /// Returns a mistake in the value of a key.
     pub(crate) fn wrong(&self, field: &str, what: impl Into<String>) -> Wrong {
         Wrong { span: Some(self.span.clone()), ..Wrong::new(field, what) }
     }
@@ -63,7 +63,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    /// A mistake in a key, without a place of its own: that of its table counts.
+    /// Returns a mistake in a key, without a place of its own: that of its table counts.
     pub(super) fn new(field: &str, what: impl Into<String>) -> Self {
         Self { span: None, field: field.to_owned(), what: what.into() }
     }
@@ -79,7 +79,7 @@ impl Wrong {
         Self { span: self.span.or(Some(span.clone())), ..self }
     }
 
-    /// The mistake with its line.
+    /// Returns the mistake with its line.
     pub(super) fn in_text(self, text: &str) -> Mistake {
         Mistake { line: line(text, &self.span.unwrap_or_default()), field: self.field, what: self.what }
     }

@@ -348,7 +348,7 @@ pub(super) const DIGITAL: Table<AlarmRow> = Table {
     keys: &[place(), &[ALARM_TEXT]],
 };
 
-/// A key that limits what may be set.
+/// Returns a key that limits what may be set.
 const fn limit<T: Limited>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
     Key { need: Usual("anything that its bytes can hold"), ..text(name, doc, example, set) }
 }

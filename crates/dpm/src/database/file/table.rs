@@ -95,7 +95,7 @@ impl<T> Shape for Table<T> {
 }
 
 impl<'a> Given<'a> {
-    /// A table whose keys a [`Table`] names.
+    /// Reads a table whose keys a [`Table`] names.
     pub(super) fn table<T: Default>(&self, table: &Table<T>) -> Result<At<T>, Wrong> {
         let Some(entries) = self.value.get_ref().as_table() else {
             return Err(self.unlike(&format!("a table with {}", table.names().join(", "))));
@@ -122,7 +122,7 @@ impl<'a> Given<'a> {
 
 pub(super) type Set<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
 
-/// A key that must be there.
+/// Returns a key that must be there.
 pub(super) const fn text<T>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
     Key { name, doc, need: Need::Required, example, inner: None, set }
 }

@@ -243,7 +243,7 @@ impl Acnet {
         }
     }
 
-    /// A group was answered: it is no search any more.
+    /// Takes in that a group was answered: it is no search any more.
     pub(super) fn found_answering(&mut self, key: GroupKey, now: Moment) {
         let Some(group) = self.groups.get_mut(key) else { return };
         group.has_answered = true;

@@ -71,14 +71,14 @@ impl Acnet {
         }
     }
 
-    /// A front-end says that an answer will come.
+    /// Gives a request more time, since a front-end says that an answer will come.
     fn prolong(&mut self, key: GroupKey, deadline: u64) {
         if let Some(group) = self.groups.get_mut(key) {
             (group.deadline, group.once.end) = (deadline, deadline);
         }
     }
 
-    /// A group got readings.
+    /// Takes in that a group got readings.
     fn answered(&mut self, key: GroupKey, deadline: u64, now: Moment) {
         let Some(group) = self.groups.get_mut(key) else { return };
         let Some(front) = self.fronts.get_mut(group.node) else { return };
@@ -93,7 +93,7 @@ impl Acnet {
         self.hurry(poll, now);
     }
 
-    /// A probe was answered.
+    /// Takes the answer to a probe.
     fn probed(&mut self, key: GroupKey, packet: Packet<'_>, is_last: bool, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let (poll, node) = (group.poll, group.node);
@@ -164,7 +164,7 @@ impl Acnet {
         self.drop_if_empty(group.poll);
     }
 
-    /// The answer to a reply that nobody waits for.
+    /// Replies to a reply that nobody waits for.
     fn refuse(&mut self, node: usize, header: &Header) {
         self.counters.strays += 1;
         let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..*header };

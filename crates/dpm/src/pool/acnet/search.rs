@@ -73,7 +73,7 @@ impl Acnet {
         }
     }
 
-    /// A group was not answered, or refused.
+    /// Takes in that a group was not answered, or was refused.
     pub(super) fn fail(
         &mut self,
         key: GroupKey,

@@ -27,7 +27,7 @@ impl Acnet {
     }
 }
 
-/// The head of a packet to a node.
+/// Returns the head of a packet to a node.
 fn header(node: &Node, address: u16, kind: Kind, id: u16) -> Header {
     let task = match node.protocol {
         Protocol::Retdat => retdat::TASK,

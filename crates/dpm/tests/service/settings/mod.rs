@@ -20,7 +20,7 @@ use rookery_dpm::time::Moment;
 
 use crate::world::{Client, World, front_end_address, statuses};
 
-/// A service that lets the operator in, and its log.
+/// Returns a service that lets the operator in, and its log.
 pub fn world() -> (World, Log) {
     world_of(DEVICES)
 }
@@ -36,7 +36,7 @@ fn world_of(database: &str) -> (World, Log) {
     (world, log)
 }
 
-/// A client that proved to be the operator, in a role.
+/// Returns a client that proved to be the operator, in a role.
 fn operator(world: &mut World, role: &str) -> Client {
     let client = world.client();
     authenticate(world, &client, b"operator@FNAL.GOV");

@@ -145,7 +145,7 @@ fn device(name: &str) -> u32 {
     rookery_dpm::database::Database::read(DEVICES).expect("a good file").named(name).expect("a device").index
 }
 
-/// The devices, and a node that keeps the log.
+/// Returns the devices, and a node that keeps the log.
 fn with_keeper() -> String {
     format!("{DEVICES}\n[[node]]\nname = 'SETSDB'\naddress = '09cd'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n")
 }

@@ -115,15 +115,16 @@ impl C2s {
         self.pending = Some(Event::Tokens { account, client });
     }
 
-    /// The owner couldn't load the tokens; `false` if they were not asked for.
+    /// Takes in that the owner couldn't load the tokens; returns `false` if they were not asked
+    /// for.
     pub(in super::super) fn tokens_failed(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(check) = self.take_check() else { return false };
         self.auth_failed(Some(check.account), Failure::TemporaryAuthFailure, ns::SASL2, out);
         true
     }
 
-    /// The mechanisms for tokens on this connection, strongest first; none without TLS (XEP-0484
-    /// §7).
+    /// Returns the mechanisms for tokens on this connection, strongest first; none without TLS
+    /// (XEP-0484 §7).
     pub(in super::super) fn token_mechanisms(&self) -> impl Iterator<Item = TokenMechanism> + '_ {
         let is_on = self.host().and_then(|host| host.sasl2.as_ref()).is_some_and(|sasl2| sasl2.fast);
         TokenMechanism::offered(&self.facts.bindings).filter(move |_| is_on && self.facts.secure)

@@ -78,8 +78,8 @@ impl C2s {
         self.proceed(attempt, progress, out);
     }
 
-    /// The client has logged in: what it asked for along with that comes next, then it is told of
-    /// all.
+    /// Goes on after the client has logged in: what it asked for along with that comes next, then
+    /// it is told of all.
     pub(super) fn authenticated2(
         &mut self,
         account: Jid,
