@@ -167,7 +167,7 @@ impl Config {
         })
     }
 
-    /// What the server goes by towards others, and components.
+    /// Returns the settings for other servers and for components.
     fn federation(&self) -> Option<Federation> {
         let components = self.components.iter().map(|name| rookery_federation::Component {
             name: name.as_str().into(),

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What carries a client's stream.
+/// The carrier of a client's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Transport {
     /// A TCP connection (RFC 6120)

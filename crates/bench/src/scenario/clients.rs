@@ -17,7 +17,8 @@ pub struct Arrivals {
     at_once: usize,
     wave: u32,
     first: Vec<u8>,
-    /// When each of those began who are logged in and have not seen themselves yet; `None`: nobody has to.
+    /// The times when clients began that are logged in and have not seen themselves yet; `None` if
+    /// nobody has to.
     unseen: Option<HashMap<usize, u64>>,
     under_way: usize,
     /// There is a rate to keep.
