@@ -320,11 +320,10 @@ impl<'q> Scan<'q> {
         })?;
         let mut page = page.page();
         if query.count_to > 0 && self.is_countable(c)? {
-            let mut count = 0;
-            let limit = query.count_to.saturating_add(1);
-            self.each(c, &IDS, limit as u64, &mut |_| {
-                count += 1;
-                Ok(if count < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            let (mut count, limit) = (0, query.count_to.saturating_add(1));
+            self.each(c, &COUNT, limit as u64, &mut |row| {
+                count = row.integer(0)?.try_into().unwrap_or(usize::MAX);
+                Ok(ControlFlow::Break(()))
             })?;
             page.count = Some(count).filter(|count| *count <= query.count_to);
         }
@@ -503,17 +502,21 @@ const BACKWARD: Statements = Statements {
     ),
 };
 
+/// Makes the statement that counts the rows of another one. The database counts: a thousand rows that are sent cost more than the page.
+macro_rules! counted {
+    ($($rows:expr),+) => {
+        concat!("SELECT COUNT(*) FROM (", $($rows),+, " LIMIT ?) AS counted")
+    };
+}
+
 /// To count them.
-const IDS: Statements = Statements {
-    everybody: "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
+const COUNT: Statements = Statements {
+    everybody: counted!("SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ?"),
     by_stretch: (
-        concat!("SELECT m.id", conversation!(), "LIMIT ?"),
-        concat!("SELECT m.id", conversation!(), "AND m.resource = ? LIMIT ?"),
+        counted!("SELECT m.id", conversation!()),
+        counted!("SELECT m.id", conversation!(), "AND m.resource = ?"),
     ),
-    by_index: (
-        concat!("SELECT id", indexed!(), "LIMIT ?"),
-        concat!("SELECT id", indexed!(), "AND resource = ? LIMIT ?"),
-    ),
+    by_index: (counted!("SELECT id", indexed!()), counted!("SELECT id", indexed!(), "AND resource = ?")),
 };
 
 /// Makes the query of archives behind one, with what their rooms say and their oldest messages.

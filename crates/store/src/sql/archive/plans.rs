@@ -171,7 +171,10 @@ fn sqlite_finds_messages_by_their_keys() {
             Ok(ControlFlow::Continue(()))
         };
         connection.query(explain, &[], each).expect("a plan");
-        let is_scan = |line: &String| line.starts_with("SCAN ") && !line.starts_with("SCAN CONSTANT");
+        let is_scan = |line: &String| {
+            // What was found is counted.
+            line.starts_with("SCAN ") && !line.starts_with("SCAN CONSTANT") && line != "SCAN counted"
+        };
         let is_sort = |line: &String| line.contains("TEMP B-TREE");
         let fault = plan.iter().any(|line| is_scan(line) || is_sort(line)).then(|| "a scan or a sort".to_owned());
         (sql.to_owned(), plan.join("\n"), fault)
