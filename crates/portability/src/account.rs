@@ -29,6 +29,8 @@ pub struct Account {
     password: Option<String>,
     keys: Vec<Keys>,
     is_made: bool,
+    /// It was made with all keys that were read.
+    has_its_keys: bool,
     /// It has keys that were in the file.
     is_open: bool,
     /// The id of the last message of its archive.
@@ -51,6 +53,7 @@ impl Account {
             is_open: !keys.is_empty(),
             keys,
             is_made: false,
+            has_its_keys: false,
             last_archived: 0,
             writing: VecDeque::new(),
             bytes: 0,
@@ -98,7 +101,10 @@ impl Account {
             import.leave_out(input, self.line, &what);
         } else if self.password.is_none() {
             let (credentials, lacks) = complete(self.keys.clone()).map_err(ImportError::File)?;
-            wait(import.stores.accounts.set_credentials(self.jid.as_ref(), credentials))?;
+            if !self.has_its_keys {
+                let set = import.stores.accounts.set_credentials(self.jid.as_ref(), credentials);
+                self.write(0, Box::pin(async move { set.await.map(drop) }))?;
+            }
             if lacks {
                 let names: Vec<_> = self.keys.iter().map(|keys| name_of(keys.hash)).collect();
                 let what = format!(
@@ -115,7 +121,7 @@ impl Account {
         Ok(true)
     }
 
-    /// Makes the account, if it isn't made yet.
+    /// Makes the account, if it isn't made yet. Whatever is written for it afterwards comes behind that, and shares its way to the disk.
     fn make(&mut self, import: &Import<'_>) -> Result<(), ImportError> {
         if self.is_made {
             return Ok(());
@@ -132,9 +138,9 @@ impl Account {
                 complete(self.keys.clone()).map_err(ImportError::File)?.0
             }
         };
-        wait(import.stores.accounts.create(self.jid.as_ref(), credentials))?;
-        self.is_made = true;
-        Ok(())
+        (self.is_made, self.has_its_keys) = (true, true);
+        let created = import.stores.accounts.create(self.jid.as_ref(), credentials);
+        self.write(0, Box::pin(async move { created.await.map(drop) }))
     }
 
     fn keys(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
@@ -144,7 +150,7 @@ impl Account {
             Ok(keys) => {
                 self.keys.retain(|other| other.hash != keys.hash);
                 self.keys.push(keys);
-                self.is_open = true;
+                (self.is_open, self.has_its_keys) = (true, false);
             }
             Err(reason) => import.leave_out(input, line, &reason),
         }
