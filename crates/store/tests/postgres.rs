@@ -36,7 +36,7 @@ tests! {
     killed_connections_lose_and_double_nothing,
     several_servers_start_at_once,
     a_role_that_may_change_no_tables_serves,
-    a_pool_of_connections_is_noticed,
+    a_pool_of_connections_may_share_no_sessions,
 }
 
 mod test {
@@ -269,21 +269,20 @@ mod test {
         assert_eq!(wait(Accounts::remove(&store, account.as_ref())), Ok(true));
     }
 
-    /// A pool of connections gives every transaction another one, on which nothing has been prepared.
-    pub fn a_pool_of_connections_is_noticed() {
-        let pool = CLUSTER.pool();
+    /// A pool whose clients keep their sessions is as good as none; one that gives every transaction another session would lose what was set and prepared.
+    pub fn a_pool_of_connections_may_share_no_sessions() {
         let database = CLUSTER.database();
-        // Others may have its connections meanwhile.
-        let stores = [open(&database.replace(":5432", &format!(":{}", pool.port()))), open(&database)];
-        let accounts: Vec<Jid> =
-            (0..40).map(|at| Jid::parse(&format!("user{at}@a.example")).expect("an address")).collect();
-        for (at, account) in accounts.iter().enumerate() {
-            create(&stores[0], account);
-            let store = &stores[at % 2];
-            let pushed = store.push(account.as_ref(), account.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED);
-            assert_eq!(wait(pushed), Ok(Pushed::Kept));
-            assert_eq!(wait(Offline::count(&stores[0], account.as_ref())), Ok(1));
-        }
+        let behind = |pool: &rookery_needs::Pool| database.replace(":5432", &format!(":{}", pool.port()));
+        let pool = CLUSTER.pool("session");
+        let (store, account) = (open(&behind(&pool)), Jid::parse("romeo@a.example").expect("an address"));
+        create(&store, &account);
+        let pushed = store.push(account.as_ref(), account.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED);
+        assert_eq!(wait(pushed), Ok(Pushed::Kept));
+        let pool = CLUSTER.pool("transaction");
+        let reason = refused(&options(&behind(&pool)));
+        assert!(reason.contains("pool_mode = session"), "{reason}");
+        let found = findings(&options(&behind(&pool)));
+        assert!(found.iter().any(|fault| fault.contains("pool_mode = session")), "{found:?}");
     }
 
     pub fn several_servers_start_at_once() {

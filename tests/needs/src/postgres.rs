@@ -206,12 +206,12 @@ impl Postgres {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Starts a PgBouncer that shares few connections among its clients, a transaction at a time. It listens in the folder of the cluster, which must be
-    /// there as long.
+    /// Starts a PgBouncer that shares its connections among its clients, by "transaction" or "session". It listens in the folder of the cluster, which must
+    /// be there as long.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
-    pub fn pool(&self) -> Pool {
+    pub fn pool(&self, mode: &str) -> Pool {
         servers(&[("pgbouncer", "pgbouncer")]);
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = port.expect("a free port").port();
@@ -222,7 +222,7 @@ impl Postgres {
             &format!(
                 "[databases]\n* = host={folder} port={}\n[pgbouncer]\nlisten_addr =\nlisten_port = {port}\n\
                  unix_socket_dir = {folder}\nauth_type = trust\nauth_file = {folder}/pgbouncer.users\n\
-                 pool_mode = transaction\ndefault_pool_size = 2\nserver_round_robin = 1\n",
+                 pool_mode = {mode}\ndefault_pool_size = 20\nserver_round_robin = 1\n",
                 self.port
             ),
         );

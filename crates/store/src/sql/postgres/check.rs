@@ -1,6 +1,6 @@
 //! Looks over what a PostgreSQL promises: before a start, and for `rookery check`.
 
-use super::driver::Driver;
+use super::driver::{Driver, POOLED};
 use super::schema;
 use super::target::{Options, Target};
 use crate::StoreError;
@@ -23,6 +23,9 @@ pub(super) fn refuse_unfit(driver: &mut Driver, trusts_durability: bool) -> Resu
 
 fn unfit(driver: &mut Driver, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
     let mut reasons = Vec::new();
+    if driver.shares_sessions()? {
+        reasons.push(POOLED.to_owned());
+    }
     let version: u32 = setting(driver, "server_version_num")?.parse().unwrap_or_default();
     if version < OLDEST {
         reasons.push(format!("its version is {}, the oldest that will do is {}", version / 10_000, OLDEST / 10_000));

@@ -10,7 +10,7 @@
 //! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
 
 use super::target::Target;
-use super::values::{PostgresRow, type_of};
+use super::values::PostgresRow;
 use crate::StoreError;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
@@ -42,18 +42,9 @@ pub(super) struct Driver {
 struct Session {
     client: Client,
     /// By the place of a text in memory: texts are static.
-    prepared: HashMap<(usize, usize), Prepared>,
-    /// Prepared statements don't outlive a transaction, as behind PgBouncer.
-    is_pooled: bool,
+    prepared: HashMap<(usize, usize), Statement>,
     /// The host can't be written to.
     is_read_only: bool,
-}
-
-/// A statement as PostgreSQL numbers its values, prepared unless that can't be.
-#[derive(Clone)]
-struct Prepared {
-    text: Arc<str>,
-    statement: Option<Statement>,
 }
 
 impl Driver {
@@ -97,6 +88,21 @@ impl Driver {
         &self.target
     }
 
+    /// Tells whether something in between gives each transaction a session that others have, too, as PgBouncer does in its mode "transaction": another
+    /// connection says something in its session, and it must not be heard in this one.
+    pub(super) fn shares_sessions(&mut self) -> Result<bool, StoreError> {
+        let mut other = Driver::open(self.target.clone(), self.limit)?;
+        self.run(&format!("SET rookery.session = 'a{}'", self.state.lane))?;
+        other.run(&format!("SET rookery.session = 'a{}'", other.state.lane))?;
+        // With sessions that take turns, one of two in a row is another one.
+        for _ in 0..2 {
+            if self.run("SELECT current_setting('rookery.session', true)")? != [format!("a{}", self.state.lane)] {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Runs statements that belong to no operation: schema and settings. Returns the first column of their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
         let messages = self.simple(statements)?;
@@ -121,17 +127,14 @@ impl Driver {
     }
 
     fn failed(&mut self, error: &Error) -> StoreError {
-        if let Some(session) = &mut self.session
-            && error.code().is_some_and(|code| {
-                *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT
-            })
-        {
-            if !std::mem::replace(&mut session.is_pooled, true) {
-                let database = &self.target.name;
-                tracing::warn!(%database, "prepared statements vanish, as behind a pool of connections: going on without");
+        let is_gone =
+            |code: &SqlState| *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT;
+        if error.code().is_some_and(is_gone) {
+            if let Some(session) = &mut self.session {
+                session.prepared.clear();
             }
-            session.prepared.clear();
-            return self.fail(StoreError::Conflict(self.target.engine(error.to_string())));
+            let error = StoreError::Unfit(self.target.engine(POOLED.to_owned()));
+            return self.fail(error);
         }
         if error.code().is_some_and(|code| *code == SqlState::FEATURE_NOT_SUPPORTED) {
             // A table was changed meanwhile, and with it what prepared statements give.
@@ -156,23 +159,18 @@ impl Driver {
     }
 
     /// Returns the statement to run for a text.
-    fn prepared(&mut self, sql: &'static str) -> Result<Prepared, StoreError> {
+    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
         let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
         if let Some(prepared) = session.prepared.get(&key) {
             return Ok(prepared.clone());
         }
-        let mut prepared = Prepared { text: numbered(sql).into(), statement: None };
-        if !session.is_pooled {
-            match within(&self.runtime, self.limit, session.client.prepare(&prepared.text)) {
-                Some(Ok(statement)) => prepared.statement = Some(statement),
-                Some(Err(error)) => return Err(self.failed(&error)),
-                None => return Err(self.lost("no answer in time")),
-            }
-        }
-        if let Some(session) = &mut self.session {
-            session.prepared.insert(key, prepared.clone());
-        }
+        let prepared = match within(&self.runtime, self.limit, session.client.prepare(&numbered(sql))) {
+            Some(Ok(statement)) => statement,
+            Some(Err(error)) => return Err(self.failed(&error)),
+            None => return Err(self.lost("no answer in time")),
+        };
+        session.prepared.insert(key, prepared.clone());
         Ok(prepared)
     }
 
@@ -259,18 +257,12 @@ enum Failed {
 
 async fn run(
     client: &Client,
-    prepared: &Prepared,
+    prepared: &Statement,
     values: &[Value<'_>],
     mut each: Option<&mut EachRow<'_>>,
     database: &str,
 ) -> Result<u64, Failed> {
-    let rows = match &prepared.statement {
-        Some(statement) => client.query_raw(statement, values.iter().copied()).await,
-        None => {
-            let values = values.iter().map(|value| (*value, type_of(value)));
-            client.query_typed_raw(&prepared.text, values).await
-        }
-    };
+    let rows = client.query_raw(prepared, values.iter().copied()).await;
     let mut rows = pin!(rows.map_err(Failed::Database)?);
     while let Some(row) = rows.try_next().await.map_err(Failed::Database)? {
         if let Some(each) = &mut each
@@ -367,7 +359,7 @@ impl Remote for Driver {
             Some(Err(error)) => return Err(self.target.failure(&error)),
             None => return Err(self.lost("no host takes connections in time")),
         };
-        self.session = Some(Session { client, prepared: HashMap::new(), is_pooled: false, is_read_only: !can_write });
+        self.session = Some(Session { client, prepared: HashMap::new(), is_read_only: !can_write });
         // The server may not have noticed that the session before is lost.
         self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)
     }
@@ -401,6 +393,11 @@ const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETUR
 /// that it takes for small, or of an owner, and sorts them before it gives the first. What is to be read as a whole is still read, at a cost for which
 /// a plan must not be compiled.
 const BY_INDEX: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off";
+
+/// What is wrong where a session isn't its connection's own.
+pub(super) const POOLED: &str = "something between it and this server, such as PgBouncer with pool_mode = transaction, gives each transaction another \
+    session: what was prepared and set in one is missing in the next; connect directly, or set pool_mode = session and a pool of at least \
+    `connections` + 3 for each server";
 
 /// How long a statement waits for a row that another connection has locked.
 const LOCK_MS: u32 = 2000;

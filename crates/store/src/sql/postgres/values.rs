@@ -31,16 +31,6 @@ impl ToSql for Value<'_> {
     to_sql_checked!();
 }
 
-/// Returns the type that a value has where PostgreSQL isn't asked for it.
-pub(super) fn type_of(value: &Value<'_>) -> Type {
-    match value {
-        Value::Null => Type::UNKNOWN,
-        Value::Integer(_) => Type::INT8,
-        Value::Text(_) => Type::TEXT,
-        Value::Bytes(_) => Type::BYTEA,
-    }
-}
-
 /// An integer of any width; sums of integers come as decimal numbers.
 struct Integer(i64);
 
