@@ -135,6 +135,7 @@ over_all_stores! {
     pubsub::nodes_of_accounts_are_listed_page_by_page,
     order::calls_take_effect_without_being_polled,
     order::completions_come_in_the_order_of_calls,
+    order::a_page_has_all_that_was_written_before_it_was_asked_for,
 }
 
 fn with_shuffled(test: impl Fn(&Stores)) {

@@ -97,12 +97,27 @@ pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), Sto
 
 pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreError> {
     let Some(archive) = one(c, NEXT_GONE, &[], |row| row.number(0))? else { return Ok(false) };
-    if remove_below(c, archive, u64::MAX, limit)? < limit {
-        remove_notes(c, archive, u64::MAX)?;
-        c.execute(REMOVE_SHARES, &[Value::number(archive)])?;
+    let is_empty = remove_below(c, archive, u64::MAX, limit)? < limit
+        && remove_conversations(c, archive, [FAR_SHARE, REMOVE_SHARES], limit)?
+        && (!c.dialect().notes_stretches() || remove_conversations(c, archive, [FAR_NOTE, REMOVE_ALL_NOTES], limit)?);
+    if is_empty {
         c.execute(REMOVE_ARCHIVE, &[Value::number(archive)])?;
     }
     Ok(true)
+}
+
+/// Removes what is kept of some conversations of an archive, by statements that find the first that stays and that remove those before it. Returns
+/// whether nothing is left. An account may have had as many conversations as messages.
+fn remove_conversations(
+    c: &mut dyn Connection,
+    archive: u64,
+    [far, remove]: [&'static str; 2],
+    limit: u64,
+) -> Result<bool, StoreError> {
+    let archive = Value::number(archive);
+    let staying = one(c, far, &[archive, Value::number(limit)], |row| row.integer(0))?;
+    c.execute(remove, &[archive, Value::Integer(staying.unwrap_or(i64::MAX))])?;
+    Ok(staying.is_none())
 }
 
 pub(crate) fn sweep(
@@ -149,7 +164,8 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
     let removed = c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])?;
     sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
     let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
-    if stretch(first) < rest {
+    // Of an archive that nobody has any more they go by themselves.
+    if before < u64::MAX && stretch(first) < rest {
         remove_notes(c, archive, rest)?;
         c.known_archives().forget_conversations();
     }
@@ -543,8 +559,18 @@ const EXPIRED: &str =
 /// Values: archive, id.
 const ROW: &str = "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id = ?";
 
-/// Values: archive.
-const REMOVE_SHARES: &str = "DELETE FROM archive_shares WHERE owner = ?";
+/// Values: archive, how many to leave out.
+const FAR_SHARE: &str = "SELECT contact_key FROM archive_shares WHERE owner = ? ORDER BY contact_key LIMIT 1 OFFSET ?";
+
+/// Values: archive, contact's key.
+const REMOVE_SHARES: &str = "DELETE FROM archive_shares WHERE owner = ? AND contact_key < ?";
+
+/// Values: archive, how many to leave out.
+const FAR_NOTE: &str = "\
+    SELECT contact_key FROM archive_conversations WHERE owner = ? GROUP BY contact_key ORDER BY contact_key LIMIT 1 OFFSET ?";
+
+/// Values: archive, contact's key.
+const REMOVE_ALL_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AND contact_key < ?";
 
 /// Values: archive, id.
 const REMOVE_UP_TO: &str = "DELETE FROM archive_messages WHERE owner = ? AND id <= ?";

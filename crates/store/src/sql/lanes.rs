@@ -5,7 +5,8 @@
 //!
 //! - What is written to archives comes behind all that was called before for their owners, such as making the account. What is called for the owners
 //!   afterwards doesn't wait for it.
-//! - A page of an archive comes behind that and behind what is written to archives; nothing waits for it.
+//! - A page of an archive comes behind that and behind what is written to its archive, however much waits to be written to others; nothing waits for it, and
+//!   one that may be read goes before those that may not yet.
 //! - Reads about many owners are of the moment when they are made, as lists are: if each waited for what waits in all lanes, they would
 //!   be done one after the other.
 //! - Writes for many owners come behind and hold up what is in the lanes of all of them, removing an account what is in all lanes.
@@ -14,7 +15,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Where an operation goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     /// The lane that carries it out.
     pub(crate) on: usize,
@@ -24,6 +25,12 @@ pub(crate) struct Route {
     pub(crate) holds: Set,
     /// Set if a login can't go on without it.
     pub(crate) is_login: bool,
+    /// The owners, as hashes, for whom it counts as the last of its lane.
+    pub(crate) last_of: Vec<u64>,
+    /// A lane and an owner: it waits for the last operation there of this owner.
+    pub(crate) after: Option<(usize, u64)>,
+    /// Set if it may go before those of its lane that have to wait.
+    pub(crate) overtakes: bool,
 }
 
 /// Lanes, a bit for each.
@@ -87,30 +94,34 @@ impl Lanes {
     /// For a write that many owners have a part in.
     pub(crate) fn write_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Route {
         let all = self.all_of(owners);
-        Route { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, is_login: false }
+        Route { on: all.iter().next().unwrap_or_default(), behind: all, holds: all, ..Route::default() }
     }
 
     /// For what changes what everybody has.
     pub(crate) fn everybody(self) -> Route {
         let archive = Set::one(self.archive);
         let all = (0..self.owners).map(Set::one).fold(archive, Set::and);
-        Route { on: self.archive, behind: all, holds: all, is_login: false }
+        Route { on: self.archive, behind: all, holds: all, ..Route::default() }
     }
 
     /// For what is written to archives.
-    pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str>) -> Route {
-        Route { on: self.archive, behind: self.all_of(owners), ..Route::default() }
+    pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> Route {
+        let mut last_of: Vec<_> =
+            if self.reads == self.archive { Vec::new() } else { owners.clone().map(hash).collect() };
+        last_of.sort_unstable();
+        last_of.dedup();
+        Route { on: self.archive, behind: self.all_of(owners), last_of, ..Route::default() }
     }
 
     /// For what is read of an archive.
     pub(crate) fn page(self, owner: &str) -> Route {
-        let behind = Set::one(self.of(owner)).and(Set::one(self.archive));
-        Route { on: self.reads, behind, ..Route::default() }
+        let (behind, after) = (Set::one(self.of(owner)), Some((self.archive, hash(owner))));
+        Route { behind, after, ..self.list() }
     }
 
     /// For a list or a count, which is of the moment when it is made.
     pub(crate) fn list(self) -> Route {
-        Route { on: self.reads, ..Route::default() }
+        Route { on: self.reads, overtakes: self.reads >= self.owners, ..Route::default() }
     }
 
     fn all_of<'o>(self, owners: impl Iterator<Item = &'o str>) -> Set {
@@ -124,10 +135,14 @@ impl Lanes {
         if self.owners == 1 {
             return 0;
         }
-        let mut hasher = DefaultHasher::new();
-        owner.hash(&mut hasher);
-        (hasher.finish() % self.owners as u64) as usize
+        (hash(owner) % self.owners as u64) as usize
     }
+}
+
+fn hash(owner: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    owner.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Lanes of owners at most: with two more, a set of them fits.
@@ -158,7 +173,8 @@ mod tests {
         let appended = lanes.archive(["romeo@example.org"].into_iter());
         assert_eq!((appended.on, appended.behind.iter().collect::<Vec<_>>()), (8, vec![own]));
         let page = lanes.page("romeo@example.org");
-        assert_eq!((page.on, page.behind.iter().collect::<Vec<_>>()), (9, vec![own, 8]));
+        assert_eq!((page.on, page.behind.iter().collect::<Vec<_>>()), (9, vec![own]));
+        assert_eq!(page.after, appended.last_of.first().map(|owner| (8, *owner)));
         assert_eq!(lanes.everybody().holds.iter().collect::<Vec<_>>(), (0..9).collect::<Vec<_>>());
     }
 }

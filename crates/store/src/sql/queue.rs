@@ -9,13 +9,14 @@
 //!
 //! An operation that must come behind what waits in other lanes has a gate: how far those lanes must be before it may run. One that
 //! others must come behind, wherever they are, leaves a mark in each of their lanes, which holds up what is behind it until the operation is done.
+//! Of the lane for archives the last operation of each owner is known, so that a page waits for its owner's and no other.
 //! All queues have one lock, so an operation takes its place in all of them at once, and lanes never wait for each other in a circle.
 
 use super::lanes::Route;
 use super::operation::Operation;
 use crate::StoreError;
 use rookery_observe::{Bound, Most, Per, Unit};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,7 @@ pub(crate) struct Queues {
 
 struct State {
     lanes: Box<[Lane]>,
+    last: LastOf,
     fill: Fill,
     closed: bool,
 }
@@ -97,6 +99,8 @@ struct Fill {
 struct Waiting {
     number: u64,
     gate: Gate,
+    /// It may go before those that have to wait.
+    overtakes: bool,
     /// None in a mark.
     queued: Option<Queued>,
 }
@@ -109,6 +113,8 @@ pub(crate) struct Queued {
     pub(crate) operation: Box<dyn Operation>,
     /// The time when it is told that the database is away, if it ever is.
     pub(crate) until: Option<Instant>,
+    /// Set if it must see what other lanes have done until now.
+    pub(crate) is_fresh: bool,
     since: Instant,
     bytes: usize,
 }
@@ -125,9 +131,9 @@ pub(crate) enum Next {
 
 impl Queues {
     pub(crate) fn new(lanes: usize, bounds: Bounds, patience: Option<Patience>) -> Queues {
-        let state =
-            State { lanes: (0..lanes).map(|_| Lane::default()).collect(), fill: Fill::default(), closed: false };
-        let wakes = (0..lanes).map(|_| Condvar::new()).collect();
+        let lanes: Box<[_]> = (0..lanes).map(|_| Lane::default()).collect();
+        let wakes = lanes.iter().map(|_| Condvar::new()).collect();
+        let state = State { lanes, last: LastOf::default(), fill: Fill::default(), closed: false };
         Queues { bounds, patience, state: Mutex::new(state), wakes, closing: Condvar::new() }
     }
 
@@ -150,10 +156,12 @@ impl Queues {
         if !state.fill.takes(self.bounds, bytes, is_load) || !state.lanes[route.on].fill.takes(share, bytes, is_load) {
             return Err((operation, StoreError::Busy));
         }
-        let is_first = state.push(route, Queued { operation, until, since, bytes });
+        let on = route.on;
+        let is_fresh = route.overtakes;
+        let is_next = state.push(&route, Queued { operation, until, is_fresh, since, bytes });
         drop(state);
-        if is_first {
-            self.wakes[route.on].notify_one();
+        if is_next {
+            self.wakes[on].notify_one();
         }
         Ok(())
     }
@@ -259,8 +267,7 @@ impl Queues {
     /// Wakes those lanes that one which went on may have held up.
     fn wake_others(&self, state: &State, lane: usize) {
         for (other, wake) in self.wakes.iter().enumerate().filter(|(other, _)| *other != lane) {
-            let first = state.lanes[other].waiting.front();
-            if first.is_some_and(|first| first.gate.is_some() && state.is_open(&first.gate)) {
+            if state.next(other).is_some_and(|at| state.lanes[other].waiting[at].gate.is_some()) {
                 wake.notify_one();
             }
         }
@@ -273,31 +280,33 @@ impl Queues {
 }
 
 impl State {
-    /// Gives an operation its places. Returns whether it is the first of its lane.
-    fn push(&mut self, route: Route, queued: Queued) -> bool {
+    /// Gives an operation its places. Returns whether its lane may go on with it.
+    fn push(&mut self, route: &Route, queued: Queued) -> bool {
         let is_load = queued.bytes > 0 && queued.operation.writes();
-        let gate = self.gate(route);
+        let (gate, overtakes) = (self.gate(route), route.overtakes);
         self.fill.add(queued.bytes, is_load);
         let lane = &mut self.lanes[route.on];
         lane.fill.add(queued.bytes, is_load);
         lane.queued += 1;
         let number = lane.queued;
-        lane.waiting.push_back(Waiting { number, gate, queued: Some(queued) });
-        let is_first = lane.waiting.len() == 1;
+        lane.waiting.push_back(Waiting { number, gate, overtakes, queued: Some(queued) });
+        let is_next = overtakes || lane.waiting.len() == 1;
+        self.last.put(&route.last_of, number, self.lanes[route.on].done);
         for held in route.holds.iter().filter(|held| *held != route.on) {
             let lane = &mut self.lanes[held];
             lane.queued += 1;
             let gate: Gate = Some([(route.on, number)].into());
-            lane.waiting.push_back(Waiting { number: lane.queued, gate, queued: None });
+            lane.waiting.push_back(Waiting { number: lane.queued, gate, overtakes: false, queued: None });
         }
-        is_first
+        is_next
     }
 
     /// Returns what must be done before an operation that comes now.
-    fn gate(&self, route: Route) -> Gate {
-        let behind = route.behind.iter().filter(|lane| *lane != route.on);
-        let undone = behind.map(|lane| (lane, &self.lanes[lane])).filter(|(_, lane)| lane.done < lane.queued);
-        let gate: Box<[_]> = undone.map(|(number, lane)| (number, lane.queued)).collect();
+    fn gate(&self, route: &Route) -> Gate {
+        let behind = route.behind.iter().map(|lane| (lane, self.lanes[lane].queued));
+        let after = route.after.and_then(|(lane, owner)| Some((lane, *self.last.of.get(&owner)?)));
+        let all = behind.chain(after).filter(|(lane, number)| *lane != route.on && self.lanes[*lane].done < *number);
+        let gate: Box<[_]> = all.collect();
         (!gate.is_empty()).then_some(gate)
     }
 
@@ -305,21 +314,35 @@ impl State {
         gate.iter().flatten().all(|(lane, number)| self.lanes[*lane].done >= *number)
     }
 
-    /// Takes the first operation of a lane, if it may run.
-    fn take(&mut self, lane: usize) -> Option<Queued> {
-        let first = self.lanes[lane].waiting.front()?;
-        if first.queued.is_none() || !self.is_open(&first.gate) {
-            return None;
+    /// Returns the place of what a lane may go on with: the first, or one that overtakes it.
+    fn next(&self, lane: usize) -> Option<usize> {
+        let waiting = &self.lanes[lane].waiting;
+        let first = waiting.front()?;
+        if self.is_open(&first.gate) {
+            return Some(0);
         }
-        self.pop(lane)?.queued
+        // What doesn't overtake holds up all behind it.
+        let free = waiting.iter().take_while(|waiting| waiting.overtakes);
+        free.enumerate().find(|(_, waiting)| self.is_open(&waiting.gate)).map(|(at, _)| at)
+    }
+
+    /// Takes the next operation of a lane that may run.
+    fn take(&mut self, lane: usize) -> Option<Queued> {
+        let at = self.next(lane)?;
+        self.lanes[lane].waiting[at].queued.as_ref()?;
+        self.remove(lane, at)?.queued
     }
 
     fn pop(&mut self, lane: usize) -> Option<Waiting> {
-        let first = self.lanes[lane].waiting.pop_front()?;
-        if let Some(queued) = &first.queued {
+        self.remove(lane, 0)
+    }
+
+    fn remove(&mut self, lane: usize, at: usize) -> Option<Waiting> {
+        let removed = self.lanes[lane].waiting.remove(at)?;
+        if let Some(queued) = &removed.queued {
             self.forget(lane, queued);
         }
-        Some(first)
+        Some(removed)
     }
 
     fn forget(&mut self, lane: usize, queued: &Queued) {
@@ -362,8 +385,30 @@ impl Fill {
     }
 }
 
+/// The last operation of each owner in a lane where that counts, by the owner's hash. What is done is forgotten now and then.
+#[derive(Default)]
+struct LastOf {
+    of: HashMap<u64, u64>,
+    /// The number of owners that were left when it was tidied.
+    tidied: usize,
+}
+
+impl LastOf {
+    /// Notes an operation; all up to `done` are.
+    fn put(&mut self, owners: &[u64], number: u64, done: u64) {
+        if !owners.is_empty() && self.of.len() > 2 * self.tidied + LEAST_TIDIED {
+            self.of.retain(|_, last| *last > done);
+            self.tidied = self.of.len();
+        }
+        self.of.extend(owners.iter().map(|owner| (*owner, number)));
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+/// Owners that are remembered before those are looked for that needn't be.
+const LEAST_TIDIED: usize = 4096;
 
 /// How many times its share of the bounds a lane may have.
 const SHARES: usize = 4;

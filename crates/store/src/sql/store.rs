@@ -60,7 +60,7 @@ impl SqlStore {
     {
         let store = SqlStore::start_with(connections, bounds, Some(patience))?;
         let (shared, ping) = (store.shared.clone(), store.lanes.list());
-        let watch = thread::Builder::new().name("store-watch".into()).spawn(move || vital(|| watch(&shared, ping)))?;
+        let watch = thread::Builder::new().name("store-watch".into()).spawn(move || vital(|| watch(&shared, &ping)))?;
         store.threads().push(watch);
         Ok(store)
     }
@@ -175,7 +175,7 @@ impl<C> From<C> for Connections<C> {
 
 /// Refuses what waits for too long, also while all workers wait for the database, and asks the database something now and again: whoever looks after the server must learn that
 /// it is away, also if nobody else asks for anything.
-fn watch(shared: &Shared, ping: Route) {
+fn watch(shared: &Shared, ping: &Route) {
     let mut asked = Instant::now();
     while shared.queues.pause(WATCH) {
         let overdue = shared.queues.overdue(Instant::now());
@@ -190,7 +190,7 @@ fn watch(shared: &Shared, ping: Route) {
             asked = Instant::now();
             // Whether there is such an entry doesn't matter.
             let (operation, _) = operation(false, |c| meta::get(c, "ping"));
-            drop(shared.queues.push(ping, 0, operation));
+            drop(shared.queues.push(ping.clone(), 0, operation));
         }
     }
 }

@@ -19,6 +19,7 @@
 //!   that it was committed. Nothing is run twice.
 //! - When no host can be written to, as while one takes over from another, a batch is run again until one can, or those of its operations
 //!   that have waited for too long are refused. What comes later is refused at once then, until something is written again.
+//! - What reads what other lanes have written has a transaction of its own, since a transaction sees what was there when it began.
 //! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
 
 mod attempts;
@@ -174,6 +175,9 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn read(&mut self, mut queued: Queued) {
+        if queued.is_fresh && self.batch.transaction == Some(Access::Read) {
+            self.end_read();
+        }
         if self.batch.transaction.is_none()
             && let Err(error) = self.begin(Access::Read)
         {

@@ -1,7 +1,7 @@
 //! What holds for every method: queued when called, done in order.
 
 use super::samples::*;
-use rookery_store::{OfflineRoom, Pending, Stores};
+use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -39,6 +39,31 @@ pub fn completions_come_in_the_order_of_calls(stores: &Stores) {
     }
     let woken = woken.lock().expect("no waker panics");
     assert!(woken.is_sorted(), "{woken:?}");
+}
+
+pub fn a_page_has_all_that_was_written_before_it_was_asked_for(stores: &Stores) {
+    let owners: Vec<_> = (0..20).map(|number| account(stores, &format!("user{number}@a.example"))).collect();
+    let mut pages = Vec::new();
+    for id in 1..=20 {
+        for owner in &owners {
+            let written = [owner, &owners[0]].map(|owner| ArchivedMessage {
+                owner: owner.clone(),
+                of: ArchiveOf::Account,
+                id,
+                with: jid("juliet@b.example"),
+                contacts_only: false,
+                stanza: vec![b'x'; 100],
+                most: 0,
+            });
+            drop(stores.archive.append(written.into()));
+            let all = ArchiveQuery { limit: 100, max_bytes: usize::MAX, ..ArchiveQuery::default() };
+            pages.push((id, stores.archive.page(owner.as_ref(), all)));
+        }
+    }
+    for (id, page) in pages {
+        let found: Vec<_> = done(page).expect("a page").messages.into_iter().map(|(id, _)| id).collect();
+        assert!(found.len() as u64 >= id && found.starts_with(&(1..=id).collect::<Vec<_>>()), "{id}: {found:?}");
+    }
 }
 
 struct Note {

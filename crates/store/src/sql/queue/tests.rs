@@ -32,12 +32,46 @@ fn archives_come_behind_their_owners_and_hold_nobody_up() {
     push(&queues, lanes.list(), 4);
     push(&queues, lanes.owner("romeo"), 5);
     let own = lanes.owner("romeo").on;
-    assert_eq!((took(&queues, 2), took(&queues, 3)), (None, None));
+    assert_eq!((took(&queues, 2), took(&queues, 3)), (None, Some(4)), "a list waits for nothing");
     assert_eq!(took(&queues, own), Some(1));
     assert_eq!(done(&queues, own), Some(5), "it waits for no archive");
     assert_eq!((took(&queues, 2), took(&queues, 3)), (Some(2), None));
     assert_eq!(done(&queues, 2), None);
-    assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(3), Some(4)));
+    assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(3), None));
+}
+
+#[test]
+fn a_page_waits_for_its_owner_and_for_nobody_else() {
+    let queues = queues(4, None);
+    let lanes = Lanes::new(2, true, true);
+    let append = |owners: &[&'static str]| lanes.archive(owners.to_vec().into_iter());
+    push(&queues, append(&["romeo", "juliet"]), 1);
+    push(&queues, lanes.page("romeo"), 2);
+    push(&queues, append(&["nurse"]), 3);
+    push(&queues, lanes.page("nurse"), 4);
+    push(&queues, lanes.page("tybalt"), 5);
+    push(&queues, lanes.page("nurse"), 6);
+    assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(5), None), "nothing is written for tybalt");
+    assert_eq!(took(&queues, 2), Some(1));
+    assert_eq!(done(&queues, 2), Some(3));
+    assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(2), None), "nurse's is not done yet");
+    push(&queues, append(&["romeo"]), 7);
+    push(&queues, lanes.page("romeo"), 8);
+    assert_eq!(done(&queues, 2), Some(7));
+    assert_eq!((took(&queues, 3), took(&queues, 3), took(&queues, 3)), (Some(4), Some(6), None), "in their order");
+    assert_eq!(done(&queues, 2), None);
+    assert_eq!(took(&queues, 3), Some(8));
+}
+
+#[test]
+fn owners_whose_writes_are_done_are_forgotten() {
+    let queues = queues(4, None);
+    let lanes = Lanes::new(2, true, true);
+    for number in 0..20_000 {
+        push(&queues, lanes.archive([format!("user{number}").as_str()].into_iter()), number);
+        assert_eq!(if number == 0 { took(&queues, 2) } else { done(&queues, 2) }, Some(number));
+    }
+    assert!(queues.state().last.of.len() <= 2 * LEAST_TIDIED);
 }
 
 #[test]
