@@ -2,7 +2,7 @@
 //!
 //! [`Shard`] is generic over its [`Driver`], so the very code that serves sockets runs in tests over a virtual network with virtual
 //! time. [`start()`] makes one thread per shard, each with its own epoll set: an idle connection is an entry in a slab, without task,
-//! buffer or timer of its own (the figures are in `ARCHITECTURE.md`).
+//! buffer or timer of its own (the figures are in `doc/measurements.md`).
 //!
 //! # One tick
 //!
