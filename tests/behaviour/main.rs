@@ -19,6 +19,7 @@ mod bytestreams;
 mod carbons;
 mod commands;
 mod components;
+mod crossing;
 mod data;
 mod engines;
 mod federation;

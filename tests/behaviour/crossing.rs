@@ -1,0 +1,274 @@
+//! What works between the users of two servers: rooms, archives, cards, blocking, copies,
+//! invitations, push, multicast.
+
+use rookery_federation::Address;
+use rookery_testkit::{Client, Config, Internet, Meeting, Server, client};
+
+/// A server of a domain with its services, reachable by all names.
+fn server(internet: &Internet, domain: &str, components: &[&str]) -> Server {
+    let services = ["conference", "pubsub", "multicast", "upload"].map(|service| format!("{service}.{domain}"));
+    let own = [domain.to_owned()].into_iter().chain(services);
+    let names: Vec<String> = own.chain(components.iter().map(|name| (*name).to_owned())).collect();
+    let federation = internet.federation(&names, |_| {});
+    let meeting = Meeting { internet: internet.clone(), federation, names, direct_tls: false };
+    Server::with(Config {
+        domains: vec![domain.to_owned()],
+        components: components.iter().map(|name| (*name).to_owned()).collect(),
+        internet: Some(meeting),
+        ..Config::default()
+    })
+}
+
+struct Scene {
+    internet: Internet,
+    a: Server,
+    b: Server,
+    romeo: Client,
+    juliet: Client,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let internet = Internet::default();
+        let (a, b) = (server(&internet, "a.example", &[]), server(&internet, "b.example", &[]));
+        let romeo = a.online("romeo@a.example/orchard");
+        let juliet = b.online("juliet@b.example/balcony");
+        Self { internet, a, b, romeo, juliet }
+    }
+
+    /// Juliet's room, with her in it.
+    fn room(&mut self) {
+        join(&mut self.juliet, "juliet");
+        self.juliet.send(
+            "<iq type='set' id='c' to='verona@conference.b.example'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+             <x xmlns='jabber:x:data' type='submit'/></query></iq>",
+        );
+        self.juliet.all();
+    }
+
+    /// The server of a domain is where nobody listens, from now on.
+    fn lose(&self, domain: &str) {
+        for name in [domain.to_owned(), format!("conference.{domain}")] {
+            let socket = "1.2.3.4:5269".parse().expect("an address");
+            self.internet.say(&name, Ok(vec![Address { socket, direct_tls: false }]));
+        }
+    }
+}
+
+fn join(client: &mut Client, nick: &str) {
+    client.send(&format!(
+        "<presence to='verona@conference.b.example/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
+    ));
+}
+
+fn seen(client: &mut Client) -> String {
+    client.all().iter().map(client::xml).collect()
+}
+
+#[test]
+fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
+    let mut scene = Scene::new();
+    scene.room();
+    let mut others: Vec<Client> = (0..5).map(|number| scene.a.online(&format!("user{number}@a.example/x"))).collect();
+    for (number, other) in others.iter_mut().enumerate() {
+        join(other, &format!("nick{number}"));
+        other.pump();
+    }
+    scene.juliet.all();
+    scene.lose("a.example");
+    scene.a.kill();
+    scene.juliet.all();
+    scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>Romeo?</body></message>");
+    scene.b.advance(120_000);
+    let told = seen(&mut scene.juliet);
+    let gone = told.matches("type='unavailable'").count();
+    assert_eq!((gone, told.matches("code='333'").count()), (5, 5), "{told}");
+    // They are gone: the next message bounces for nobody.
+    scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>alone</body></message>");
+    scene.juliet.expect_message("verona@conference.b.example/juliet", "alone");
+    scene.juliet.expect_nothing();
+}
+
+#[test]
+fn an_error_about_something_else_removes_nobody() {
+    let mut scene = Scene::new();
+    scene.room();
+    join(&mut scene.romeo, "romeo");
+    scene.romeo.all();
+    scene.juliet.all();
+    // An answer to a question of another occupant says nothing of the room.
+    scene
+        .juliet
+        .send("<iq type='get' id='v' to='verona@conference.b.example/romeo'><query xmlns='jabber:iq:version'/></iq>");
+    let asked = scene.romeo.expect_element();
+    let (id, from) = (asked.attr("id").expect("an id"), asked.attr("from").expect("a sender"));
+    scene.romeo.send(&format!(
+        "<iq type='error' id='{id}' to='{from}'><error type='cancel'>\
+         <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>"
+    ));
+    assert!(seen(&mut scene.juliet).contains("service-unavailable"));
+    scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>still here?</body></message>");
+    scene.romeo.expect_message("verona@conference.b.example/juliet", "still here?");
+    // He finds himself there (XEP-0410).
+    scene.romeo.send("<iq type='get' id='s' to='verona@conference.b.example/romeo'><ping xmlns='urn:xmpp:ping'/></iq>");
+    scene.romeo.expect("<iq type='result' id='s' from='verona@conference.b.example/romeo'/>");
+}
+
+#[test]
+fn occupants_of_other_servers_read_the_archive_of_a_room_and_no_account_s() {
+    let mut scene = Scene::new();
+    scene.room();
+    join(&mut scene.romeo, "romeo");
+    scene.romeo.all();
+    scene.juliet.send("<message type='groupchat' to='verona@conference.b.example' id='1'><body>kept</body></message>");
+    scene.romeo.all();
+    scene.romeo.send(
+        "<iq type='set' id='m' to='verona@conference.b.example'><query xmlns='urn:xmpp:mam:2' queryid='q'/></iq>",
+    );
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("<body>kept</body>") && told.contains("<fin"), "{told}");
+    scene.romeo.send("<iq type='set' id='m' to='juliet@b.example'><query xmlns='urn:xmpp:mam:2' queryid='q'/></iq>");
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("type='error'") && !told.contains("<fin"), "{told}");
+}
+
+#[test]
+fn cards_are_read_across_servers_and_changed_by_their_owner_alone() {
+    let mut scene = Scene::new();
+    scene.juliet.ask("<iq type='set' id='v'><vCard xmlns='vcard-temp'><FN>Juliet Capulet</FN></vCard></iq>");
+    scene.romeo.send("<iq type='get' id='v' to='juliet@b.example'><vCard xmlns='vcard-temp'/></iq>");
+    assert!(seen(&mut scene.romeo).contains("<FN>Juliet Capulet</FN>"));
+    scene
+        .romeo
+        .send("<iq type='set' id='v' to='juliet@b.example'><vCard xmlns='vcard-temp'><FN>Rosaline</FN></vCard></iq>");
+    assert!(seen(&mut scene.romeo).contains("type='error'"));
+}
+
+#[test]
+fn who_is_blocked_on_another_server_gets_nothing_through() {
+    let mut scene = Scene::new();
+    scene.juliet.ask("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='a.example'/></block></iq>");
+    scene.juliet.all();
+    scene.romeo.send("<message to='juliet@b.example' id='1' type='chat'><body>hi</body></message>");
+    assert!(seen(&mut scene.romeo).contains("service-unavailable"));
+    scene.juliet.expect_nothing();
+}
+
+#[test]
+fn copies_are_made_of_what_comes_from_another_server_and_of_what_goes_there() {
+    let mut scene = Scene::new();
+    let mut phone = scene.b.online("juliet@b.example/phone");
+    phone.ask("<iq type='set' id='e'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
+    phone.all();
+    scene.romeo.send("<message to='juliet@b.example/balcony' type='chat'><body>one</body></message>");
+    let told = seen(&mut phone);
+    assert!(told.contains("<received") && told.contains("<body>one</body>"), "{told}");
+    scene.juliet.send("<message to='romeo@a.example' type='chat'><body>two</body></message>");
+    let told = seen(&mut phone);
+    assert!(told.contains("<sent") && told.contains("<body>two</body>"), "{told}");
+}
+
+#[test]
+fn invitations_cross() {
+    let mut scene = Scene::new();
+    scene.room();
+    scene.juliet.send(
+        "<message to='verona@conference.b.example'><x xmlns='http://jabber.org/protocol/muc#user'>\
+         <invite to='romeo@a.example'><reason>come</reason></invite></x></message>",
+    );
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("from='verona@conference.b.example'") && told.contains("<reason>come</reason>"), "{told}");
+}
+
+#[test]
+fn nobody_from_elsewhere_gets_a_slot_for_a_file() {
+    let mut scene = Scene::new();
+    scene.romeo.send(
+        "<iq type='get' id='u' to='upload.b.example'><request xmlns='urn:xmpp:http:upload:0' filename='a.png' size='10'/></iq>",
+    );
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("type='error'") && !told.contains("<put"), "{told}");
+}
+
+#[test]
+fn push_services_are_on_other_servers() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", &["push.a.example"]);
+    let b = server(&internet, "b.example", &[]);
+    let mut push = a.component("push.a.example");
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    juliet.ask("<iq type='set' id='e'><enable xmlns='urn:xmpp:push:0' jid='push.a.example' node='n'/></iq>");
+    juliet.close();
+    romeo.send("<message to='juliet@b.example' type='chat'><body>wake up</body></message>");
+    let request = push.expect_element();
+    let told = client::xml(&request);
+    assert!(told.contains("node='n'") && !told.contains("wake up"), "{told}");
+    // An answer of the service is taken.
+    let (id, from) = (request.attr("id").expect("an id"), request.attr("from").expect("a sender"));
+    push.send(&format!("<iq type='result' id='{id}' from='push.a.example' to='{from}'/>"));
+    push.expect_nothing();
+}
+
+#[test]
+fn multicast_reaches_many_of_another_server() {
+    let mut scene = Scene::new();
+    let mut nurse = scene.b.online("nurse@b.example/hall");
+    let one = "<address type='to' jid='juliet@b.example/balcony'/>";
+    let other = "<address type='bcc' jid='nurse@b.example/hall'/>";
+    scene.romeo.send(&format!(
+        "<message to='multicast.a.example'><addresses xmlns='http://jabber.org/protocol/address'>{one}{other}</addresses>\
+         <body>all</body></message>"
+    ));
+    scene.a.advance(10_000);
+    for client in [&mut scene.juliet, &mut nurse] {
+        let told = seen(client);
+        assert!(told.contains("<body>all</body>") && told.contains("from='romeo@a.example/orchard'"), "{told}");
+        let sees_herself = client.full() == "nurse@b.example/hall";
+        assert_eq!(told.contains("jid='nurse@b.example/hall'"), sees_herself, "nobody else sees who is blind: {told}");
+    }
+}
+
+#[test]
+fn nodes_have_subscribers_of_other_servers() {
+    let mut scene = Scene::new();
+    scene.juliet.ask("<iq type='set' id='c' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'><create node='news'/></pubsub></iq>");
+    scene.romeo.send(
+        "<iq type='set' id='s' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
+         <subscribe node='news' jid='romeo@a.example'/></pubsub></iq>",
+    );
+    assert!(seen(&mut scene.romeo).contains("subscription='subscribed'"));
+    // Nobody subscribes somebody else.
+    scene.romeo.send(
+        "<iq type='set' id='s' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
+         <subscribe node='news' jid='paris@a.example'/></pubsub></iq>",
+    );
+    assert!(seen(&mut scene.romeo).contains("type='error'"));
+    scene.juliet.send(
+        "<iq type='set' id='p' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
+         <publish node='news'><item id='1'><x xmlns='y'/></item></publish></pubsub></iq>",
+    );
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("from='pubsub.b.example'") && told.contains("<item id='1'"), "{told}");
+}
+
+#[test]
+fn contacts_of_a_server_that_is_gone_are_not_told_to_have_left() {
+    let mut scene = Scene::new();
+    scene.romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    scene.romeo.send("<presence type='subscribe' to='juliet@b.example'/>");
+    scene.juliet.all();
+    scene.juliet.send("<presence type='subscribed' to='romeo@a.example'/>");
+    scene.romeo.all();
+    scene.lose("b.example");
+    scene.b.stop();
+    scene.b.advance(30_000);
+    scene.romeo.all();
+    // A new session asks for her and learns nothing; what is kept of the subscription stays.
+    let mut phone = scene.a.online("romeo@a.example/phone");
+    scene.a.advance(120_000);
+    let told = seen(&mut phone);
+    assert!(!told.contains("unsubscribed"), "{told}");
+    let roster = client::xml(&phone.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"));
+    assert!(roster.contains("subscription='to'"), "{roster}");
+}
