@@ -9,6 +9,7 @@
 //! * [`cli`]: the command line. [`scenario`]: the loads, one file each, and the table of them.
 //!   [`engine`]: threads, clients, what they count. [`result`]: what a run has measured.
 //!   [`report`]: what people see of it. [`peers`]: the same loads on several servers.
+//!   [`federation`]: one load on two servers that talk to each other.
 //! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
 //!   exists. For what doesn't fit into sockets, such as a million sessions.
@@ -30,6 +31,7 @@ pub mod chat;
 pub mod cli;
 pub mod engine;
 pub mod everyone;
+pub mod federation;
 pub mod flamegraph;
 pub mod fleet;
 pub mod idle;

@@ -62,6 +62,16 @@ impl Pairs {
         Ok(Pairs { fleet, pid: relay.pid(), messages: vec![line; 2 * pairs], in_flight: 0 })
     }
 
+    /// Lets what is on its way arrive, and answers nothing: nothing is on its way then.
+    ///
+    /// # Errors
+    /// A connection that breaks.
+    pub fn pause(&mut self) -> Outcome<()> {
+        self.fleet.run(Instant::now() + Duration::from_millis(500), &mut |_, _, _| {})?;
+        self.in_flight = 0;
+        Ok(())
+    }
+
     /// Plays for that time with so many messages of each pair on their way, and half a second
     /// before to warm up. The number can only grow: messages stay on their way between
     /// measurements.

@@ -59,6 +59,26 @@ pub struct Rookery {
     pub imports_per_second: f64,
 }
 
+/// How a server differs from the usual one.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The domain of the accounts.
+    pub domain: String,
+    /// All domains, as the configuration lists them: in quotes, with commas.
+    pub domains: String,
+    /// Further keys of `[listen]`.
+    pub listen: String,
+    /// Further tables.
+    pub tables: String,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        let domains = format!("\"{DOMAIN}\"");
+        Setup { domain: DOMAIN.to_owned(), domains, listen: String::new(), tables: String::new() }
+    }
+}
+
 impl Rookery {
     /// Starts a server of two shards with so many accounts.
     ///
@@ -69,24 +89,37 @@ impl Rookery {
     /// # Errors
     /// What the system or the server says.
     pub fn start(binary: &Path, accounts: usize) -> Outcome<Rookery> {
+        Rookery::start_as(binary, accounts, &Setup::default())
+    }
+
+    /// Starts one that differs, likewise.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub fn start_as(binary: &Path, accounts: usize, setup: &Setup) -> Outcome<Rookery> {
         let folder = tempfile::tempdir()?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let data = folder.path().join("data");
         fs::create_dir(&data)?;
-        fs::write(data.join("rookery.toml"), config(address))?;
+        fs::write(data.join("rookery.toml"), config(address, setup))?;
         let started = Instant::now();
-        import(binary, &data, accounts.min(IMPORTED))?;
+        import(binary, &data, accounts.min(IMPORTED), &setup.domain)?;
         let imports_per_second = accounts.min(IMPORTED) as f64 / started.elapsed().as_secs_f64();
-        fill(&data, IMPORTED..accounts.max(IMPORTED))?;
+        fill(&data, IMPORTED..accounts.max(IMPORTED), &setup.domain)?;
         let log = fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(binary);
         command.arg("serve").arg("--data-dir").arg(&data).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn()?;
-        let (domain, password) = (DOMAIN.to_owned(), PASSWORD.to_owned());
+        let (domain, password) = (setup.domain.clone(), PASSWORD.to_owned());
         let server = Server { address, pid: child.id(), domain, password };
         let mut rookery = Rookery { child, folder, server, imports_per_second };
         rookery.wait_until_it_listens()?;
         Ok(rookery)
+    }
+
+    /// Returns its data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     fn wait_until_it_listens(&mut self) -> Outcome<()> {
@@ -134,20 +167,21 @@ pub fn binary() -> Outcome<PathBuf> {
     Ok(binary)
 }
 
-fn config(address: SocketAddr) -> String {
+fn config(address: SocketAddr, setup: &Setup) -> String {
+    let Setup { domains, listen, tables, .. } = setup;
     let archive = setting("ROOKERY_BENCH_ARCHIVE", 0) > 0;
     format!(
-        "domains = [\"{DOMAIN}\"]\nshards = 2\n\
-         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n\
+        "domains = [{domains}]\nshards = 2\n\
+         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n{listen}\
          [login]\nplaintext_loopback = true\nscram_iterations = 4096\n\
-         [log]\nlevel = \"warn\"\n[modules.archive]\nenabled = {archive}\n"
+         [log]\nlevel = \"warn\"\n[modules.archive]\nenabled = {archive}\n{tables}"
     )
 }
 
-fn import(binary: &Path, data: &Path, accounts: usize) -> Outcome<()> {
+fn import(binary: &Path, data: &Path, accounts: usize, domain: &str) -> Outcome<()> {
     let mut lines = String::new();
     for number in 0..accounts {
-        writeln!(lines, "{},{PASSWORD}", chat::account(number, DOMAIN))?;
+        writeln!(lines, "{},{PASSWORD}", chat::account(number, domain))?;
     }
     let file = data.join("accounts.csv");
     fs::write(&file, lines)?;
@@ -159,12 +193,12 @@ fn import(binary: &Path, data: &Path, accounts: usize) -> Outcome<()> {
     Ok(())
 }
 
-fn fill(data: &Path, accounts: std::ops::Range<usize>) -> Outcome<()> {
+fn fill(data: &Path, accounts: std::ops::Range<usize>, domain: &str) -> Outcome<()> {
     let stores = Stores::of(std::sync::Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
     let credentials = credentials()?;
     let mut rows = Vec::new();
     for number in accounts {
-        rows.push((Jid::parse(&chat::account(number, DOMAIN))?, credentials.clone()));
+        rows.push((Jid::parse(&chat::account(number, domain))?, credentials.clone()));
     }
     wait(stores.accounts.create_many(rows))?;
     Ok(())

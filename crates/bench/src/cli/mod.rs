@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use crate::federation::Federation;
 use crate::multicast_test::MulticastTest;
 use crate::{peers, report, scenario};
 
@@ -30,6 +31,9 @@ enum Command {
     /// Repeat the six experiments of multicast_test (2007) with this server's code, in process
     #[command(after_help = MULTICAST_EXAMPLES)]
     MulticastTest(MulticastTest),
+    /// What it costs that people have accounts on different servers, and what an idle stream between servers takes
+    #[command(after_help = FEDERATION_EXAMPLES)]
+    Federation(Federation),
     /// Run a scenario against a server
     #[command(after_help = RUN_EXAMPLES)]
     Run {
@@ -65,6 +69,7 @@ impl Bench {
             Command::List => list::run(),
             Command::Register(register) => register.run(),
             Command::MulticastTest(test) => return test.run(),
+            Command::Federation(federation) => federation.run(),
             Command::Run { scenario } => return run::run(&scenario),
             Command::Compare { files, html, markdown } => {
                 report::compare::run(&files, html.as_deref(), markdown.as_deref())
@@ -81,6 +86,13 @@ impl Bench {
         }
     }
 }
+
+const FEDERATION_EXAMPLES: &str = "\
+Examples:
+  rookery bench federation
+  rookery bench federation --pairs 10 --window 1 --seconds 1 --rounds 1 --domains 0
+
+Both servers are this program, in temporary folders on loopback. A message that crosses costs either of them.";
 
 const PEERS_EXAMPLES: &str = "\
 Examples:

@@ -1,0 +1,244 @@
+//! `rookery bench federation`: what it costs that two people have accounts on different servers.
+//!
+//! Two Rookeries run in temporary folders, on loopback, with certificates of an authority of their
+//! own. The same pairs of people play ping-pong, first within one server, then across both, in
+//! turn, so that whatever else the machine does meets both alike. A message that crosses is worked
+//! on by either server: its cost is told for each. Then streams to many domains are opened and left
+//! idle, for the memory of one.
+
+mod servers;
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::fleet::Fleet;
+use crate::pairs::{Cost, Pairs};
+use crate::process::{Cpu, median_and_min, private_bytes};
+use crate::{Outcome, chat};
+use servers::{Two, target};
+
+/// `rookery bench federation`.
+#[derive(Debug, Clone, Args)]
+pub struct Federation {
+    /// Pairs of people
+    #[arg(long, default_value_t = 100)]
+    pairs: usize,
+    /// Messages of a pair that are on their way at a time
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
+    window: Vec<usize>,
+    /// Seconds of one measurement
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// How often each is measured
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Domains to which idle streams are opened for their memory; 0 leaves that out
+    #[arg(long, default_value_t = 1000)]
+    domains: usize,
+    /// The server's executable [default: this program]
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+}
+
+/// What a stretch of time has cost both servers.
+#[derive(Debug, Clone, Copy)]
+struct Crossing {
+    /// Microseconds of CPU per message: of the first server, and of the second.
+    us: [f64; 2],
+    /// Messages per second of wall time.
+    rate: f64,
+}
+
+impl Federation {
+    /// Measures, and prints what came of it.
+    ///
+    /// # Errors
+    /// What the system or a server says.
+    pub fn run(&self) -> Outcome<()> {
+        let binary = match &self.binary {
+            Some(binary) => binary.clone(),
+            None => std::env::current_exe()?,
+        };
+        let two = Two::start(&binary, 2 * self.pairs, self.domains)?;
+        let mut local = Pairs::of_accounts(&two.one.server, target(&two.one.server, "local"), self.pairs)?;
+        let mut across = Across::new(&two, self.pairs)?;
+        println!("{} pairs, {} s, median (and least) of {}", self.pairs, self.seconds, self.rounds);
+        println!("{:<32}{:>20}{:>12}{:>12}", "", "CPU per message", "messages/s", "mean ms");
+        let mut windows = self.window.clone();
+        windows.sort_unstable();
+        for window in windows {
+            self.measure(window, &mut local, &mut across)?;
+        }
+        drop((local, across));
+        if self.domains > 0 {
+            self.idle(&two)?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self, window: usize, local: &mut Pairs, across: &mut Across) -> Outcome<()> {
+        let time = Duration::from_secs(self.seconds);
+        let (mut within, mut crossing) = (Vec::<Cost>::new(), Vec::<Crossing>::new());
+        for _ in 0..self.rounds.max(1) {
+            within.push(local.play(window, time)?);
+            local.pause()?;
+            crossing.push(across.play(window, time)?);
+            across.pause()?;
+        }
+        let line = |name: &str, us: Vec<f64>, rates: Vec<f64>| {
+            let (us, least) = median_and_min(&us);
+            let (rate, _) = median_and_min(&rates);
+            let mean_ms = (window * self.pairs) as f64 / rate * 1e3;
+            println!("{name:<32}{:>20}{rate:>12.0}{mean_ms:>12.2}", format!("{us:.2} µs ({least:.2})"));
+            us
+        };
+        let rates: Vec<f64> = crossing.iter().map(|it| it.rate).collect();
+        let own = line(
+            &format!("within one server, window {window}"),
+            within.iter().map(|it| it.us_per_message).collect(),
+            within.iter().map(|it| it.rate).collect(),
+        );
+        for (at, which) in ["first", "second"].into_iter().enumerate() {
+            let name = format!("across, {which} server, window {window}");
+            let us = line(&name, crossing.iter().filter_map(|it| it.us.get(at).copied()).collect(), rates.clone());
+            println!("{:<32}{:>20}", "", format!("{:.2} of that within", us / own));
+        }
+        Ok(())
+    }
+
+    /// Opens a stream to each of many domains, and tells what the two ends of one take.
+    fn idle(&self, two: &Two) -> Outcome<()> {
+        let pids = [two.one.server.pid, two.two.server.pid];
+        let mut fleet = Fleet::new(two.one.server.address, target(&two.one.server, "idle"))?;
+        fleet.log_in(0..1, 1, chat::PRESENCE)?;
+        fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
+        let before = [private_bytes(pids[0])?, private_bytes(pids[1])?];
+        let begun = Instant::now();
+        for domain in two.many() {
+            // Headlines for nobody: none of them is answered, so that each stream has one
+            // direction.
+            fleet.send(
+                0,
+                format!("<message to='nobody@{domain}' type='headline'><body>x</body></message>").as_bytes(),
+            )?;
+        }
+        let mut streams = 0;
+        while begun.elapsed() < MOST_OPENING {
+            fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
+            streams = two.ready_streams()?;
+            if streams >= self.domains {
+                break;
+            }
+        }
+        let opened = begun.elapsed();
+        if streams == 0 {
+            return Err("no stream to the many domains was opened".into());
+        }
+        // What the handshakes took goes back first.
+        fleet.run(Instant::now() + 4 * SETTLING, &mut |_, _, _| {})?;
+        println!("idle streams: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
+        for (at, which) in ["that calls", "that is called"].into_iter().enumerate() {
+            let (Some(pid), Some(before)) = (pids.get(at), before.get(at)) else { continue };
+            let more = private_bytes(*pid)?.saturating_sub(*before);
+            println!("{:<32}{:>20}", format!("the server {which}"), format!("{} bytes each", more / streams as u64));
+        }
+        Ok(())
+    }
+}
+
+/// Pairs whose halves are on two servers.
+struct Across {
+    halves: [Half; 2],
+    in_flight: usize,
+}
+
+struct Half {
+    fleet: Fleet,
+    pid: u32,
+    /// What each client sends its partner on the other server.
+    messages: Vec<Vec<u8>>,
+}
+
+impl Across {
+    fn new(two: &Two, pairs: usize) -> Outcome<Across> {
+        let half = |own: &crate::rookery::Server, other: &crate::rookery::Server| -> Outcome<Half> {
+            let jid = |number, domain: &str| format!("{}/across", chat::account(number, domain));
+            let message = |number| chat::message(&jid(number, &own.domain), &jid(number, &other.domain)).into_bytes();
+            let mut fleet = Fleet::new(own.address, target(own, "across"))?;
+            fleet.log_in(0..pairs, AT_ONCE, chat::PRESENCE)?;
+            fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
+            Ok(Half { fleet, pid: own.pid, messages: (0..pairs).map(message).collect() })
+        };
+        let (one, other) = (&two.one.server, &two.two.server);
+        Ok(Across { halves: [half(one, other)?, half(other, one)?], in_flight: 0 })
+    }
+
+    /// Plays for that time with so many messages of each pair on their way, and half a second
+    /// before to warm up.
+    fn play(&mut self, in_flight: usize, time: Duration) -> Outcome<Crossing> {
+        while self.in_flight < in_flight {
+            let Half { fleet, messages, .. } = &mut self.halves[0];
+            for (seat, message) in messages.iter().enumerate() {
+                fleet.send(seat, message)?;
+            }
+            self.in_flight += 1;
+        }
+        self.run(SETTLING)?;
+        let pids = [self.halves[0].pid, self.halves[1].pid];
+        let (before, start) = ([Cpu::of(pids[0])?, Cpu::of(pids[1])?], Instant::now());
+        let count = self.run(time)?;
+        let seconds = start.elapsed().as_secs_f64();
+        if count == 0 {
+            return Err("no message came across".into());
+        }
+        let mut us = [0.0; 2];
+        for ((us, pid), before) in us.iter_mut().zip(pids).zip(before) {
+            *us = Cpu::of(pid)?.since(&before).nanoseconds as f64 / 1e3 / count as f64;
+        }
+        Ok(Crossing { us, rate: count as f64 / seconds })
+    }
+
+    /// Lets what is on its way arrive, and answers nothing: the next measurement begins from none.
+    fn pause(&mut self) -> Outcome<()> {
+        for half in &mut self.halves {
+            half.fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
+        }
+        self.in_flight = 0;
+        Ok(())
+    }
+
+    /// Both halves at the same time; each message that comes is answered. Returns how many came.
+    fn run(&mut self, time: Duration) -> Outcome<u64> {
+        let until = Instant::now() + time;
+        let counts: Vec<Result<u64, String>> = thread::scope(|scope| {
+            let threads = self.halves.iter_mut().map(|half| {
+                scope.spawn(move || {
+                    let Half { fleet, messages, .. } = half;
+                    let mut react = |seat: usize, stanza: &[u8], replies: &mut Vec<u8>| {
+                        if stanza.starts_with(b"<message") {
+                            replies.extend_from_slice(messages.get(seat).map(Vec::as_slice).unwrap_or_default());
+                        }
+                    };
+                    fleet.run(until, &mut react).map_err(|error| error.to_string())
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a half panicked".into()))).collect()
+        });
+        let mut all = 0;
+        for count in counts {
+            all += count?;
+        }
+        Ok(all)
+    }
+}
+
+/// Logins at a time.
+const AT_ONCE: usize = 100;
+/// How long everybody has before something is measured.
+const SETTLING: Duration = Duration::from_millis(500);
+/// How long the idle streams may take to be opened.
+const MOST_OPENING: Duration = Duration::from_secs(120);

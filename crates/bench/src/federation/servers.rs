@@ -1,0 +1,112 @@
+//! Two Rookeries that know where the other one is, and trust one authority.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_sasl::Mechanism;
+use rookery_sasl::client::SaltedPasswords;
+use rookery_stream::tls::certificate::Authority;
+use tempfile::TempDir;
+
+use crate::Outcome;
+use crate::engine::Transport;
+use crate::engine::login::Target;
+use crate::rookery::{Rookery, Server, Setup};
+
+/// The two, with what lies beside them.
+pub struct Two {
+    pub one: Rookery,
+    pub two: Rookery,
+    binary: std::path::PathBuf,
+    domains: usize,
+    _files: TempDir,
+}
+
+impl Two {
+    /// Starts both, with so many accounts each; the second also serves many more domains without
+    /// any.
+    pub fn start(binary: &Path, accounts: usize, domains: usize) -> Outcome<Two> {
+        let files = tempfile::tempdir()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        let authority = Authority::new(now)?;
+        let trusted = files.path().join("authority.pem");
+        let pem = STANDARD.encode(authority.der());
+        fs::write(&trusted, format!("-----BEGIN CERTIFICATE-----\n{pem}\n-----END CERTIFICATE-----\n"))?;
+        let ports = [free_port()?, free_port()?];
+        let many: Vec<String> = names(domains).collect();
+        let own = [vec![ONE.to_owned()], [TWO.to_owned()].into_iter().chain(many).collect()];
+        let mut started = Vec::new();
+        for (at, name) in [ONE, TWO].into_iter().enumerate() {
+            let (Some(own), Some(port), Some(others), Some(other)) =
+                (own.get(at), ports.get(at), own.get(1 - at), ports.get(1 - at))
+            else {
+                continue;
+            };
+            let issued = authority.issue(&[name.to_owned(), "*.many.test".to_owned()], now)?;
+            let (chain, key) = (files.path().join(format!("{name}.pem")), files.path().join(format!("{name}.key")));
+            fs::write(&chain, &issued.chain)?;
+            fs::write(&key, &issued.key)?;
+            let routes: Vec<String> = others.iter().map(|domain| format!("\"{domain} {other}\"")).collect();
+            let domains: Vec<String> = own.iter().map(|domain| format!("\"{domain}\"")).collect();
+            let setup = Setup {
+                domain: name.to_owned(),
+                domains: domains.join(", "),
+                listen: format!("s2s = [\"{port}\"]\ns2s_tls = []\n"),
+                tables: format!(
+                    "[tls]\ncertificate = {chain:?}\nkey = {key:?}\n[federation]\nenabled = true\ntrusted = [{trusted:?}]\n\
+                     allow_private_addresses = true\nroutes = [{}]\n",
+                    routes.join(", ")
+                ),
+            };
+            started.push(Rookery::start_as(binary, accounts, &setup)?);
+        }
+        let (Some(two), Some(one)) = (started.pop(), started.pop()) else {
+            return Err("two servers are needed".into());
+        };
+        Ok(Two { one, two, binary: binary.to_owned(), domains, _files: files })
+    }
+
+    /// The many domains of the second server.
+    pub fn many(&self) -> impl Iterator<Item = String> {
+        names(self.domains)
+    }
+
+    /// Asks the first server how many streams to the many domains are ready.
+    pub fn ready_streams(&self) -> Outcome<usize> {
+        let mut command = Command::new(&self.binary);
+        command.args(["s2s", "list", "--data-dir"]).arg(self.one.data());
+        let listed = String::from_utf8(command.output()?.stdout)?;
+        Ok(listed.lines().filter(|line| line.contains(".many.test") && line.contains("\tready\t")).count())
+    }
+}
+
+/// How clients log in.
+pub fn target(server: &Server, resource: &str) -> Arc<Target> {
+    Arc::new(Target {
+        transport: Transport::Tcp,
+        domain: server.domain.clone(),
+        tls: None,
+        mechanism: Some(Mechanism::ScramSha1),
+        password: server.password.clone(),
+        resource: resource.to_owned(),
+        register: false,
+        cache: SaltedPasswords::new(),
+    })
+}
+
+fn names(domains: usize) -> impl Iterator<Item = String> {
+    (0..domains).map(|number| format!("d{number}.many.test"))
+}
+
+fn free_port() -> Outcome<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+const ONE: &str = "one.test";
+const TWO: &str = "two.test";
