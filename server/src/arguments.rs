@@ -60,6 +60,19 @@ pub enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    /// Look at other servers: the streams that there are, or what happens to reach one
+    #[command(after_help = S2S_EXAMPLES)]
+    S2s {
+        /// "list", "close", or the domain to reach
+        #[arg(value_name = "list|close|DOMAIN")]
+        what: String,
+        /// The domain whose streams are to be closed
+        #[arg(value_name = "DOMAIN")]
+        domain: Option<String>,
+        /// Reach it in the name of this domain of ours, not of the default one
+        #[arg(long, value_name = "DOMAIN")]
+        from: Option<String>,
+    },
     /// Manage the tokens with which programs use the HTTP API, also while the server runs
     #[command(after_help = TOKEN_EXAMPLES)]
     Token {
@@ -400,6 +413,15 @@ Examples:
   rookery store migrate
 
 Make a backup first: an older server refuses a database that a newer one has changed.";
+
+const S2S_EXAMPLES: &str = "\
+Examples:
+  rookery s2s example.net                    DNS, addresses, TLS, certificate, login: step by step
+  rookery s2s example.net --from conference.example.org
+  rookery s2s list
+  rookery s2s close example.net              its streams end; the next stanza opens another one
+
+Exit code of the first: 0 if the domain was reached, 1 if not. `list` and `close` ask the running server.";
 
 const TOKEN_EXAMPLES: &str = "\
 Examples:

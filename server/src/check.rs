@@ -1,6 +1,7 @@
 //! `rookery check`: looks everything over that a start needs, and changes nothing.
 
 mod proxies;
+mod servers;
 
 use std::fmt;
 use std::fs;
@@ -90,6 +91,7 @@ fn look(source: &Source) -> Report {
             authority(&mut report, &config, &source.folder);
             chat_page(&mut report, &config, &source.folder);
             proxies::look(&mut report, &config);
+            servers::look(&mut report, &config, &source.folder);
             ports(&mut report, &config, &source.folder);
             devices(&mut report, &config);
         }

@@ -22,7 +22,8 @@ pub struct Federated {
     pub terms: Arc<Federation>,
     /// `None` if there are components only.
     dns: Option<Arc<Dns>>,
-    asked: rookery_resolver::Settings,
+    /// What DNS is asked by.
+    pub asked: rookery_resolver::Settings,
 }
 
 impl std::fmt::Debug for Federated {
@@ -46,8 +47,7 @@ pub fn load(
     if !has_others && config.components.is_empty() {
         return Ok(None);
     }
-    let asked =
-        rookery_resolver::Settings { servers: config.federation.dns.clone(), routes: config.federation.routes.clone() };
+    let asked = asked(config);
     let dns = match old.filter(|old| old.asked == asked).and_then(|old| old.dns.clone()) {
         _ if !has_others => None,
         Some(dns) => Some(dns),
@@ -75,6 +75,11 @@ pub fn load(
     Ok(Some(Federated { terms: Arc::new(terms), dns, asked }))
 }
 
+/// Returns what DNS is asked by.
+pub fn asked(config: &Config) -> rookery_resolver::Settings {
+    rookery_resolver::Settings { servers: config.federation.dns.clone(), routes: config.federation.routes.clone() }
+}
+
 /// Finds nobody: there are no other servers.
 struct Nowhere;
 
@@ -100,7 +105,12 @@ fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
     })
 }
 
-fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
+/// Returns a component with its secret.
+///
+/// # Errors
+///
+/// The file of the secret can't be read, or is empty.
+pub fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
     let secret = match (&config.secret, &config.secret_file) {
         (Some(secret), _) => secret.clone(),
         (None, Some(file)) => {
@@ -120,7 +130,12 @@ fn component(config: &ComponentConfig) -> Result<Component, ConfigError> {
     Ok(Component { name: config.name.as_str().into(), secret: ComponentSecret::new(secret.as_bytes()) })
 }
 
-fn trust(config: &Config) -> Result<Trust, ConfigError> {
+/// Reads the authorities whose certificates are believed.
+///
+/// # Errors
+///
+/// A file of `federation.trusted` can't be used.
+pub fn trust(config: &Config) -> Result<Trust, ConfigError> {
     let system = rustls_native_certs::load_native_certs().certs;
     let mut authorities: Vec<Vec<u8>> = system.into_iter().map(|der| der.to_vec()).collect();
     for file in &config.federation.trusted {

@@ -85,6 +85,11 @@ impl Folder {
         self.path.join("rookery.toml")
     }
 
+    /// Returns the socket on which the running server answers the command line.
+    pub fn control(&self) -> PathBuf {
+        self.path.join(CONTROL)
+    }
+
     /// The database.
     pub fn database(&self) -> PathBuf {
         self.path.join("rookery.db")
@@ -181,4 +186,7 @@ const PARTS: &str = "rookery.parts";
 pub const BEFORE: &str = "before-restore-";
 
 /// What is of no use in another folder, or is kept in another form there.
-pub const KEPT_OUT: &[&str] = &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS];
+pub const KEPT_OUT: &[&str] =
+    &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS, CONTROL];
+/// The socket of the running server.
+const CONTROL: &str = "control";

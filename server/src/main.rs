@@ -10,7 +10,7 @@
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`clock`] writes dates for people, [`logging`] the log.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
-//!   [`store`] changes the database as a whole, [`backup`] keeps all that a server has, [`install`] gets what browsers are served, also beside a running server.
+//!   [`s2s`] shows other servers, by [`control`] as the running server sees them; [`store`] changes the database as a whole, [`backup`] keeps all that a server has, [`install`] gets what browsers are served, also beside a running server.
 
 mod acme;
 mod arguments;
@@ -20,6 +20,7 @@ mod certificate;
 mod check;
 mod clock;
 mod config;
+mod control;
 mod database;
 mod dpm;
 mod failure;
@@ -30,6 +31,7 @@ mod listener;
 mod loaded;
 mod logging;
 mod open_files;
+mod s2s;
 mod serve;
 mod settings;
 mod start;
@@ -91,6 +93,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Backup { file } => backup::backup(&source, &file)?,
         Command::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
         Command::Store { command } => store::run(&source, command)?,
+        Command::S2s { what, domain, from } => s2s::run(&source, &what, domain.as_deref(), from.as_deref())?,
         Command::Token { command } => token::run(&source, command)?,
         Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
         Command::Config { command: ConfigCommand::Example } => {

@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::acme::{self, Plan, Renewal};
 use crate::config::{Config, WrittenNetwork};
+use crate::control;
 use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
@@ -136,6 +137,7 @@ impl Threads {
         let changes = caller.clone();
         // Nobody hears it any more when the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
+        control::serve(&start.loaded.source.folder, shards.door());
         let dpm = start.dpm.take().map(|opened| opened.start(shards.door())).transpose()?;
         Ok(Threads { shards, web: front, relay, renewal, watch, dpm })
     }

@@ -298,6 +298,7 @@ scenarios! {
         rookery_and_prosody_outlive_each_other
         rookery_and_ejabberd_outlive_each_other
         a_server_whose_certificate_is_foreign_gets_nothing
+        operators_see_what_happens
     }
     components {
         a_component_and_people_talk

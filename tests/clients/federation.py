@@ -3,11 +3,14 @@
 import asyncio
 import itertools
 import signal
+import subprocess
+import urllib.request
 
 import slixmpp
 
 from network import Network
 from person import Person
+from rookery import BINARY
 
 
 async def two_rookeries_meet():
@@ -53,6 +56,35 @@ async def a_server_whose_certificate_is_foreign_gets_nothing():
                     assert error["error"]["condition"] == "remote-server-timeout", error
                     await bob.quiet()
                     assert not bob.seen["message"], bob.seen["message"]
+
+
+async def operators_see_what_happens():
+    """Each step of reaching a server is told; streams are listed, shown as metrics, and closed."""
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
+            reached = await asyncio.to_thread(one.command, "s2s", "two.example")
+            for words in ("SRV: 0 0", "tries     127.0.0.1:", "offered   starttls", "it is for the domain", "EXTERNAL: it accepts", "proven by TLS, certificate"):
+                assert words in reached, reached
+            for nowhere, cause in (("nowhere.example", "DNS has no server"), ("10.0.0.1", "")):
+                ended = await asyncio.to_thread(
+                    subprocess.run, [BINARY, "--config", "rookery.toml", "s2s", nowhere], cwd=one.folder, text=True, capture_output=True
+                )
+                assert ended.returncode == 1 and "fault" in ended.stdout and cause in ended.stdout, ended
+            assert "there is no stream" in one.command("s2s", "list")
+            async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                async with Person(two, "bob@two.example", trust=network.authority) as bob:
+                    alice.write(bob.jid, "1")
+                    await bob.reads("1", of=alice.bare)
+                    assert "two.example\tone.example\tout\tready\tTLS, certificate" in one.command("s2s", "list")
+                    assert "one.example\ttwo.example\tin\tready\tTLS, certificate" in two.command("s2s", "list")
+                    with urllib.request.urlopen(f"http://127.0.0.1:{one.web_port}/metrics") as page:
+                        metrics = page.read().decode()
+                    assert 'rookery_s2s_streams{direction="out",proven="TLS, certificate"} 1' in metrics, metrics
+                    assert "streams closed: 1" in one.command("s2s", "close", "two.example")
+                    alice.write(bob.jid, "2")
+                    await bob.reads("2", of=alice.bare)
+            checked = await asyncio.to_thread(one.command, "check")
+            assert "_xmpp-server._tcp.one.example. SRV" in checked, checked
 
 
 async def _meet(one, alice, two, bob, network):

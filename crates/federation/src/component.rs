@@ -1,10 +1,12 @@
-//! A stream that a component has opened (XEP-0114): which one it is, how it proves that, and what it may then say.
+//! A stream that a component has opened (XEP-0114): which one it is, how it proves that, and what
+//! it may then say.
 //!
 //! # Invariants
 //!
-//! - A component proves to be one name by that name's secret, and speaks for this name alone: neither for another component
-//!   nor for a domain above or below.
-//! - Nothing that comes behind a handshake is read before the stream is where its name belongs ([`Component::attached`]).
+//! - A component proves to be one name by that name's secret, and speaks for this name alone:
+//!   neither for another component nor for a domain above or below.
+//! - Nothing that comes behind a handshake is read before the stream is where its name belongs
+//!   ([`Component::attached`]).
 //! - Before the handshake, memory is bounded by `Settings::limits_before`.
 
 use std::sync::Arc;
@@ -107,7 +109,8 @@ impl Component {
         self.settings = settings;
     }
 
-    /// Reads what the component sent, up to the first event, and appends what it is to be sent to `out`.
+    /// Reads what the component sent, up to the first event, and appends what it is to be sent to
+    /// `out`.
     pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
         let mut consumed = 0;
         loop {
@@ -208,7 +211,8 @@ impl Component {
         }
     }
 
-    /// Compares the digest of the stream's id and the secret (XEP-0114 §3, step 3). It takes the same time for every wrong one.
+    /// Compares the digest of the stream's id and the secret (XEP-0114 §3, step 3). It takes the
+    /// same time for every wrong one.
     fn handshake(&mut self, element: &Element, out: &mut Vec<u8>) -> Event {
         let given = element.text().trim().to_ascii_lowercase();
         let secret = self.settings.component(&self.name).map(|component| &component.secret);

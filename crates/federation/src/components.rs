@@ -1,7 +1,8 @@
 //! The connections of components (XEP-0114), at the home of their names, and what waits for them.
 //!
-//! A component may have several connections. The address of a stanza's sender says which of them gets it, so that what one
-//! sender says keeps its order. A component without a connection is away: what is for it comes back at once.
+//! A component may have several connections. The address of a stanza's sender says which of them
+//! gets it, so that what one sender says keeps its order. A component without a connection is away:
+//! what is for it comes back at once.
 
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +30,8 @@ pub(crate) struct Attached {
 }
 
 impl Servers {
-    /// A component has connected. `None` if there are too many of that address, or in all, that have proven nothing.
+    /// A component has connected. `None` if there are too many of that address, or in all, that
+    /// have proven nothing.
     pub fn accept_component(&mut self, peer: SocketAddr) -> Option<Key> {
         let peer = self.admit_stranger(peer)?;
         let login_ms = self.settings.login_ms;
@@ -166,7 +168,8 @@ impl Servers {
         self.components.entry(name).or_default().push(key);
     }
 
-    /// A connection of a component is gone, or about to be: others get what was not written, or it comes back.
+    /// A connection of a component is gone, or about to be: others get what was not written, or it
+    /// comes back.
     pub(crate) fn detach(&mut self, key: Key) {
         let Some(attached) = self.attached_mut(key) else { return };
         let name = Box::<str>::from(attached.machine.name());
@@ -207,7 +210,8 @@ impl Servers {
         }
     }
 
-    /// Returns the components that are connected, whose home this is, with how many connections each has.
+    /// Returns the components that are connected, whose home this is, with how many connections
+    /// each has.
     pub fn connected_components(&self) -> impl Iterator<Item = (&str, usize)> {
         self.components.iter().map(|(name, keys)| (&**name, keys.len()))
     }

@@ -150,6 +150,16 @@ impl Inbound {
         self.proven.iter().map(|domain| &**domain)
     }
 
+    /// Returns how a domain was proven.
+    pub fn security(&self, domain: &str) -> &'static str {
+        match &self.tls {
+            _ if !self.proven.iter().any(|proven| **proven == *domain) => "nothing",
+            Some(_) if self.is_certified(domain) => "TLS, certificate",
+            Some(_) => "TLS, dialback",
+            None => "dialback",
+        }
+    }
+
     /// Tells whether the peer has proven to be anybody.
     pub fn has_proven(&self) -> bool {
         !self.proven.is_empty()
@@ -368,6 +378,8 @@ impl Inbound {
         }
         let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
         limits.start("max-bytes").text(&self.limits().bytes.to_string()).end();
+        // Twice as long as our own streams rest: see `Timer::Idle`.
+        limits.start("idle-seconds").text(&(2 * self.settings.idle_ms / 1000).to_string()).end();
         append(limits);
         out.extend_from_slice(b"</stream:features>");
     }

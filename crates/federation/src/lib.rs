@@ -16,11 +16,12 @@
 //!
 //! * [`settings`]: what the operator decides. [`dialback`]: keys and elements. [`targets`]: where a domain's server is.
 //!   [`bounds`]: how much of everything.
-//! * `reading`: the items of a stream; [`inbound`] and [`outbound`]: the two directions.
+//! * `reading`: the items of a stream; [`inbound`] and [`outbound`]: the two directions;
+//!   `notes`: what an operator who looks on is told.
 //! * [`component`]: the stream of a component; `components` are those of a shard.
 //! * `queue`: what waits for a domain. [`servers`]: all of a shard's streams together; `route` is the way to one domain,
 //!   `departures` looks for it, `writing` uses it, `arrivals` are the streams of others, `strangers` those who have proven nothing; `renewal` ends
-//!   streams whose certificate has expired.
+//!   streams whose certificate has expired. [`report`]: what an operator sees of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -31,10 +32,12 @@ mod components;
 mod departures;
 pub mod dialback;
 pub mod inbound;
+mod notes;
 pub mod outbound;
 mod queue;
 mod reading;
 mod renewal;
+pub mod report;
 mod route;
 pub mod servers;
 pub mod settings;

@@ -19,6 +19,7 @@ use rookery_xml::{Element, Kind, Limits, Scanner, Stanza, Writer, ns};
 
 use crate::dialback::{self, Answer, Dialback};
 use crate::inbound::{STREAM_LIMITS, domain};
+use crate::notes;
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
 use crate::settings::{Policy, Settings};
 
@@ -42,6 +43,9 @@ pub struct Outbound {
     was_refused: bool,
     /// Why the stream can't be used, in words for the operator.
     cause: Option<String>,
+    /// Set if an operator looks on.
+    is_noting: bool,
+    notes: Vec<String>,
 }
 
 /// What a stream is for.
@@ -122,7 +126,20 @@ impl Outbound {
             tls: None,
             was_refused: false,
             cause: None,
+            is_noting: false,
+            notes: Vec::new(),
         }
+    }
+
+    /// Notes from now on what the peer says, for an operator who looks on.
+    #[must_use]
+    pub fn noting(self) -> Self {
+        Self { is_noting: true, ..self }
+    }
+
+    /// Returns what was noted since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Begins the stream on a connection that is open. With direct TLS the handshake is first, and [`Self::secured`].
@@ -157,6 +174,16 @@ impl Outbound {
     /// Tells whether TLS is established.
     pub fn is_secured(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Returns how the other server has proven to be that of its domain.
+    pub fn security(&self) -> &'static str {
+        match &self.tls {
+            Some(Ok(names)) if names.cover(&self.remote) => "TLS, certificate",
+            Some(_) => "TLS, DNS",
+            None if self.is_ready() => "DNS",
+            None => "nothing",
+        }
     }
 
     /// The handshake is complete: judges who is there, and begins the stream again.
@@ -287,6 +314,9 @@ impl Outbound {
             return None;
         }
         let element = Element::read(&stanza);
+        if self.is_noting {
+            self.notes.extend(notes::of(&element));
+        }
         match (element.ns(), element.name(), self.phase) {
             (ns::STREAMS, "error", _) => Some(self.told(&element, out)),
             (ns::STREAMS, "features", Phase::Features(is_logged_in)) => self.features(&element, is_logged_in, out),

@@ -96,6 +96,40 @@ impl Resolver for Dns {
     }
 }
 
+/// Looks a domain up at once, on this thread, and tells the records as well, a line each: for operators.
+pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
+    let mut lines = Vec::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let (Ok(runtime), Ok(resolver)) = (runtime, resolver(settings)) else {
+        return (vec!["this machine's configuration of DNS can't be read".to_owned()], Err(NotFound::NoAnswer));
+    };
+    let thread = Thread { resolver, settings: settings.clone(), places: Semaphore::new(MOST_ASKED) };
+    if let Some(route) = settings.routes.iter().find(|route| route.domain == domain) {
+        lines.push(format!("not asked: `routes` in [federation] says {}:{}", route.host, route.port));
+    } else if let Ok(ascii) = idna::domain_to_ascii(domain)
+        && ascii.contains('.')
+    {
+        for (service, direct_tls) in [("_xmpps-server", true), ("_xmpp-server", false)] {
+            let name = format!("{service}._tcp.{ascii}.");
+            match runtime.block_on(thread.targets(&name, direct_tls)) {
+                Ok(None) => lines.push(format!("{name} SRV: none")),
+                Ok(Some(targets)) => lines.extend(targets.iter().map(|target| {
+                    let Target { priority, weight, host, port, .. } = target;
+                    format!("{name} SRV: {priority} {weight} {port} {host}")
+                })),
+                Err(_) => lines.push(format!("{name} SRV: no answer, or a broken one")),
+            }
+        }
+    }
+    let found = runtime.block_on(thread.answer(domain));
+    if let Ok(addresses) = &found {
+        lines.extend(addresses.iter().map(|address| {
+            format!("{} ({})", address.socket, if address.direct_tls { "direct TLS" } else { "STARTTLS" })
+        }));
+    }
+    (lines, found)
+}
+
 struct Thread {
     resolver: TokioResolver,
     settings: Settings,

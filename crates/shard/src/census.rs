@@ -32,6 +32,8 @@ pub struct Census {
     pub waiting_bytes: usize,
     /// Sessions for which more waits than the soft limit of their outboxes.
     pub slow_readers: usize,
+    /// Streams with other servers and components.
+    pub servers: rookery_federation::report::Tally,
     /// What shards wait for: answers of the store.
     pub tasks: usize,
 }

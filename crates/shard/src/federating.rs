@@ -3,9 +3,11 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::inbound::Ours;
+use rookery_federation::report::Report;
 use rookery_federation::servers::Handshake;
 use rookery_federation::{Action, Address, Found, Home, Key};
 use rookery_hub::World;
@@ -14,7 +16,7 @@ use rookery_stream::tls::client::ClientTls;
 use tracing::debug;
 
 use crate::driver::{Driver, Ready};
-use crate::letters::{Generation, Letter, Port};
+use crate::letters::{Closing, Generation, Letter, Port};
 use crate::shard::Shard;
 use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire};
 
@@ -147,6 +149,27 @@ impl<D: Driver> Shard<D> {
         let any = self.perform(&mut federating);
         self.federating = Some(federating);
         any
+    }
+
+    /// Returns the streams with other servers and components, with their addresses.
+    pub(crate) fn reported(&mut self) -> Vec<Report> {
+        let Some(federating) = &mut self.federating else { return Vec::new() };
+        federating.servers.set_time(self.timing.now_ms);
+        let mut reports = federating.servers.report();
+        for report in &mut reports {
+            report.address = report.key.and_then(|key| federating.get(key)).map(|wire| wire.peer);
+        }
+        reports
+    }
+
+    /// Ends streams because an operator wants it.
+    pub(crate) fn close_servers(&mut self, closing: &Closing) {
+        let Some(mut federating) = self.federating.take() else { return };
+        federating.servers.set_time(self.timing.now_ms);
+        let closed = federating.servers.close(&closing.remote, closing.locals.as_deref());
+        closing.closed.fetch_add(closed, Ordering::Relaxed);
+        self.perform(&mut federating);
+        self.federating = Some(federating);
     }
 
     /// Ends all streams with other servers.

@@ -1,11 +1,13 @@
 //! What shards tell each other, and what their owner tells them: mailboxes with at most one wake per batch.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use rookery_base::Transport;
 use rookery_base::lock::lock;
 use rookery_federation::Found;
+use rookery_federation::report::Report;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
@@ -98,8 +100,23 @@ pub enum Letter<S> {
     Reload(Arc<Generation>),
     /// End all streams with `system-shutdown`.
     Stop,
+    /// Add the streams with other servers to these.
+    Servers(Arc<Mutex<Vec<Report>>>, std::sync::mpsc::SyncSender<()>),
+    /// End the streams with a domain, and add how many there were.
+    CloseServers(Arc<Closing>, std::sync::mpsc::SyncSender<()>),
     /// Add what there is to count to this.
     Count(Arc<Mutex<Census>>, std::sync::mpsc::SyncSender<()>),
+}
+
+/// Which streams with other servers are to end.
+#[derive(Debug)]
+pub struct Closing {
+    /// The other domain.
+    pub remote: String,
+    /// The domains of this server that it concerns; `None` for all.
+    pub locals: Option<Vec<String>>,
+    /// Streams that were ended so far.
+    pub closed: AtomicUsize,
 }
 
 /// When a letter was posted, and what it is about came in.
@@ -161,6 +178,8 @@ impl<S> std::fmt::Debug for Letter<S> {
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
             Self::Stop => "Stop",
+            Self::Servers(..) => "Servers",
+            Self::CloseServers(..) => "CloseServers",
             Self::Count(..) => "Count",
         })
     }

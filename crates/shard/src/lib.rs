@@ -48,6 +48,7 @@ pub use census::{Carrier, Census};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};
 pub use letters::{BoshRequest, Generation, Handed, Letter, Port, Post, Posted};
+pub use rookery_federation::report::{self, Report};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};
 pub use wires::{Federation, Resolver};

@@ -20,6 +20,9 @@ impl<D: Driver> Shard<D> {
         census.waiting_bytes += self.world.outboxes.waiting_total();
         census.tasks += self.world.tasks_waiting();
         census.slow_readers += self.world.outboxes.slow_readers();
+        if let Some(federating) = &self.federating {
+            federating.servers.count(&mut census.servers);
+        }
         if !census.is_detailed {
             census.connections += self.connections.len();
             return;

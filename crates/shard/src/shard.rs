@@ -279,6 +279,14 @@ impl<D: Driver> Shard<D> {
                 self.common.generation = generation;
             }
             Letter::Stop => self.stop(),
+            Letter::Servers(all, done) => {
+                lock(&all).extend(self.reported());
+                let _ = done.try_send(());
+            }
+            Letter::CloseServers(closing, done) => {
+                self.close_servers(&closing);
+                let _ = done.try_send(());
+            }
             Letter::Count(sum, done) => {
                 self.be_counted(&mut lock(&sum));
                 // Whoever asked may have stopped waiting.

@@ -4,13 +4,14 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_base::lock::lock;
 use rookery_base::{Awaited, Completer, one_shot};
+use rookery_federation::report::Report;
 use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
@@ -19,7 +20,7 @@ use tracing::{error, warn};
 use crate::census::Census;
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::letters::{BoshRequest, Generation, Handed, Letter, Port, Post, Posted};
+use crate::letters::{BoshRequest, Closing, Generation, Handed, Letter, Port, Post, Posted};
 use crate::shard::{Setup, Shard};
 
 /// What the threads need to start.
@@ -210,13 +211,30 @@ impl Door {
         self.count(false)
     }
 
-    fn count(&self, is_detailed: bool) -> Census {
+    /// Returns all streams with other servers and components, by the names of those. Shards that don't answer within a second are
+    /// left out; until then this blocks.
+    pub fn servers(&self) -> Vec<Report> {
+        let all = Arc::new(Mutex::new(Vec::new()));
+        self.ask_all(|done| Letter::Servers(all.clone(), done));
+        let mut all = lock(&all).clone();
+        all.sort();
+        all
+    }
+
+    /// Ends the streams with a domain or component; with `locals` only those of these domains of ours. Returns how many there were. It blocks as
+    /// [`Door::servers`] does.
+    pub fn close_servers(&self, remote: &str, locals: Option<Vec<String>>) -> usize {
+        let closing = Arc::new(Closing { remote: remote.to_owned(), locals, closed: AtomicUsize::new(0) });
+        self.ask_all(|done| Letter::CloseServers(closing.clone(), done));
+        closing.closed.load(Ordering::Relaxed)
+    }
+
+    /// Sends all shards a letter, and waits for at most a second until they have done what it says.
+    fn ask_all(&self, letter: impl Fn(SyncSender<()>) -> Letter<TcpStream>) {
         let shards = self.post.shards();
-        let census =
-            Arc::new(Mutex::new(Census { shards, is_detailed, logins: self.gate.tally(), ..Census::default() }));
         let (done, answers) = sync_channel(shards);
         for shard in 0..shards {
-            self.post.send(shard, Letter::Count(census.clone(), done.clone()));
+            self.post.send(shard, letter(done.clone()));
         }
         let deadline = Instant::now() + Duration::from_secs(1);
         for _ in 0..shards {
@@ -224,6 +242,13 @@ impl Door {
                 break;
             }
         }
+    }
+
+    fn count(&self, is_detailed: bool) -> Census {
+        let shards = self.post.shards();
+        let census =
+            Arc::new(Mutex::new(Census { shards, is_detailed, logins: self.gate.tally(), ..Census::default() }));
+        self.ask_all(|done| Letter::Count(census.clone(), done));
         lock(&census).clone()
     }
 }

@@ -58,6 +58,7 @@ pub fn page(census: &Census, counts: &Counts, activity: &Activity) -> String {
     sessions(&mut page, census);
     logins(&mut page, census);
     stanzas(&mut page, census);
+    servers(&mut page, census);
     stages(&mut page, census);
     times(&mut page, census, counts);
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -150,6 +151,23 @@ fn stanzas(page: &mut Page, census: &Census) {
     page.one("rookery_stanza_errors_total", COUNTER, "Stanza errors that the server made.", "", counters.errors);
     let help = "Stanzas that left for other servers.";
     page.one("rookery_stanzas_federated_total", COUNTER, help, "", counters.remote_out);
+}
+
+fn servers(page: &mut Page, census: &Census) {
+    let tally = &census.servers;
+    let name = "rookery_s2s_streams";
+    page.head(name, GAUGE, "Streams with other servers and components, by direction and how they are proven.");
+    for ((direction, security), count) in &tally.ready {
+        page.line(name, &format!("{{direction=\"{direction}\",proven=\"{security}\"}}"), count);
+    }
+    let help = "Ways to other servers that are looked for or negotiated.";
+    page.one("rookery_s2s_under_way", GAUGE, help, "", tally.under_way);
+    let help = "Ways to other servers that have failed and rest for a while.";
+    page.one("rookery_s2s_failed", GAUGE, help, "", tally.failed);
+    let help = "Connections of servers and components that have proven nothing yet.";
+    page.one("rookery_s2s_strangers", GAUGE, help, "", tally.strangers);
+    let help = "Stanzas that wait for other servers and components.";
+    page.one("rookery_s2s_waiting", GAUGE, help, "", tally.waiting);
 }
 
 /// How long things take, and how large they are.

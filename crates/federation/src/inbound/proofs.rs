@@ -15,7 +15,7 @@ impl Inbound {
         self.remote.as_deref().filter(|remote| self.is_certified(remote))
     }
 
-    fn is_certified(&self, domain: &str) -> bool {
+    pub(super) fn is_certified(&self, domain: &str) -> bool {
         matches!(&self.tls, Some(Ok(names)) if names.cover(domain))
     }
 

@@ -634,3 +634,55 @@ fn who_was_proven_by_an_authority_that_is_believed_no_more_proves_it_again() {
     world.settle();
     assert_eq!((world.attempts.len(), world.sides[1].delivered.len()), (2, 1));
 }
+
+#[test]
+fn a_stanza_that_the_peer_would_not_take_comes_back_alone() {
+    let mut world = World::new([Policy::Certificate; 2]);
+    world.change(1, |settings| settings.limits.bytes = 20_000);
+    world.send(0, "x@a.example", "y@b.example", "before");
+    world.send(0, "x@a.example", "y@b.example", &"large".repeat(4_000));
+    world.send(0, "x@a.example", "y@b.example", "behind");
+    world.settle();
+    assert_eq!(world.sides[1].delivered, ["x@a.example y@b.example: before", "x@a.example y@b.example: behind"]);
+    let [(_, condition)] = world.sides[0].bounced.as_slice() else { panic!("{:?}", world.sides[0].bounced) };
+    assert_eq!(condition, "policy-violation");
+}
+
+#[test]
+fn operators_see_streams_and_end_them() {
+    let mut world = World::new([Policy::Certificate; 2]);
+    world.unknown.insert("c.example", NotFound::NoServer);
+    world.send(0, "x@a.example", "y@b.example", "1");
+    world.send(0, "x@a.example", "y@c.example", "2");
+    world.settle();
+    let shown = |world: &World, side: usize| -> Vec<String> {
+        let mut all = world.sides[side].servers.report();
+        all.sort();
+        let line = |it: &crate::report::Report| {
+            format!("{} {} {} {} {} {}", it.remote, it.local, it.direction.name(), it.state, it.security, it.trouble)
+        };
+        all.iter().map(line).collect()
+    };
+    assert_eq!(
+        shown(&world, 0),
+        ["b.example a.example out ready TLS, certificate ", "c.example a.example out failed  DNS has no server for it",]
+    );
+    assert_eq!(shown(&world, 1), ["a.example b.example in ready TLS, certificate "]);
+    let mut tally = crate::report::Tally::default();
+    world.sides[0].servers.count(&mut tally);
+    assert_eq!((tally.ready.get(&("out", "TLS, certificate")), tally.failed), (Some(&1), 1));
+    // Those of other domains of ours aren't meant.
+    assert_eq!(world.sides[0].servers.close("b.example", Some(&["z.example".to_owned()])), 0);
+    assert_eq!(world.sides[0].servers.close("b.example", Some(&["example".to_owned()])), 1);
+    world.settle();
+    assert_eq!(shown(&world, 0)[0], "b.example a.example out at rest  ");
+    // What has failed may be tried at once.
+    assert_eq!(world.sides[0].servers.close("c.example", None), 1);
+    world.unknown.clear();
+    world.send(0, "x@a.example", "y@b.example", "3");
+    world.settle();
+    assert_eq!(world.sides[1].delivered.len(), 2);
+    assert_eq!(world.sides[1].servers.close("a.example", None), 1);
+    world.settle();
+    assert_eq!(shown(&world, 1), Vec::<String>::new());
+}

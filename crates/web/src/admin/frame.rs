@@ -16,11 +16,12 @@ pub struct Page {
 }
 
 /// The menu.
-pub const PAGES: [Page; 7] = [
+pub const PAGES: [Page; 8] = [
     Page { path: "", name: "Overview", id: "to-overview" },
     Page { path: "/users", name: "Users", id: "to-users" },
     Page { path: "/rooms", name: "Rooms", id: "to-rooms" },
     Page { path: "/domains", name: "Domains", id: "to-domains" },
+    Page { path: "/servers", name: "Servers", id: "to-servers" },
     Page { path: "/messages", name: "Messages", id: "to-messages" },
     Page { path: "/invitations", name: "Invitations", id: "to-invitations" },
     Page { path: "/log", name: "Log", id: "to-log" },

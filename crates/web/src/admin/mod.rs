@@ -14,7 +14,7 @@
 //!
 //! [`html`] escapes, `frame` is what all pages have in common. [`visits`], `login`: signing in.
 //! `overview` with [`graph`], `users`, `user`,
-//! `rooms`, `domains`, `messages`, `invitations`, `log`: the pages.
+//! `rooms`, `domains`, `servers`, `messages`, `invitations`, `log`: the pages.
 
 mod domains;
 mod frame;
@@ -26,6 +26,7 @@ mod login;
 mod messages;
 mod overview;
 mod rooms;
+mod servers;
 mod user;
 mod users;
 pub mod visits;
@@ -237,6 +238,7 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
         "/rooms" => rooms::page(visit).await,
         "/room" => rooms::room(visit).await,
         "/domains" => domains::page(visit).await,
+        "/servers" => servers::page(visit).await,
         "/messages" => messages::page(visit).await,
         "/invitations" => invitations::page(visit).await,
         "/log" => log::page(visit),
@@ -267,6 +269,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
         "/users" => users::add(visit).await,
         "/user" => user::change(visit).await,
         "/room" => rooms::destroy(visit).await,
+        "/servers" => servers::close(visit).await,
         "/messages" => messages::say(visit).await,
         "/invitations" => invitations::make(visit).await,
         _ => return text(StatusCode::NOT_FOUND, "there is no such form"),

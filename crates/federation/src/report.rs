@@ -1,0 +1,217 @@
+//! The streams as an operator is shown them, and how one is ended.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use rookery_stream::error::StreamError;
+
+use crate::route::State;
+use crate::servers::{Key, Machine, Servers};
+
+/// Which way stanzas go on a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// To another server.
+    Outgoing,
+    /// From another server.
+    Incoming,
+    /// Both ways, with a component.
+    Component,
+}
+
+impl Direction {
+    /// Returns the word for it, as metrics and lists have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outgoing => "out",
+            Self::Incoming => "in",
+            Self::Component => "component",
+        }
+    }
+}
+
+/// A stream, or the way to a domain that has none now.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Report {
+    /// The other domain, or the component.
+    pub remote: String,
+    /// The domain of this server; empty if the stream doesn't say.
+    pub local: String,
+    /// Which way stanzas go.
+    pub direction: Direction,
+    /// How far it is: `ready`, or what it waits for.
+    pub state: &'static str,
+    /// How the other domain is proven, in a few words; empty if there is no stream.
+    pub security: &'static str,
+    /// Where the other end is.
+    pub address: Option<SocketAddr>,
+    /// Stanzas that wait.
+    pub waiting: usize,
+    /// Milliseconds since a stanza went over it last.
+    pub quiet_ms: u64,
+    /// Why there was no way the last time; empty if there was one.
+    pub trouble: String,
+    /// The connection.
+    pub key: Option<Key>,
+}
+
+/// Counts of streams, for metrics.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Streams that are ready, by direction and how the other domain is proven.
+    pub ready: BTreeMap<(&'static str, &'static str), u64>,
+    /// Ways that are looked for or negotiated.
+    pub under_way: u64,
+    /// Ways on which nothing is tried for a while, since they have failed.
+    pub failed: u64,
+    /// Connections that have proven nothing yet.
+    pub strangers: u64,
+    /// Stanzas that wait for other servers or components.
+    pub waiting: u64,
+}
+
+impl Servers {
+    /// Returns all streams of the shard, and the ways that have none.
+    pub fn report(&self) -> Vec<Report> {
+        let mut all = Vec::new();
+        for (_, route) in &self.routes {
+            let key = route.key();
+            let stream = key.and_then(|key| self.streams.get(key.0 as usize));
+            let security = match stream.map(|stream| &stream.machine) {
+                Some(Machine::Out { machine, .. }) => machine.security(),
+                _ => "",
+            };
+            all.push(Report {
+                remote: route.remote.to_string(),
+                local: route.local.to_string(),
+                direction: Direction::Outgoing,
+                state: state(&route.state),
+                security,
+                address: None,
+                waiting: route.queue.len(),
+                quiet_ms: stream.map_or(0, |stream| self.now_ms.saturating_sub(stream.used_ms)),
+                trouble: route.trouble.clone(),
+                key,
+            });
+        }
+        for (at, stream) in &self.streams {
+            let quiet_ms = self.now_ms.saturating_sub(stream.used_ms);
+            let report = |remote: &str, local: &str, direction, is_ready, security, waiting| Report {
+                remote: remote.to_owned(),
+                local: local.to_owned(),
+                direction,
+                state: match (stream.ended, is_ready) {
+                    (true, _) => "closing",
+                    (false, true) => "ready",
+                    (false, false) => "proves itself",
+                },
+                security,
+                address: None,
+                waiting,
+                quiet_ms,
+                trouble: String::new(),
+                key: Some(Key(at as u32)),
+            };
+            match &stream.machine {
+                Machine::Out { .. } => {}
+                Machine::In { machine, .. } => {
+                    let local = machine.local().unwrap_or_default();
+                    for domain in machine.proven() {
+                        all.push(report(domain, local, Direction::Incoming, true, machine.security(domain), 0));
+                    }
+                    if !machine.has_proven() {
+                        let remote = machine.claimed().unwrap_or_default();
+                        all.push(report(remote, local, Direction::Incoming, false, "nothing", 0));
+                    }
+                }
+                Machine::Component(attached) => {
+                    let (name, is_ready) = (attached.machine.name(), attached.machine.has_proven());
+                    let security = if is_ready { "secret" } else { "nothing" };
+                    all.push(report(name, name, Direction::Component, is_ready, security, attached.queue.len()));
+                }
+            }
+        }
+        all
+    }
+
+    /// Adds what there is to a tally.
+    pub fn count(&self, tally: &mut Tally) {
+        for (_, route) in &self.routes {
+            tally.waiting += route.queue.len() as u64;
+            tally.under_way += u64::from(route.is_under_way());
+            tally.failed += u64::from(matches!(route.state, State::Failed { until_ms, .. } if self.now_ms < until_ms));
+        }
+        for (_, stream) in &self.streams {
+            let (direction, security) = match &stream.machine {
+                Machine::Out { machine, .. } if machine.is_ready() => (Direction::Outgoing, machine.security()),
+                Machine::In { machine, .. } if machine.has_proven() => {
+                    let first = machine.proven().next().unwrap_or_default();
+                    (Direction::Incoming, machine.security(first))
+                }
+                Machine::Component(attached) if attached.machine.has_proven() => {
+                    tally.waiting += attached.queue.len() as u64;
+                    (Direction::Component, "secret")
+                }
+                Machine::Out { .. } => continue,
+                Machine::In { .. } | Machine::Component(_) => {
+                    tally.strangers += 1;
+                    continue;
+                }
+            };
+            *tally.ready.entry((direction.name(), security)).or_default() += 1;
+        }
+    }
+
+    /// Ends all streams with a domain or component, and lets the way to it be tried at once. With
+    /// `locals`, only those of these domains of ours and of what is below them. Returns how many
+    /// there were.
+    pub fn close(&mut self, remote: &str, locals: Option<&[String]>) -> usize {
+        let is_meant = |local: &str| locals.is_none_or(|locals| locals.iter().any(|domain| is_of(local, domain)));
+        let mut closed = 0;
+        for at in self.by_remote.get(remote).cloned().unwrap_or_default() {
+            let Some(route) = self.routes.get_mut(at).filter(|route| is_meant(&route.local)) else { continue };
+            route.failures = 0;
+            closed += usize::from(!matches!(route.state, State::Idle));
+            self.give_up(at, &StreamError::Reset, "an operator has closed it");
+        }
+        let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
+        for at in keys {
+            let key = Key(at as u32);
+            let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.ended) else { continue };
+            match &mut stream.machine {
+                Machine::In { machine, .. } => {
+                    let names_it = machine.proven().chain(machine.claimed()).any(|domain| domain == remote);
+                    if names_it && is_meant(machine.local().unwrap_or_default()) {
+                        let mut out = Vec::new();
+                        machine.close(&StreamError::Reset, None, &mut out);
+                        self.write(key, out);
+                        self.end(key);
+                        closed += 1;
+                    }
+                }
+                Machine::Component(attached) if attached.machine.name() == remote && is_meant(remote) => {
+                    self.dismiss(key, &StreamError::Reset);
+                    closed += 1;
+                }
+                _ => {}
+            }
+        }
+        closed
+    }
+}
+
+/// Tells whether a host is a domain or below it.
+pub fn is_of(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+fn state(state: &State) -> &'static str {
+    match state {
+        State::Idle => "at rest",
+        State::Resolving => "asks DNS",
+        State::Connecting { .. } => "connects",
+        State::Negotiating { .. } => "negotiates",
+        State::Ready { .. } => "ready",
+        State::Failed { .. } => "failed",
+    }
+}

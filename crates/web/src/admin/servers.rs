@@ -1,0 +1,84 @@
+//! Other servers and components: who is connected, how it is proven, what waits, and why somebody
+//! can't be reached.
+
+use rookery_operations::{Outcome, Refusal};
+use rookery_shard::Report;
+use rookery_shard::report::is_of;
+
+use super::html::Html;
+use super::{Done, Visit, frame};
+use crate::form::encode;
+
+/// The streams of the administrator's domains.
+pub async fn page(visit: &Visit) -> Outcome<Html> {
+    let mut html = Html::of(
+        "<h1>Servers</h1><p class=\"faint\">Streams with other servers and with components. <code>rookery s2s DOMAIN</code> says step by \
+         step what happens to reach one.</p><div class=\"scroll\"><table id=\"servers\"><thead><tr><th>Domain<th>Ours<th>Way<th>State\
+         <th>Proven by<th>Address<th>Waiting<th>Quiet<th>Last trouble<th></tr></thead><tbody>",
+        &[],
+    );
+    let all = streams(visit).await?;
+    for report in all.iter().take(SHOWN) {
+        let address = report.address.map(|address| address.to_string()).unwrap_or_default();
+        let quiet = format!("{} s", report.quiet_ms / 1000);
+        let way = report.direction.name();
+        html.add(
+            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
+            &[
+                &report.remote,
+                &report.local,
+                &way,
+                &report.state,
+                &report.security,
+                &address,
+                &report.waiting,
+                &quiet,
+                &report.trouble,
+            ],
+        );
+        html.add("<td><form method=\"post\" action=\"/admin/servers\">", &[]);
+        html.push(&frame::token(&visit.seen));
+        html.add(
+            "<input type=\"hidden\" name=\"server\" value=\"{}\"><button class=\"quiet\">Close</button></form></tr>",
+            &[&report.remote],
+        );
+    }
+    html.add("</tbody></table></div>", &[]);
+    if all.is_empty() {
+        html.add("<p id=\"nobody\">There is no stream now.</p>", &[]);
+    } else if all.len() > SHOWN {
+        html.add("<p class=\"faint\">The first {} of {}.</p>", &[&SHOWN, &all.len()]);
+    }
+    Ok(html)
+}
+
+/// Ends the streams with a domain.
+pub async fn close(visit: &Visit) -> Outcome<Done> {
+    let (remote, locals) = (visit.value("server").to_owned(), visit.domains.clone());
+    let (door, asked) = (visit.shared.door.clone(), remote.clone());
+    let closed = tokio::task::spawn_blocking(move || door.close_servers(&asked, Some(locals)));
+    let closed = closed.await.map_err(|_| Refusal::Late)?;
+    let domain = visit.domains.first().cloned().unwrap_or_default();
+    visit.note(&domain, format!("closed {closed} streams with {remote}"));
+    Ok(Done::new(format!("/servers?closed={}", encode(&remote)), format!("Streams with {remote} closed: {closed}.")))
+}
+
+async fn streams(visit: &Visit) -> Outcome<Vec<Report>> {
+    let door = visit.shared.door.clone();
+    let mut all = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
+    // One that doesn't say yet for whom it is concerns those who look after the whole server.
+    let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
+    all.retain(|report| {
+        let is_theirs = visit.domains.iter().any(|domain| is_of(&report.local, domain));
+        is_theirs || of_server && is_nobodys(visit, &report.local)
+    });
+    Ok(all)
+}
+
+/// Tells whether a host of ours is of no domain in particular: a component beside them.
+fn is_nobodys(visit: &Visit, host: &str) -> bool {
+    !visit.shared.settings().hub.domains.iter().any(|domain| is_of(host, &domain.name))
+}
+
+/// Streams that are shown.
+const SHOWN: usize = 1000;

@@ -1,0 +1,256 @@
+//! `rookery s2s DOMAIN`: does what the server does to reach another one, and says each step: DNS,
+//! addresses, TLS, certificate, what is offered, and which authentication works. The stream is
+//! closed again when it is ready; nothing is sent on it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rookery_federation::outbound::{Event, Outbound, Purpose};
+use rookery_federation::targets::is_public;
+use rookery_federation::{Address, NotFound, Policy};
+use rookery_stream::tls::client::ClientTls;
+use rookery_xml::Scanner;
+
+use crate::clock;
+use crate::config::Config;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::federation;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Reaches a domain in the name of `from`, or of the default domain, and says how it went.
+///
+/// # Errors
+///
+/// [`Failure::Told`] if it can't be reached; [`Failure::Config`] if the configuration is wrong.
+pub fn run(source: &Source, domain: &str, from: Option<&str>) -> Result<(), Failure> {
+    let mut config = source.read()?;
+    if !config.federation.enabled {
+        say(
+            "note      federation is off in the configuration (`enabled` in [federation]); this is what would happen\n",
+        );
+        config.federation.enabled = true;
+    }
+    let local = from.unwrap_or(config.domains.first().map_or("localhost", |domain| domain.name.as_str())).to_owned();
+    // The secret of dialback is the running server's.
+    let decoys = Database::open_patiently(&source.folder, &config.store)?.decoys()?;
+    let certificates = crate::certificate::load(&config, &source.folder)?;
+    let Some(federated) = federation::load(&config, &certificates, &decoys, None)? else { return Err(Failure::Told) };
+    let reached = look(&config, &federated, &local, domain, &mut |line| say(&format!("{line}\n")));
+    if reached { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Says what happens, a line each. `true` if the domain was reached.
+pub fn look(
+    config: &Config,
+    federated: &federation::Federated,
+    local: &str,
+    domain: &str,
+    tell: &mut dyn FnMut(String),
+) -> bool {
+    let settings = &federated.terms.settings;
+    let policy = match settings.policy_for(domain) {
+        Policy::Certificate => "certificate",
+        Policy::Dialback => "dialback",
+        Policy::Plain => "plain",
+    };
+    tell(format!("policy    {local} to {domain}: {policy}"));
+    if !settings.admits(domain) {
+        tell("fault     the configuration doesn't admit the domain: see `allow` and `deny` in [federation]".to_owned());
+        return false;
+    }
+    let asked = Instant::now();
+    let (lines, found) = rookery_resolver::explain(&federated.asked, domain);
+    lines.into_iter().for_each(|line| tell(format!("dns       {line}")));
+    let addresses = match found {
+        Ok(addresses) => addresses,
+        Err(NotFound::NoServer) => {
+            tell("fault     DNS has no server for the domain".to_owned());
+            return false;
+        }
+        Err(NotFound::NoAnswer) => {
+            tell(
+                "fault     DNS gives no usable answer, which says nothing about the domain; is the name server well?"
+                    .to_owned(),
+            );
+            return false;
+        }
+    };
+    tell(format!("dns       addresses: {}, in {} ms", addresses.len(), asked.elapsed().as_millis()));
+    for address in addresses {
+        let way = if address.direct_tls { "direct TLS" } else { "STARTTLS" };
+        if !config.federation.allow_private_addresses && !is_public(address.socket.ip()) {
+            tell(format!(
+                "skipped   {}: an address of a private network, see `allow_private_addresses` in [federation]",
+                address.socket
+            ));
+            continue;
+        }
+        tell(format!("tries     {} ({way})", address.socket));
+        match Attempt::new(federated, local, domain, address, tell).go() {
+            Ok(()) => return true,
+            Err(cause) => tell(format!("fault     {}: {cause}", address.socket)),
+        }
+    }
+    tell("fault     no address of the domain works".to_owned());
+    false
+}
+
+struct Attempt<'a> {
+    federated: &'a federation::Federated,
+    local: &'a str,
+    domain: &'a str,
+    address: Address,
+    machine: Outbound,
+    tls: Option<ClientTls>,
+    scanner: Scanner,
+    waiting: Vec<u8>,
+    tell: &'a mut dyn FnMut(String),
+}
+
+impl<'a> Attempt<'a> {
+    fn new(
+        federated: &'a federation::Federated,
+        local: &'a str,
+        domain: &'a str,
+        address: Address,
+        tell: &'a mut dyn FnMut(String),
+    ) -> Self {
+        let machine = Outbound::new(federated.terms.settings.clone(), local, domain, Purpose::Stanzas).noting();
+        Self {
+            federated,
+            local,
+            domain,
+            address,
+            machine,
+            tls: None,
+            scanner: Scanner::new(),
+            waiting: Vec::new(),
+            tell,
+        }
+    }
+
+    fn go(&mut self) -> Result<(), String> {
+        let since = Instant::now();
+        let mut socket =
+            TcpStream::connect_timeout(&self.address.socket, PATIENCE).map_err(|error| error.to_string())?;
+        (self.tell)(format!("connected in {} ms", since.elapsed().as_millis()));
+        socket.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+        socket.set_write_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+        let mut out = Vec::new();
+        self.machine.start(self.address.direct_tls, &mut out);
+        if self.address.direct_tls {
+            self.start_tls(&mut out)?;
+        }
+        self.send(&mut socket, &out)?;
+        let mut buffer = vec![0; 16 * 1024];
+        while since.elapsed() < WHOLE {
+            let len = socket.read(&mut buffer).map_err(|error| format!("it says nothing more: {error}"))?;
+            if len == 0 {
+                return Err("it has closed the connection".to_owned());
+            }
+            if self.received(&mut socket, buffer.get_mut(..len).unwrap_or_default())? {
+                (self.tell)(format!(
+                    "ready     after {} ms, proven by {}",
+                    since.elapsed().as_millis(),
+                    self.machine.security()
+                ));
+                let mut out = Vec::new();
+                self.machine.close(None, &mut out);
+                return self.send_encrypted(&mut socket, &out);
+            }
+        }
+        Err("no stream was ready in time".to_owned())
+    }
+
+    /// Takes what came. `true` if the stream is ready.
+    fn received(&mut self, socket: &mut TcpStream, bytes: &mut [u8]) -> Result<bool, String> {
+        let (mut plain, mut out) = (Vec::new(), Vec::new());
+        match &mut self.tls {
+            None => plain.extend_from_slice(bytes),
+            Some(tls) => {
+                let progress = tls.read(bytes, &mut plain, &mut out).map_err(|error| format!("TLS: {error}"))?;
+                self.send(socket, &out)?;
+                if progress.established {
+                    self.secured(socket)?;
+                }
+            }
+        }
+        self.waiting.extend_from_slice(&plain);
+        loop {
+            let mut out = Vec::new();
+            let read = self.machine.read(&self.waiting, &mut self.scanner, &mut out);
+            self.waiting.drain(..read.consumed);
+            self.machine.take_notes().into_iter().for_each(|note| (self.tell)(note));
+            let starts_tls = read.event == Some(Event::StartTls);
+            self.send_encrypted(socket, &out)?;
+            match read.event {
+                None => return Ok(false),
+                Some(Event::Ready) => return Ok(true),
+                Some(Event::Answered { .. }) => {}
+                Some(Event::End) => return Err(self.machine.cause().to_owned()),
+                Some(Event::StartTls) => {}
+            }
+            if starts_tls {
+                self.scanner.reset();
+                self.waiting.clear();
+                let mut hello = Vec::new();
+                self.start_tls(&mut hello)?;
+                self.send(socket, &hello)?;
+            }
+        }
+    }
+
+    fn start_tls(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        let settings = self.federated.terms.tls.connecting(self.local);
+        let tls = ClientTls::connect(settings, self.domain, out).map_err(|error| format!("TLS: {error}"))?;
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    fn secured(&mut self, socket: &mut TcpStream) -> Result<(), String> {
+        let chain: Vec<Vec<u8>> = match &self.tls {
+            Some(tls) => tls.chain().into_iter().map(<[u8]>::to_vec).collect(),
+            None => Vec::new(),
+        };
+        let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+        let judged = self.federated.terms.trust.judge(&chain, clock::now());
+        let certificates = chain.len();
+        (self.tell)(match &judged {
+            Ok(names) => {
+                let all: Vec<_> = names.all().take(10).collect();
+                let verdict =
+                    if names.cover(self.domain) { "it is for the domain" } else { "it is NOT for the domain" };
+                format!("tls       certificate for {}, chain of {certificates}: {verdict}", all.join(", "))
+            }
+            Err(reason) => format!("tls       chain of {certificates}: {reason}"),
+        });
+        let mut out = Vec::new();
+        let event = self.machine.secured(judged, &mut out);
+        self.send_encrypted(socket, &out)?;
+        if event == Some(Event::End) { Err(self.machine.cause().to_owned()) } else { Ok(()) }
+    }
+
+    fn send(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {
+        socket.write_all(bytes).map_err(|error| error.to_string())
+    }
+
+    fn send_encrypted(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut cipher = Vec::new();
+        match &mut self.tls {
+            None => cipher.extend_from_slice(bytes),
+            Some(tls) => tls.write(bytes, &mut cipher).map_err(|error| format!("TLS: {error}"))?,
+        }
+        self.send(socket, &cipher)
+    }
+}
+
+/// How long one step may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one address may take.
+const WHOLE: Duration = Duration::from_secs(30);
