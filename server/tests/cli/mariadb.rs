@@ -27,7 +27,7 @@ fn a_server_and_its_commands_keep_all_in_it() {
     let address = SERVER.database();
     let rig = rig(&address, "");
     let plan = rig.run(&["store", "migrate", "--dry-run"]).fine();
-    assert!(plan.contains("has schema version 0; 1 steps lead to 1"), "{plan}");
+    assert!(plan.contains("has schema version 0; ") && plan.contains(" steps lead to "), "{plan}");
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     let (server, _) = rig.serve();
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
@@ -43,12 +43,13 @@ fn a_server_and_its_commands_keep_all_in_it() {
         "innodb_flush_log_at_trx_commit 1",
         "max_allowed_packet 16777216",
         "max_connections 300; each server makes 4",
-        "schema version 1",
+        "schema version ",
         "logins a second",
     ];
     for expected in expected {
         assert!(checked.out.contains(expected), "{expected}: {}", checked.out);
     }
+    assert!(!checked.out.contains("will update it"), "{}", checked.out);
     assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
 }
 

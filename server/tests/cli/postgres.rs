@@ -31,7 +31,7 @@ fn a_server_and_its_commands_keep_all_in_it() {
     let address = CLUSTER.database();
     let rig = rig(&address, TRUSTING);
     let plan = rig.run(&["store", "migrate", "--dry-run"]).fine();
-    assert!(plan.contains("has schema version 0; 1 steps lead to 1"), "{plan}");
+    assert!(plan.contains("has schema version 0; ") && plan.contains(" steps lead to "), "{plan}");
     assert!(rig.run(&["store", "migrate", "--sql"]).fine().contains("CREATE TABLE accounts"));
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     let (server, _) = rig.serve();
@@ -43,9 +43,10 @@ fn a_server_and_its_commands_keep_all_in_it() {
     assert!(names.contains("juliet") && names.contains("romeo"), "{names}");
     assert!(!rig.path("rookery-data/rookery.db").exists(), "there is no file");
     let checked = rig.run(&["check"]);
-    for expected in ["PostgreSQL ", "encoding UTF8", "fsync off", "schema version 1", "logins a second"] {
+    for expected in ["PostgreSQL ", "encoding UTF8", "fsync off", "schema version ", "logins a second"] {
         assert!(checked.out.contains(expected), "{expected}: {}", checked.out);
     }
+    assert!(!checked.out.contains("will update it"), "{}", checked.out);
     assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
 }
 
