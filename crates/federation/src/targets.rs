@@ -87,8 +87,13 @@ fn order(mut targets: Vec<Target>, mut random: impl FnMut(u32) -> u32) -> Vec<Ta
 /// Puts the addresses of one target in an order in which a broken family doesn't hide a working one: IPv6 first, then
 /// alternating (RFC 8305 §4).
 pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
-    let (six, four): (Vec<IpAddr>, Vec<IpAddr>) =
-        addresses.into_iter().take(2 * MOST_ADDRESSES).partition(IpAddr::is_ipv6);
+    let (mut six, mut four) = (Vec::new(), Vec::new());
+    for address in addresses {
+        let family = if address.is_ipv6() { &mut six } else { &mut four };
+        if family.len() < MOST_ADDRESSES {
+            family.push(address);
+        }
+    }
     let most = six.len().max(four.len());
     let pairs = (0..most).flat_map(|index| [six.get(index), four.get(index)]);
     pairs.flatten().copied().take(MOST_ADDRESSES).collect()
@@ -189,6 +194,9 @@ mod tests {
         let addresses = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().unwrap());
         let ordered: Vec<String> = interleave(addresses).iter().map(ToString::to_string).collect();
         assert_eq!(ordered, ["2001:db8::1", "192.0.2.1", "192.0.2.2"]);
+        let many = (0..100).map(|last| IpAddr::V6(Ipv6Addr::from(last)));
+        let four = IpAddr::from([192, 0, 2, 1]);
+        assert_eq!(interleave(many.chain([four]))[1], four, "however many there are of the other family");
     }
 
     #[test]

@@ -9,18 +9,24 @@
 //!   domain, where something else may listen.
 //! * Names are asked with their final dot, so that no search list of this machine makes another name of them, and the
 //!   machine's `hosts` file is not looked at.
-//! * Questions that wait are bounded; who asks too much is told at once that there is no answer.
+//! * Questions that wait are bounded; who asks too much is told at once that there is no answer. None takes longer than half a
+//!   minute, so that domains whose name servers are dead don't keep others waiting.
+//! * While a domain's name servers give no answer, what they said last is used, for an hour at most (RFC 8767).
 
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
 use rookery_base::chance;
 use rookery_federation::targets::{PORT, Plan, Target, interleave, plan};
 use rookery_federation::{Address, Found, NotFound};
@@ -28,6 +34,10 @@ use rookery_observe::{Bound, Most, Per, Unit};
 use rookery_shard::Resolver;
 use tokio::sync::{Semaphore, mpsc};
 use tracing::debug;
+
+use known::{Known, MOST_KNOWN};
+
+mod known;
 
 /// What the operator decides about DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -76,11 +86,11 @@ impl Dns {
     ///
     /// What the system says when it gives no thread, or if its own configuration of DNS can't be read and is needed.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let resolver = resolver(&settings).map_err(io::Error::other)?;
+        let resolvers = resolvers(&settings).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (questions, asked) = mpsc::channel(MOST_WAITING);
-        let thread = Thread { resolver, settings, places: Semaphore::new(MOST_ASKED) };
-        let work = move || runtime.block_on(Arc::new(thread).serve(asked));
+        let thread = Thread { resolvers, settings, known: RefCell::default() };
+        let work = move || runtime.block_on(Rc::new(thread).serve(asked));
         std::thread::Builder::new().name("dns".into()).spawn(work)?;
         Ok(Self { questions })
     }
@@ -131,22 +141,27 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
 }
 
 struct Thread {
-    resolver: TokioResolver,
+    /// One for each name server.
+    resolvers: Vec<TokioResolver>,
     settings: Settings,
-    /// Domains that are looked up at a time.
-    places: Semaphore,
+    known: RefCell<Known>,
 }
 
-fn resolver(settings: &Settings) -> Result<TokioResolver, NetError> {
-    let provider = TokioRuntimeProvider::default();
-    let mut builder = if settings.servers.is_empty() {
-        TokioResolver::builder(provider)?
+/// Returns who asks each of the name servers. The library takes the failure of one for the answer of all.
+fn resolvers(settings: &Settings) -> Result<Vec<TokioResolver>, NetError> {
+    let (servers, mut options) = if settings.servers.is_empty() {
+        let (config, options) = read_system_conf()?;
+        (config.name_servers().to_vec(), options)
     } else {
-        let servers = settings.servers.iter().map(name_server).collect();
-        TokioResolver::builder_with_config(ResolverConfig::from_parts(None, Vec::new(), servers), provider)
+        (settings.servers.iter().map(name_server).collect(), ResolverOpts::default())
     };
-    bound(builder.options_mut());
-    builder.build()
+    bound(&mut options);
+    let resolver = |server: NameServerConfig| {
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        builder.with_options(options.clone()).build()
+    };
+    servers.into_iter().take(MOST_SERVERS).map(resolver).collect()
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {
@@ -159,7 +174,7 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
 fn bound(options: &mut ResolverOpts) {
     options.use_hosts_file = ResolveHosts::Never;
     options.case_randomization = true;
-    options.timeout = Duration::from_secs(5);
+    options.timeout = Duration::from_secs(3);
     options.attempts = 2;
     options.positive_min_ttl = Some(Duration::from_secs(30));
     options.positive_max_ttl = Some(Duration::from_secs(3600));
@@ -168,27 +183,31 @@ fn bound(options: &mut ResolverOpts) {
 }
 
 impl Thread {
-    async fn serve(self: Arc<Self>, mut asked: mpsc::Receiver<Question>) {
+    async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<Question>) {
         let local = tokio::task::LocalSet::new();
+        let places = Arc::new(Semaphore::new(MOST_ASKED));
         let work = async {
             while let Some(Question { domain, tell }) = asked.recv().await {
+                // It is never closed.
+                let place = places.clone().acquire_owned().await;
                 let thread = self.clone();
-                tokio::task::spawn_local(async move { tell(thread.answer(&domain).await) });
+                tokio::task::spawn_local(async move {
+                    tell(thread.answer(&domain).await);
+                    drop(place);
+                });
             }
         };
         local.run_until(work).await;
         local.await;
     }
 
-    async fn answer(&self, domain: &str) -> Found {
-        // It is never closed.
-        let _place = self.places.acquire().await;
-        let found = self.find(domain).await;
+    async fn answer(self: &Rc<Self>, domain: &str) -> Found {
+        let found = tokio::time::timeout(PATIENCE, self.find(domain)).await.unwrap_or(Err(NotFound::NoAnswer));
         debug!(domain, ?found, "DNS has answered");
-        found
+        self.known.borrow_mut().or_older(domain, found, Instant::now())
     }
 
-    async fn find(&self, domain: &str) -> Found {
+    async fn find(self: &Rc<Self>, domain: &str) -> Found {
         if let Some(route) = self.settings.routes.iter().find(|route| route.domain == domain) {
             return self.addresses(&route.host, route.port, route.direct_tls).await;
         }
@@ -196,8 +215,9 @@ impl Thread {
             return Ok(vec![Address { socket: SocketAddr::new(ip, PORT), direct_tls: false }]);
         }
         let ascii = idna::domain_to_ascii(domain).map_err(|_| NotFound::NoServer)?;
-        if ascii.is_empty() || !ascii.contains('.') {
-            // A single label is a name of this network, not of the world: a route by hand leads there.
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        // A single label is a name of this network, not of the world: a route by hand leads there.
+        if !ascii.contains('.') || !ascii.bytes().all(is_host) || Name::from_ascii(&ascii).is_err() {
             return Err(NotFound::NoServer);
         }
         let [tls, starttls] = ["_xmpps-server", "_xmpp-server"].map(|service| format!("{service}._tcp.{ascii}."));
@@ -212,9 +232,21 @@ impl Thread {
         }
     }
 
+    /// Asks one name server after the other, until one answers.
+    async fn lookup(&self, name: &str, type_: RecordType) -> Result<Lookup, NetError> {
+        let mut failure = NetError::NoConnections;
+        for resolver in &self.resolvers {
+            match resolver.lookup(name, type_).await {
+                Err(error) if !is_none(&error) => failure = error,
+                answer => return answer,
+            }
+        }
+        Err(failure)
+    }
+
     /// Returns the targets of a name; `None` if it has no records.
     async fn targets(&self, name: &str, direct_tls: bool) -> Result<Option<Vec<Target>>, NotFound> {
-        let lookup = match self.resolver.lookup(name, RecordType::SRV).await {
+        let lookup = match self.lookup(name, RecordType::SRV).await {
             Ok(lookup) => lookup,
             Err(error) if is_none(&error) => return Ok(None),
             Err(error) => {
@@ -222,25 +254,23 @@ impl Thread {
                 return Err(NotFound::NoAnswer);
             }
         };
-        let targets = lookup.answers().iter().filter_map(|record| match &record.data {
-            RData::SRV(srv) => Some(Target {
-                priority: srv.priority,
-                weight: srv.weight,
-                host: srv.target.to_ascii(),
-                port: srv.port,
-                direct_tls,
-            }),
-            _ => None,
-        });
-        let targets: Vec<Target> = targets.collect();
+        let asked = Name::from_ascii(name).map_err(|_| NotFound::NoServer)?;
+        let targets = targets(&asked, lookup.answers(), direct_tls);
         Ok((!targets.is_empty()).then_some(targets))
     }
 
-    async fn all_addresses(&self, targets: Vec<Target>) -> Found {
+    /// Looks all of them up at the same time: one whose name servers are dead doesn't delay the others.
+    async fn all_addresses(self: &Rc<Self>, targets: Vec<Target>) -> Found {
+        let lookups = targets.into_iter().map(|target| {
+            let thread = self.clone();
+            tokio::task::spawn_local(
+                async move { thread.addresses(&target.host, target.port, target.direct_tls).await },
+            )
+        });
         let mut all = Vec::new();
         let mut trouble = NotFound::NoServer;
-        for target in targets {
-            match self.addresses(&target.host, target.port, target.direct_tls).await {
+        for lookup in lookups.collect::<Vec<_>>() {
+            match lookup.await.unwrap_or(Err(NotFound::NoAnswer)) {
                 Ok(found) => all.extend(found),
                 Err(NotFound::NoAnswer) => trouble = NotFound::NoAnswer,
                 Err(NotFound::NoServer) => {}
@@ -255,19 +285,10 @@ impl Thread {
             return Ok(vec![address(ip)]);
         }
         let name = format!("{}.", host.trim_end_matches('.'));
-        let (six, four) = tokio::join!(
-            self.resolver.lookup(name.as_str(), RecordType::AAAA),
-            self.resolver.lookup(name.as_str(), RecordType::A)
-        );
+        let asked = Name::from_ascii(&name).map_err(|_| NotFound::NoServer)?;
+        let (six, four) = tokio::join!(self.lookup(&name, RecordType::AAAA), self.lookup(&name, RecordType::A));
         let is_broken = [&six, &four].iter().any(|lookup| lookup.as_ref().is_err_and(|error| !is_none(error)));
-        let found = [six, four].into_iter().flatten().flat_map(|lookup| {
-            let ips = lookup.answers().iter().filter_map(|record| match &record.data {
-                RData::A(ip) => Some(IpAddr::V4(ip.0)),
-                RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
-                _ => None,
-            });
-            ips.collect::<Vec<_>>()
-        });
+        let found = [six, four].into_iter().flatten().flat_map(|lookup| addresses(&asked, lookup.answers()));
         let found: Vec<Address> = interleave(found).into_iter().map(address).collect();
         match (found.is_empty(), is_broken) {
             (false, _) => Ok(found),
@@ -275,6 +296,45 @@ impl Thread {
             (true, false) => Err(NotFound::NoServer),
         }
     }
+}
+
+/// Returns the targets in an answer to a question for the SRV records of a name; what else is in it doesn't count.
+pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<Target> {
+    let targets = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::SRV(srv) => Some(Target {
+            priority: srv.priority,
+            weight: srv.weight,
+            host: srv.target.to_ascii(),
+            port: srv.port,
+            direct_tls,
+        }),
+        _ => None,
+    });
+    targets.collect()
+}
+
+/// Returns the addresses of a name in an answer; what else is in it doesn't count.
+pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
+    let addresses = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::A(ip) => Some(IpAddr::V4(ip.0)),
+        RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+        _ => None,
+    });
+    addresses.collect()
+}
+
+/// Returns the records of a name, or of the one that its aliases lead to. The library hands on those of others as well.
+fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
+    let mut name = asked.clone();
+    for _ in 0..MOST_ALIASES {
+        let alias = answers.iter().filter(|record| record.name == name).find_map(|record| match &record.data {
+            RData::CNAME(alias) => Some(alias.0.clone()),
+            _ => None,
+        });
+        let Some(alias) = alias else { break };
+        name = alias;
+    }
+    answers.iter().filter(move |record| record.name == name)
 }
 
 /// Tells whether the answer is that there are no such records, and not that there is no answer.
@@ -300,10 +360,21 @@ fn random(most: u32) -> u32 {
 
 /// What domains can fill here.
 pub const BOUNDS: &[Bound] = &[
+    Bound::on("domains that are looked up at a time", Per::Server, Most::Fixed(MOST_ASKED as u64), Unit::Number)
+        .or("the others wait"),
+    Bound::on("the time to look up a domain", Per::Other("domain"), Most::Fixed(PATIENCE.as_secs()), Unit::Seconds)
+        .or("stanzas get <remote-server-timeout/>"),
     Bound::on("domains that wait for DNS", Per::Server, Most::Fixed(MOST_WAITING as u64), Unit::Number)
         .or("stanzas for one more get <remote-server-timeout/>"),
-    Bound::on("answers of DNS that are kept", Per::Server, Most::Fixed(MOST_KEPT), Unit::Number)
+    Bound::on("answers of DNS that are kept", Per::Other("name server"), Most::Fixed(MOST_KEPT), Unit::Number)
         .or("the oldest are asked again"),
+    Bound::on(
+        "domains whose last answer is kept, in case there is none",
+        Per::Server,
+        Most::Fixed(MOST_KNOWN as u64),
+        Unit::Number,
+    )
+    .or("one more is not kept"),
 ];
 
 /// Answers that are kept, for an hour at most.
@@ -311,4 +382,10 @@ const MOST_KEPT: u64 = 10_000;
 /// Questions that may wait.
 const MOST_WAITING: usize = 1000;
 /// Domains that are looked up at a time.
-const MOST_ASKED: usize = 100;
+const MOST_ASKED: usize = 256;
+/// Name servers that are asked, as many as the C library asks.
+const MOST_SERVERS: usize = 3;
+/// Aliases of a name that are followed.
+const MOST_ALIASES: usize = 8;
+/// How long that may take for one of them.
+const PATIENCE: Duration = Duration::from_secs(30);

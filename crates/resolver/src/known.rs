@@ -1,0 +1,75 @@
+//! What DNS said of domains last, for the time in which it gives no answer (RFC 8767).
+
+use std::time::{Duration, Instant};
+
+use rookery_base::Map;
+use rookery_federation::{Address, Found, NotFound};
+
+/// The last good answers.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Map<Box<str>, (Instant, Vec<Address>)>);
+
+impl Known {
+    /// Returns what was found, or in place of no answer the last one, if it isn't too old. Any real answer takes its place, also
+    /// the one that there is no server any more.
+    pub(crate) fn or_older(&mut self, domain: &str, found: Found, now: Instant) -> Found {
+        match found {
+            Ok(addresses) => {
+                if self.0.len() >= MOST_KNOWN {
+                    self.0.retain(|_, (since, _)| now.duration_since(*since) < LONGEST);
+                }
+                if self.0.len() < MOST_KNOWN || self.0.contains_key(domain) {
+                    self.0.insert(domain.into(), (now, addresses.clone()));
+                }
+                Ok(addresses)
+            }
+            Err(NotFound::NoServer) => {
+                self.0.remove(domain);
+                Err(NotFound::NoServer)
+            }
+            Err(NotFound::NoAnswer) => match self.0.get(domain) {
+                Some((since, addresses)) if now.duration_since(*since) < LONGEST => Ok(addresses.clone()),
+                _ => Err(NotFound::NoAnswer),
+            },
+        }
+    }
+}
+
+/// Domains that are remembered.
+pub(crate) const MOST_KNOWN: usize = 10_000;
+/// How old an answer may be.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_answer_is_replaced_by_the_last_one_for_an_hour() {
+        let mut known = Known::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let found = Ok(vec![Address { socket: "192.0.2.1:5269".parse().unwrap(), direct_tls: false }]);
+        let silent = || Err(NotFound::NoAnswer);
+        assert_eq!(known.or_older("a.example", silent(), at(0)), silent());
+        assert_eq!(known.or_older("a.example", found.clone(), at(0)), found);
+        assert_eq!(known.or_older("a.example", silent(), at(3599)), found);
+        assert_eq!(known.or_older("b.example", silent(), at(1)), silent(), "another domain");
+        assert_eq!(known.or_older("a.example", silent(), at(3600)), silent(), "too old");
+        known.or_older("a.example", found, at(4000)).unwrap();
+        known.or_older("a.example", Err(NotFound::NoServer), at(4001)).unwrap_err();
+        assert_eq!(known.or_older("a.example", silent(), at(4002)), silent(), "it was said to be gone");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut known = Known::default();
+        let now = Instant::now();
+        for number in 0..2 * MOST_KNOWN {
+            _ = known.or_older(&number.to_string(), Ok(Vec::new()), now);
+        }
+        assert_eq!(known.0.len(), MOST_KNOWN);
+        _ = known.or_older("x", Ok(Vec::new()), now + LONGEST);
+        assert_eq!(known.0.len(), 1);
+    }
+}

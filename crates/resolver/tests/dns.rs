@@ -1,0 +1,331 @@
+//! Name servers that fail, lie and are slow: a DNS server of the test's own, on loopback, which says what a script says.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use hickory_resolver::proto::op::{Message, MessageType, ResponseCode};
+use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SRV};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use rookery_federation::{Address, Found, NotFound};
+use rookery_resolver::{Dns, Settings};
+use rookery_shard::Resolver;
+
+/// What is said to a question.
+#[derive(Clone)]
+enum Say {
+    Records(Vec<RData>),
+    Code(ResponseCode),
+    /// That the answer is too long for a datagram.
+    Longer(Vec<RData>),
+    /// Records of another name.
+    Other(Vec<RData>),
+    /// That the name is another one, and what that has.
+    Alias(&'static str, Vec<RData>),
+    /// An answer with another id first, then the right one.
+    Forged(Vec<RData>, Vec<RData>),
+    /// Bytes that are no message.
+    Garbage,
+}
+
+type Script = Arc<Mutex<BTreeMap<(String, RecordType), Say>>>;
+
+/// A name server, until the process ends.
+struct Server {
+    address: SocketAddr,
+    script: Script,
+    asked: Arc<Mutex<Vec<(String, RecordType)>>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let address = udp.local_addr().expect("an address");
+        let tcp = TcpListener::bind(address).expect("the same port");
+        let (script, asked) = (Script::default(), Arc::<Mutex<Vec<_>>>::default());
+        let server = Self { address, script: script.clone(), asked: asked.clone() };
+        let (script_of_tcp, asked_by_tcp) = (script.clone(), asked.clone());
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok((len, from)) = udp.recv_from(&mut buffer) {
+                for answer in answers(&script, &asked, &buffer[..len], false) {
+                    udp.send_to(&answer, from).expect("a datagram leaves");
+                }
+            }
+        });
+        thread::spawn(move || {
+            for stream in tcp.incoming() {
+                let mut stream = stream.expect("a connection");
+                let mut length = [0; 2];
+                while stream.read_exact(&mut length).is_ok() {
+                    let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
+                    stream.read_exact(&mut question).expect("a question");
+                    for answer in answers(&script_of_tcp, &asked_by_tcp, &question, true) {
+                        let length = u16::try_from(answer.len()).expect("a short answer").to_be_bytes();
+                        stream.write_all(&[&length[..], &answer].concat()).expect("an answer leaves");
+                    }
+                }
+            }
+        });
+        server
+    }
+
+    fn say(&self, name: &str, type_: RecordType, say: Say) {
+        self.script.lock().expect("the script").insert((name.to_owned(), type_), say);
+    }
+
+    /// The names that were asked for.
+    fn asked(&self, type_: RecordType) -> Vec<String> {
+        let asked = self.asked.lock().expect("questions");
+        asked.iter().filter(|(_, of)| *of == type_).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn find(&self, domain: &str) -> Found {
+        find(&[self.address], domain)
+    }
+}
+
+fn answers(
+    script: &Script,
+    asked: &Arc<Mutex<Vec<(String, RecordType)>>>,
+    question: &[u8],
+    is_tcp: bool,
+) -> Vec<Vec<u8>> {
+    let message = Message::from_vec(question).expect("a question");
+    let query = message.queries.first().expect("one question").clone();
+    let (name, type_) = (query.name().to_ascii().to_lowercase(), query.query_type());
+    asked.lock().expect("questions").push((name.clone(), type_));
+    let script = script.lock().expect("the script");
+    let is_known = script.keys().any(|(known, _)| *known == name);
+    let unknown = if is_known { ResponseCode::NoError } else { ResponseCode::NXDomain };
+    let say = script.get(&(name, type_)).cloned().unwrap_or(Say::Code(unknown));
+    let reply = |records: Vec<RData>, owner: &Name, code: ResponseCode| {
+        let mut reply = Message::response(message.metadata.id, message.metadata.op_code);
+        reply.metadata.message_type = MessageType::Response;
+        reply.metadata.recursion_available = true;
+        reply.metadata.response_code = code;
+        reply.add_query(query.clone());
+        reply.insert_answers(records.into_iter().map(|data| Record::from_rdata(owner.clone(), 60, data)).collect());
+        reply
+    };
+    let ok = ResponseCode::NoError;
+    let replies = match say {
+        Say::Records(records) => vec![reply(records, query.name(), ok)],
+        Say::Longer(records) if is_tcp => vec![reply(records, query.name(), ok)],
+        Say::Longer(_) => vec![reply(Vec::new(), query.name(), ok).truncate()],
+        Say::Other(records) => vec![reply(records, &Name::from_ascii("evil.example.").expect("a name"), ok)],
+        Say::Alias(to, records) => {
+            let to = Name::from_ascii(to).expect("a name");
+            let mut answer = reply(vec![RData::CNAME(CNAME(to.clone()))], query.name(), ok);
+            answer.add_answers(records.into_iter().map(|data| Record::from_rdata(to.clone(), 60, data)));
+            vec![answer]
+        }
+        Say::Forged(forged, right) => {
+            let mut lie = reply(forged, query.name(), ok);
+            lie.metadata.id = lie.metadata.id.wrapping_add(1);
+            vec![lie, reply(right, query.name(), ok)]
+        }
+        Say::Code(code) => vec![reply(Vec::new(), query.name(), code)],
+        Say::Garbage => return vec![vec![0xff; 40]],
+    };
+    replies.iter().map(|reply| reply.to_vec().expect("a message")).collect()
+}
+
+fn find(servers: &[SocketAddr], domain: &str) -> Found {
+    let dns = Dns::start(Settings { servers: servers.to_vec(), routes: Vec::new() }).expect("a thread");
+    let (tell, told) = mpsc::channel();
+    dns.resolve(domain, Box::new(move |found| tell.send(found).expect("somebody waits")));
+    told.recv().expect("an answer")
+}
+
+fn srv(priority: u16, port: u16, target: &str) -> RData {
+    RData::SRV(SRV::new(priority, 0, port, Name::from_ascii(target).expect("a name")))
+}
+
+fn a(last: u8) -> RData {
+    RData::A(A(Ipv4Addr::new(192, 0, 2, last)))
+}
+
+fn at(last: u8, port: u16, direct_tls: bool) -> Address {
+    Address { socket: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)), port), direct_tls }
+}
+
+const DIRECT: &str = "_xmpps-server._tcp.a.example.";
+const STARTTLS: &str = "_xmpp-server._tcp.a.example.";
+
+#[test]
+fn records_of_both_names_are_mixed_by_priority() {
+    let server = Server::start();
+    server.say(DIRECT, RecordType::SRV, Say::Records(vec![srv(5, 5270, "one.example."), srv(20, 443, "two.example.")]));
+    server.say(
+        STARTTLS,
+        RecordType::SRV,
+        Say::Records(vec![srv(10, 5269, "one.example."), srv(1, 1, "none.example.")]),
+    );
+    server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
+    server.say("two.example.", RecordType::A, Say::Records(vec![a(2)]));
+    assert_eq!(server.find("a.example"), Ok(vec![at(1, 5270, true), at(1, 5269, false), at(2, 443, true)]));
+    assert!(!server.asked(RecordType::A).contains(&"a.example.".to_owned()));
+}
+
+#[test]
+fn without_records_the_domain_itself_is_the_server() {
+    let server = Server::start();
+    server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
+    assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
+    assert_eq!(server.find("nowhere.example"), Err(NotFound::NoServer));
+}
+
+#[test]
+fn a_name_server_that_fails_says_nothing_about_the_domain() {
+    let failures = [
+        Say::Code(ResponseCode::ServFail),
+        Say::Code(ResponseCode::Refused),
+        Say::Code(ResponseCode::FormErr),
+        Say::Code(ResponseCode::NotImp),
+    ];
+    for failure in failures {
+        let server = Server::start();
+        server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
+        server.say(STARTTLS, RecordType::SRV, failure);
+        assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
+        assert_eq!(server.asked(RecordType::A), [""; 0], "the web server of the domain is left alone");
+    }
+}
+
+#[test]
+fn what_is_no_message_is_no_answer() {
+    let server = Server::start();
+    server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
+    server.say(STARTTLS, RecordType::SRV, Say::Garbage);
+    assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
+}
+
+#[test]
+fn a_target_that_cannot_be_looked_up_does_not_hide_the_others() {
+    let server = Server::start();
+    let both = vec![srv(1, 5269, "broken.example."), srv(2, 5269, "good.example.")];
+    server.say(STARTTLS, RecordType::SRV, Say::Records(both));
+    server.say("broken.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
+    server.say("broken.example.", RecordType::AAAA, Say::Code(ResponseCode::ServFail));
+    server.say("good.example.", RecordType::A, Say::Records(vec![a(2)]));
+    server.say("good.example.", RecordType::AAAA, Say::Code(ResponseCode::ServFail));
+    assert_eq!(server.find("a.example"), Ok(vec![at(2, 5269, false)]));
+    // If none is left, that is no answer, rather than that there is no server.
+    server.say("good.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
+    assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
+}
+
+#[test]
+fn a_domain_may_say_that_it_has_no_server() {
+    let server = Server::start();
+    server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
+    server.say(DIRECT, RecordType::SRV, Say::Records(vec![srv(0, 0, ".")]));
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(0, 0, ".")]));
+    assert_eq!(server.find("a.example"), Err(NotFound::NoServer));
+    assert_eq!(server.asked(RecordType::A), [""; 0]);
+}
+
+#[test]
+fn names_are_asked_as_they_are_and_in_ascii() {
+    let server = Server::start();
+    assert_eq!(server.find("b\u{fc}cher.example"), Err(NotFound::NoServer));
+    let mut asked = server.asked(RecordType::SRV);
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked, ["_xmpp-server._tcp.xn--bcher-kva.example.", "_xmpps-server._tcp.xn--bcher-kva.example."]);
+    // No search list makes another name of it, and a name of this network is none of the world.
+    for single in ["localhost", "server", "a..example", "a b.example"] {
+        assert_eq!(server.find(single), Err(NotFound::NoServer), "{single}");
+    }
+}
+
+#[test]
+fn long_answers_come_over_tcp() {
+    let server = Server::start();
+    server.say(STARTTLS, RecordType::SRV, Say::Longer(vec![srv(1, 5269, "one.example.")]));
+    server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
+    assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
+}
+
+#[test]
+fn lies_are_not_believed() {
+    let server = Server::start();
+    server.say(
+        STARTTLS,
+        RecordType::SRV,
+        Say::Forged(vec![srv(1, 666, "evil.example.")], vec![srv(1, 5269, "one.example.")]),
+    );
+    server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
+    server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
+    assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
+    // Records of a name that nobody has asked for.
+    let server = Server::start();
+    server.say(STARTTLS, RecordType::SRV, Say::Other(vec![srv(1, 666, "evil.example.")]));
+    server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
+    let found = server.find("a.example");
+    assert!(found.is_err(), "{found:?}");
+}
+
+#[test]
+fn names_that_lead_in_circles_end() {
+    let server = Server::start();
+    let alias = |of: &str| RData::CNAME(CNAME(Name::from_ascii(of).expect("a name")));
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
+    for (name, to) in [("one.example.", "two.example."), ("two.example.", "one.example.")] {
+        for type_ in [RecordType::A, RecordType::AAAA] {
+            server.say(name, type_, Say::Records(vec![alias(to)]));
+        }
+    }
+    assert!(server.find("a.example").is_err());
+    // One that ends is followed.
+    server.say("two.example.", RecordType::A, Say::Alias("three.example.", vec![a(3)]));
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "two.example.")]));
+    assert_eq!(server.find("a.example"), Ok(vec![at(3, 5269, false)]));
+}
+
+#[test]
+fn targets_and_addresses_are_bounded() {
+    let server = Server::start();
+    let many = (0..60).map(|number| srv(number, 5269, &format!("t{number}.example."))).collect();
+    server.say(STARTTLS, RecordType::SRV, Say::Longer(many));
+    for number in 0..60 {
+        server.say(&format!("t{number}.example."), RecordType::A, Say::Longer((0..100).map(a).collect()));
+        let six = (0..100).map(|last| RData::AAAA(AAAA([0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into()))).collect();
+        server.say(&format!("t{number}.example."), RecordType::AAAA, Say::Longer(six));
+    }
+    let found = server.find("a.example").expect("addresses");
+    assert_eq!(found.len(), 20 * 10);
+    assert!(found[0].socket.is_ipv6() && found[1].socket.is_ipv4());
+}
+
+#[test]
+fn another_name_server_is_asked_where_one_is_broken() {
+    let (broken, good) = (Server::start(), Server::start());
+    for name in [DIRECT, STARTTLS, "one.example."] {
+        for type_ in [RecordType::SRV, RecordType::A, RecordType::AAAA] {
+            broken.say(name, type_, Say::Code(ResponseCode::ServFail));
+        }
+    }
+    good.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
+    good.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
+    assert_eq!(find(&[broken.address, good.address], "a.example"), Ok(vec![at(1, 5269, false)]));
+}
+
+#[test]
+fn a_domain_is_asked_for_once_while_its_answer_holds() {
+    let server = Server::start();
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
+    server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
+    let dns = Dns::start(Settings { servers: vec![server.address], routes: Vec::new() }).expect("a thread");
+    for _ in 0..10 {
+        let (tell, told) = mpsc::channel();
+        dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
+        assert_eq!(told.recv().expect("an answer"), Ok(vec![at(1, 5269, false)]));
+    }
+    // That there are no records of the other name holds only as long as the zone says, and this one doesn't say.
+    let asked = server.asked(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
+    assert_eq!((asked, server.asked(RecordType::A).len()), (1, 1));
+}
