@@ -146,7 +146,15 @@ impl Servers {
     /// Goes on with what a stream that is where it belongs has proven or asked.
     fn settled(&mut self, key: Key, event: Event) {
         match event {
-            Event::Proven(domain) => self.proven(key, &domain, "its certificate"),
+            Event::Proven(domain) if self.has_room_for(&domain) => self.proven(key, &domain, "its certificate"),
+            Event::Proven(_) => {
+                let mut out = Vec::new();
+                let Some(machine) = self.inbound_mut(key) else { return };
+                machine.close(&StreamError::ResourceConstraint, Some("That domain has too many streams."), &mut out);
+                machine.forget();
+                self.write(key, out);
+                self.end(key);
+            }
             Event::Verify(question) => {
                 let Some(stream) = self.streams.get(key.0 as usize) else { return };
                 let Machine::In { peer, counts, .. } = stream.machine else { return };
@@ -178,6 +186,7 @@ impl Servers {
             self.strangers.leave(peer);
             self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
         }
+        *self.speakers.entry(domain.into()).or_default() += 1;
         info!(%peer, domain, by, "another server has opened a stream");
         self.is_alive(domain);
     }
@@ -191,19 +200,28 @@ impl Servers {
             return;
         }
         let mut out = Vec::new();
+        let was_proven =
+            self.inbound(arrived.key).is_some_and(|machine| machine.proven().any(|of| *of == *question.from));
+        let is_too_much = matches!(outcome, Ok(true)) && !was_proven && !self.has_room_for(&question.from);
+        let outcome = if is_too_much { &Err(Condition::ResourceConstraint) } else { outcome };
         let Some(machine) = self.inbound_mut(arrived.key) else { return };
         let is_proven = machine.verified(&question.from, &question.to, outcome, &mut out);
         let has_ended = machine.has_ended();
         self.write(arrived.key, out);
-        if is_proven {
+        if is_proven && !was_proven {
             let by = if question.is_certified { "its certificate" } else { "dialback" };
             self.proven(arrived.key, &question.from, by);
-        } else {
+        } else if !is_proven {
             debug!(domain = &*question.from, ?outcome, "dialback has not proven another server's domain");
         }
         if has_ended {
             self.end(arrived.key);
         }
+    }
+
+    /// Tells whether one more stream may speak for a domain.
+    fn has_room_for(&self, domain: &str) -> bool {
+        self.speakers.get(domain).is_none_or(|streams| *streams < MOST_SPEAKERS)
     }
 
     /// Has a key verified by the server of its domain, over a stream that is for nothing else.
@@ -251,5 +269,7 @@ impl Servers {
     }
 }
 
+/// Incoming streams that may speak for one domain: some open one for each pair of hosts.
+pub const MOST_SPEAKERS: u32 = 100;
 /// Keys that may wait to be verified by one server.
 pub const MOST_QUESTIONS: usize = 100;

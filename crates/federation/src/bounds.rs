@@ -2,9 +2,9 @@
 
 use rookery_hub::{Bound, Most, Per, Unit};
 
-use crate::arrivals::MOST_QUESTIONS;
+use crate::arrivals::{MOST_QUESTIONS, MOST_SPEAKERS};
 use crate::components::MOST_CONNECTIONS;
-use crate::departures::{MOST_ROUTES, MOST_UNDER_WAY};
+use crate::departures::{MOST_FOR_ONE, MOST_ROUTES, MOST_UNDER_WAY};
 use crate::inbound::{MOST_PENDING, MOST_PROVEN, MOST_REQUESTS};
 use crate::queue::WHILE_CONNECTED;
 use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_BYTES};
@@ -101,6 +101,20 @@ pub const BOUNDS: &[Bound] = &[
         Per::Connection,
         Most::Fixed((QUEUE_BYTES * WHILE_CONNECTED) as u64),
         Unit::Bytes,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "remote domains that are looked for at a time for one sender",
+        Per::Shard,
+        Most::Fixed(MOST_FOR_ONE as u64),
+        Unit::Number,
+    )
+    .or("a stanza for one more gets <resource-constraint/>"),
+    Bound::on(
+        "streams that speak for a domain",
+        Per::Other("remote domain"),
+        Most::Fixed(MOST_SPEAKERS as u64),
+        Unit::Number,
     )
     .or("one more gets <resource-constraint/>"),
     Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)

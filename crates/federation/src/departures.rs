@@ -9,7 +9,7 @@ use tracing::{debug, info};
 use crate::inbound::Question;
 use crate::outbound::{Event, Outbound, Purpose};
 use crate::route::{Cause, Route, State, Writing};
-use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer};
+use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer, release};
 use crate::targets::{Address, Found, is_public};
 
 impl Servers {
@@ -379,7 +379,9 @@ impl Servers {
         );
         let until_ms = self.now_ms + pause_ms;
         // Strangers name domains as they like: what failed for them is remembered no longer than it says something.
-        let forget_ms = if route.purpose == Purpose::Questions { 0 } else { FORGET_MS };
+        // What isn't there is remembered by DNS.
+        let is_short = route.purpose == Purpose::Questions || cause == Cause::NotFound;
+        let forget_ms = if is_short { 0 } else { FORGET_MS };
         self.abandon(at, State::Failed { until_ms, cause }, cause.condition());
         self.forget_later(at, pause_ms + forget_ms);
     }
@@ -426,7 +428,7 @@ impl Servers {
         }
     }
 
-    fn forget_later(&mut self, at: usize, delay_ms: u64) {
+    pub(crate) fn forget_later(&mut self, at: usize, delay_ms: u64) {
         let serial = self.next_serial();
         if let Some(route) = self.routes.get_mut(at) {
             route.serial = serial;
@@ -465,6 +467,9 @@ impl Servers {
             (true, false) => {
                 self.under_way -= 1;
                 self.questions_under_way -= of_questions;
+                if let Some(asker) = route.asker.take() {
+                    release(&mut self.askers, &asker);
+                }
             }
             _ => {}
         }
@@ -502,6 +507,8 @@ const HANDSHAKE_MS: u64 = 15_000;
 pub const MOST_ROUTES: usize = 50_000;
 /// Ways that are being found or negotiated at a time.
 pub const MOST_UNDER_WAY: usize = 1000;
+/// The same for one sender.
+pub const MOST_FOR_ONE: usize = MOST_UNDER_WAY / 2;
 /// RFC 8305 §8, "Connection Attempt Delay".
 const BETWEEN_ATTEMPTS_MS: u64 = 250;
 /// How long a server may take to answer whether keys are its own.

@@ -165,6 +165,11 @@ impl Inbound {
         !self.proven.is_empty()
     }
 
+    /// Takes back what was proven, for a stream that is ended because of it.
+    pub(crate) fn forget(&mut self) {
+        self.proven.clear();
+    }
+
     /// Tells whether a key is being verified.
     pub fn is_waiting(&self) -> bool {
         !self.pending.is_empty()

@@ -23,6 +23,8 @@ pub(crate) struct Route {
     /// Keys to be verified, and for which stream; for a way of [`Purpose::Questions`].
     pub questions: Vec<(Question, Arrived)>,
     pub state: State,
+    /// For whom it is looked for, a bare JID, while it is.
+    pub asker: Option<Box<str>>,
     /// Failures since the last success.
     pub failures: u32,
     /// What tells its timers from those of earlier attempts.
@@ -92,6 +94,7 @@ impl Route {
             queue: Queue::new(most),
             questions: Vec::new(),
             state: State::Idle,
+            asker: None,
             failures: 0,
             serial: 0,
             trouble: String::new(),

@@ -188,6 +188,10 @@ pub struct Servers {
     pub(crate) questions_under_way: usize,
     /// Ways for questions, in whatever state.
     pub(crate) question_ways: usize,
+    /// How many ways are looked for at a time for whom.
+    pub(crate) askers: Map<Box<str>, usize>,
+    /// How many incoming streams speak for a domain.
+    pub(crate) speakers: Map<Box<str>, u32>,
     /// Bytes of stanzas that wait for whatever domain.
     pub(crate) waiting_bytes: usize,
     pub(crate) actions: VecDeque<Action>,
@@ -217,6 +221,8 @@ impl Servers {
             under_way: 0,
             questions_under_way: 0,
             question_ways: 0,
+            askers: Map::default(),
+            speakers: Map::default(),
             waiting_bytes: 0,
             actions: VecDeque::new(),
             dirty: Vec::new(),
@@ -511,6 +517,9 @@ impl Servers {
 
     fn remove(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
+        if let Machine::In { machine, counts: false, .. } = &stream.machine {
+            machine.proven().for_each(|domain| release(&mut self.speakers, domain));
+        }
         match stream.machine {
             Machine::In { peer, counts: true, .. } => self.strangers.leave(peer),
             Machine::Component(attached) if attached.counts => self.strangers.leave(attached.peer),
@@ -548,6 +557,16 @@ impl Servers {
             }
             // It is there as long as it likes.
             Machine::Component(_) => {}
+        }
+    }
+}
+
+/// Counts one less of a name.
+pub(crate) fn release<N: Copy + Eq + From<u8> + std::ops::SubAssign>(counts: &mut Map<Box<str>, N>, name: &str) {
+    if let Some(count) = counts.get_mut(name) {
+        *count -= N::from(1);
+        if *count == N::from(0) {
+            counts.remove(name);
         }
     }
 }

@@ -3,6 +3,7 @@
 use rookery_fanout::multicast::Outgoing;
 use rookery_stream::error::{Condition, StanzaError};
 
+use crate::departures::MOST_FOR_ONE;
 use crate::outbound::Purpose;
 use crate::queue::size;
 use crate::route::{Cause, Route, State};
@@ -34,18 +35,30 @@ impl Servers {
             let condition = cause.condition();
             return self.bounce(stanza, condition);
         }
+        let begins = matches!(route.state, State::Idle | State::Failed { .. });
+        let asker = begins.then(|| Box::<str>::from(local.bare_str()));
+        if asker.as_deref().and_then(|asker| self.askers.get(asker)).is_some_and(|ways| *ways >= MOST_FOR_ONE) {
+            // Whoever writes to a whole world of domains keeps nobody else from theirs.
+            return self.refuse(at, stanza);
+        }
         let is_first = route.queue.is_empty();
         let bytes = size(stanza.packet());
         if self.waiting_bytes + bytes > MOST_WAITING {
-            return self.bounce(stanza, Condition::ResourceConstraint);
+            return self.refuse(at, stanza);
         }
         if let Err(stanza) = route.queue.push(stanza) {
-            return self.bounce(*stanza, Condition::ResourceConstraint);
+            return self.refuse(at, *stanza);
         }
         self.waiting_bytes += bytes;
         match route.state {
             State::Ready { .. } if is_first => self.dirty.push(at),
-            State::Idle | State::Failed { .. } => self.begin(at),
+            State::Idle | State::Failed { .. } => {
+                if let Some(asker) = asker {
+                    *self.askers.entry(asker.clone()).or_default() += 1;
+                    route.asker = Some(asker);
+                }
+                self.begin(at);
+            }
             _ => {}
         }
     }
@@ -114,6 +127,14 @@ impl Servers {
         }
         let delay = due - self.now_ms;
         self.set_timer(delay, Timer::Written(key, serial));
+    }
+
+    /// Gives a stanza back for which there is no room. A way that was made for it alone is forgotten.
+    fn refuse(&mut self, at: usize, stanza: Outgoing) {
+        if self.routes.get(at).is_some_and(|route| matches!(route.state, State::Idle)) {
+            self.forget_later(at, 0);
+        }
+        self.bounce(stanza, Condition::ResourceConstraint);
     }
 
     /// Gives a stanza back to its sender.

@@ -516,6 +516,37 @@ fn a_stanza_too_large_for_the_peer_costs_its_sender_alone() {
     assert!(!server.gone.contains(&key));
 }
 
+#[test]
+fn a_sender_who_writes_to_the_whole_world_keeps_nobody_from_theirs() {
+    let mut server = Server::new(Policy::Certificate);
+    for number in 0..2_000 {
+        server.send(&format!("romeo@x{number}.example"), "spam");
+    }
+    assert_eq!((server.looked_up.len(), server.bounced.len(), server.servers.ways()), (500, 1_500, 500));
+    assert!(server.bounced.iter().all(|(_, condition)| condition == "resource-constraint"));
+    server.send_from("mercutio@b.example/x", "romeo@y.example", "1", "hi");
+    assert_eq!(server.looked_up.last().map(String::as_str), Some("y.example"));
+    server.advance(61_000);
+    server.bounced.clear();
+    server.send("romeo@z.example", "later");
+    assert_eq!(server.bounced, []);
+}
+
+#[test]
+fn a_domain_has_so_many_streams() {
+    let mut server = Server::new(Policy::Certificate);
+    let keys: Vec<_> = (0..100).map(|number| server.proven(address(number), "a.example")).collect();
+    let over = server.secured(address(200), "a.example", Ok(Names::of(&["a.example"])));
+    server.hear(over, EXTERNAL);
+    assert!(server.gone.contains(&over));
+    let over = server.secured(address(201), "a.example", Ok(Names::of(&["a.example"])));
+    assert!(server.hear(over, result("a.example")).contains("resource-constraint"));
+    // Others are let in, and so is the domain when it has closed one.
+    server.proven(address(202), "c.example");
+    server.servers.closed(keys[0], "closed");
+    server.proven(address(203), "a.example");
+}
+
 // --- what the operator changes ---
 
 #[test]
