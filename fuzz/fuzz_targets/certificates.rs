@@ -1,0 +1,23 @@
+//! Certificates as strangers show them: none breaks anything, none is believed without an authority, and the names in it are names of hosts.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rookery_stream::tls::trust::{Names, Trust};
+
+fuzz_target!(|input: (u16, &[u8])| {
+    let (split, der) = input;
+    let (own, between) = der.split_at(usize::from(split).min(der.len()));
+    assert!(Trust::new([]).judge(&[own, between], 1_800_000_000).is_err());
+    // An authority that is trusted for being in a file can be anything, too.
+    let _ = Trust::new([between.to_vec()]).judge(&[own, between], 1_800_000_000);
+    let Some(names) = Names::claimed(der) else { return };
+    for name in names.all() {
+        assert!(!name.is_empty() && name.len() <= 255);
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'*')), "{name:?}");
+    }
+    // No name is for everybody, and nothing that is no name of a host is covered.
+    for domain in ["example", "", "a.example\0", "a..example", "*.a.example"] {
+        assert!(!names.cover(domain) || names.all().any(|name| name == domain), "{domain:?}");
+    }
+});

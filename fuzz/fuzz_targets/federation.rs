@@ -1,0 +1,121 @@
+//! What another server sends: nothing counts that it has not proven, what it is told doesn't depend on how its bytes are cut. It has called, or was called; its certificate is good, bad or for two domains.
+
+#![no_main]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use rookery_fanout::Packet;
+use rookery_fanout::multicast::Outgoing;
+use rookery_federation::inbound::Ours;
+use rookery_federation::servers::Handshake;
+use rookery_federation::{Action, Address, Home, Key, Policy, Secret, Servers, Settings};
+use rookery_jid::Jid;
+use rookery_stream::tls::trust::{Names, Untrusted};
+
+struct Here;
+
+impl Ours for Here {
+    fn is_ours(&self, host: &str) -> bool {
+        matches!(host, "b.example" | "rooms.b.example")
+    }
+}
+
+impl Home for Here {
+    fn home(&self, _: &str) -> usize {
+        0
+    }
+
+    fn shard(&self) -> usize {
+        0
+    }
+}
+
+/// What came of a conversation, without the ids that are made by chance.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    said: usize,
+    delivered: Vec<(String, String)>,
+    looked_up: Vec<String>,
+    is_over: bool,
+}
+
+fuzz_target!(|input: (u8, u16, &[u8])| {
+    let (choice, split, bytes) = input;
+    let split = usize::from(split).min(bytes.len());
+    let whole = converse(choice, &[bytes]);
+    // TLS begins between two pieces, and what is behind `<starttls/>` in the same one is refused.
+    if !bytes.windows(8).any(|part| part == b"starttls") {
+        assert_eq!(whole, converse(choice, &[&bytes[..split], &bytes[split..]]));
+    }
+    for (sender, to) in &whole.delivered {
+        assert!(choice & 0b1100 != 0, "nothing was proven");
+        let domain = |text: &str| Jid::parse(text).expect("an address").domain().to_owned();
+        assert!(matches!(domain(sender).as_str(), "a.example" | "c.example"), "{sender}");
+        assert!(Here.is_ours(&domain(to)), "{to}");
+    }
+});
+
+fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
+    let mut settings = Settings::new(Secret::new(b"secret"));
+    settings.policy = [Policy::Certificate, Policy::Dialback, Policy::Plain, Policy::Dialback][usize::from(choice & 0b11)];
+    let shown = match choice & 0b1100 {
+        0 => Err(Untrusted::UnknownIssuer),
+        0b1000 => Ok(Names::of(&["a.example", "c.example"])),
+        _ => Ok(Names::of(&["a.example"])),
+    };
+    let mut servers = Servers::new(Arc::new(settings));
+    servers.set_time(1);
+    let mut outcome = Outcome::default();
+    let from = SocketAddr::from(([192, 0, 2, 1], 5269));
+    let mut key = None;
+    if choice & 0b1_0000 == 0 {
+        key = servers.accept(from, choice & 0b10_0000 != 0);
+    } else {
+        let packet = Packet::scanned(b"<message from='u@b.example'/>").expect("a packet");
+        servers.send(Outgoing::plain(Jid::parse("a.example").expect("a domain"), packet));
+    }
+    work(&mut servers, &mut key, &shown, &mut outcome);
+    for piece in pieces {
+        let Some(key) = key else { return outcome };
+        servers.received(key, piece, &Here);
+        work(&mut servers, &mut Some(key), &shown, &mut outcome);
+        assert!(servers.len() <= 1 + outcome.looked_up.len() && servers.ways() <= 1 + outcome.looked_up.len());
+    }
+    outcome
+}
+
+fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untrusted>, outcome: &mut Outcome) {
+    loop {
+        servers.flush();
+        let Some(action) = servers.next_action() else { return };
+        match action {
+            Action::Resolve(domain) => {
+                outcome.looked_up.push(domain.to_string());
+                let address = Address { socket: SocketAddr::from(([9, 9, 9, 9], 5269)), direct_tls: false };
+                servers.resolved(&domain, &Ok(vec![address]));
+            }
+            Action::Connect(of, _) => {
+                key.get_or_insert(of);
+                servers.connected(of);
+            }
+            Action::StartTls(of, Handshake::Accept(_) | Handshake::Call { .. }) => servers.secured(of, shown.clone()),
+            Action::Write(of, bytes) => {
+                outcome.said += bytes.len();
+                servers.drained(of);
+            }
+            Action::End(of) => {
+                outcome.is_over |= Some(of) == *key;
+                servers.closed(of, "closed");
+            }
+            Action::Drop(of) => outcome.is_over |= Some(of) == *key,
+            Action::Deliver(packet, to) => {
+                let sender = packet.sender().expect("a stanza of another server has a sender").to_string();
+                outcome.delivered.push((sender, to.to_string()));
+            }
+            Action::Move(..) | Action::Route(..) => panic!("there is one shard, and no component"),
+            Action::Refuse(..) | Action::Bounce(..) => {}
+        }
+    }
+}
