@@ -183,6 +183,7 @@ scenarios! {
         a_new_password_ends_visits
         a_domain_speaks_and_invites
         a_room_is_shown_and_destroyed
+        components_are_shown_and_closed
         the_page_is_for_those_who_may_come_here
     }
     bosh {

@@ -4,6 +4,8 @@ import re
 import xml.etree.ElementTree as ElementTree
 from urllib.parse import quote
 
+from slixmpp.componentxmpp import ComponentXMPP
+
 from browser import Browser, token
 from person import Person, is_refused
 from rookery import Rookery
@@ -45,7 +47,7 @@ async def who_is_no_administrator_stays_out():
             assert "<b>" not in answer.text
             said.add(re.search(r'<div id="notice".*?</div>', answer.text).group())
         assert len(said) == 1, said
-        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/rooms", "/messages", "/invitations"):
+        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/rooms", "/servers", "/messages", "/invitations"):
             assert Browser(server).get(f"/admin{path}").headers["location"] == "/admin/login", path
 
 
@@ -213,6 +215,28 @@ async def a_room_is_shown_and_destroyed():
         told = await alice.presence(f"{room}/Alice", "unavailable")
         assert "Too &lt;many&gt; weeds" in str(told) and "destroy" in str(told), told
         assert browser.get(f"/admin/room?jid={quote(room)}").status == 404
+
+
+async def components_are_shown_and_closed():
+    tables = ADMIN + '[component."echo.localhost"]\nsecret = "a secret of components"\n'
+    async with Rookery("admin", listen='components = ["127.0.0.1:0"]', tables=tables) as server:
+        browser = _signed_in(server)
+        assert "There is no stream now" in browser.get("/admin/servers").text
+        port = int((await server.says(r"\S+:(\d+) \(components\)"))[1])
+        component = ComponentXMPP("echo.localhost", "a secret of components", "127.0.0.1", port)
+        component.connect()
+        await server.says("a component is connected")
+        page = browser.get("/admin/servers")
+        _is_well_formed(page.text)
+        assert "<td>echo.localhost" in page.text and "<td>component<td>ready<td>secret<td>127.0.0.1:" in page.text, page.text
+        # It ends, and comes back by itself.
+        answer = browser.post("/admin/servers", {"csrf": token(page.text), "server": "echo.localhost"})
+        assert answer.status == 303, answer
+        await server.says("a connection of a component is gone")
+        assert "closed: 1" in browser.get("/admin/servers").text
+        assert "closed 1 streams with echo.localhost" in browser.get("/admin/log").text
+        component.cancel_connection_attempt()
+        await component.disconnect(wait=1)
 
 
 async def the_page_is_for_those_who_may_come_here():
