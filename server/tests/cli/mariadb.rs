@@ -42,6 +42,7 @@ fn a_server_and_its_commands_keep_all_in_it() {
         "MariaDB ",
         "innodb_flush_log_at_trx_commit 1",
         "max_allowed_packet 16777216",
+        "tx_isolation REPEATABLE-READ",
         "max_connections 300; each server makes 4",
         "schema version ",
         "logins a second",

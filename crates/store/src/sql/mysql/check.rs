@@ -92,6 +92,10 @@ fn look(options: &Options, findings: &mut Vec<Finding>) -> Result<(), StoreError
     for name in DURABLE.iter().map(|(name, ..)| *name).chain(SHOWN) {
         settings.push(format!("{name} {}", setting(&mut driver, name)?));
     }
+    // Its name differs between MariaDB and MySQL. Transactions of this server set their own.
+    let isolation =
+        driver.run("SHOW GLOBAL VARIABLES WHERE variable_name IN ('tx_isolation', 'transaction_isolation')")?;
+    settings.extend(isolation.into_iter().take(1).map(|row| row.join(" ")));
     note(Severity::Note, settings.join(", "));
     // Not the server's, which this server overrides, but what is left of it in its own sessions.
     let session = driver.run("SELECT @@session.sql_mode, @@session.character_set_client")?.concat();
