@@ -106,14 +106,15 @@ impl Resolver for Dns {
     }
 }
 
-/// Looks a domain up at once, on this thread, and tells the records as well, a line each: for operators.
+/// Looks a domain up at once, on this thread, and tells the records as well, a line each: for
+/// operators.
 pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
     let mut lines = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let (Ok(runtime), Ok(resolver)) = (runtime, resolver(settings)) else {
+    let (Ok(runtime), Ok(resolvers)) = (runtime, resolvers(settings)) else {
         return (vec!["this machine's configuration of DNS can't be read".to_owned()], Err(NotFound::NoAnswer));
     };
-    let thread = Thread { resolver, settings: settings.clone(), places: Semaphore::new(MOST_ASKED) };
+    let thread = Rc::new(Thread { resolvers, settings: settings.clone(), known: RefCell::default() });
     if let Some(route) = settings.routes.iter().find(|route| route.domain == domain) {
         lines.push(format!("not asked: `routes` in [federation] says {}:{}", route.host, route.port));
     } else if let Ok(ascii) = idna::domain_to_ascii(domain)
@@ -131,7 +132,8 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
             }
         }
     }
-    let found = runtime.block_on(thread.answer(domain));
+    let local = tokio::task::LocalSet::new();
+    let found = local.block_on(&runtime, thread.answer(domain));
     if let Ok(addresses) = &found {
         lines.extend(addresses.iter().map(|address| {
             format!("{} ({})", address.socket, if address.direct_tls { "direct TLS" } else { "STARTTLS" })
