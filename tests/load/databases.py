@@ -1,4 +1,7 @@
-"""PostgreSQL and MariaDB for measurements, each in a temporary folder and as Debian's packages set them up: durable. And a way to them that takes time."""
+"""PostgreSQL and MariaDB for measurements, as Debian's packages set them up: durable.
+
+Each is in a temporary folder. There is also a way to them that takes time.
+"""
 
 import os
 import pwd
@@ -104,7 +107,16 @@ class Postgres(Database):
         self.user = pwd.getpwnam("postgres") if os.getuid() == 0 else None
         if self.user:
             os.chown(self.folder, self.user.pw_uid, self.user.pw_gid)
-        ran(*self.as_user(), self.programs / "initdb", "--auth=trust", "--username=rookery", "--encoding=UTF8", "--locale=C.UTF-8", "-D", data)
+        ran(
+            *self.as_user(),
+            self.programs / "initdb",
+            "--auth=trust",
+            "--username=rookery",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "-D",
+            data,
+        )
 
     def wait(self):
         super().wait()
@@ -112,7 +124,11 @@ class Postgres(Database):
         self.counting(False)
 
     def as_user(self):
-        return ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--clear-groups", "--"] if self.user else []
+        return (
+            ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--clear-groups", "--"]
+            if self.user
+            else []
+        )
 
     def command(self):
         settings = ["listen_addresses=127.0.0.1", "shared_preload_libraries=pg_stat_statements"]
@@ -166,12 +182,21 @@ class Mariadb(Database):
         ]  # fmt: skip
 
     def sql(self, statements, name="mysql"):
-        options = ["--no-defaults", "--batch", "--skip-column-names", "--user=root", f"--socket={self.folder / 'socket'}", "--database"]
+        options = [
+            "--no-defaults",
+            "--batch",
+            "--skip-column-names",
+            "--user=root",
+            f"--socket={self.folder / 'socket'}",
+            "--database",
+        ]
         return ran("mariadb", *options, name, "--execute", statements).strip()
 
     def create(self, name):
         rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, REFERENCES"
-        self.sql(f"CREATE USER IF NOT EXISTS rookery@'%'; CREATE DATABASE {name}; GRANT {rights} ON {name}.* TO rookery@'%'")
+        self.sql(
+            f"CREATE USER IF NOT EXISTS rookery@'%'; CREATE DATABASE {name}; GRANT {rights} ON {name}.* TO rookery@'%'"
+        )
 
     def version(self):
         return "MariaDB " + self.sql("SELECT version()").split("-")[0]
@@ -183,7 +208,11 @@ class Mariadb(Database):
         """The number of statements so far, without what begins and ends transactions."""
         kinds = "'Com_select', 'Com_insert', 'Com_update', 'Com_delete', 'Com_insert_select', 'Com_update_multi', 'Com_delete_multi'"
         # This one counts, too.
-        return int(self.sql(f"SELECT sum(variable_value) - 1 FROM information_schema.global_status WHERE variable_name IN ({kinds})"))
+        return int(
+            self.sql(
+                f"SELECT sum(variable_value) - 1 FROM information_schema.global_status WHERE variable_name IN ({kinds})"
+            )
+        )
 
     def settle(self):
         self.sql("FLUSH TABLES")

@@ -4,18 +4,19 @@
 
 Starts the databases of Debian's packages, as they come, in temporary folders, and a server for each. Measures
 
-- logins a second of people with a hundred contacts who are all away, over a way that takes 0, 1 and 2 ms there and back, and the statements for each;
+- logins a second of people with a hundred contacts who are all away, over a way that takes 0, 1 and
+  2 ms there and back, and the statements for each;
 - what a message takes of Rookery's CPU with an archive and without;
 - pages of 50 out of an archive of a million messages;
 - accounts imported a second, with a password, and with keys that are there already.
 
-`--parts` and `--only` pick from these. Needs Python 3.11 and Debian's packages `postgresql`, `mariadb-server-core` and `mariadb-client-core`.
+`--parts` and `--only` pick from these. Needs Python 3.11 and Debian's packages `postgresql`,
+`mariadb-server-core` and `mariadb-client-core`.
 """
 
 import argparse
 import asyncio
 import random
-import re
 import shutil
 import subprocess
 import tempfile
@@ -62,7 +63,14 @@ class Rookery:
 
     def command(self, *arguments):
         self.configure()
-        line = [BINARY, *map(str, arguments), "--config", self.folder / "rookery.toml", "--data-dir", self.folder / "data"]
+        line = [
+            BINARY,
+            *map(str, arguments),
+            "--config",
+            self.folder / "rookery.toml",
+            "--data-dir",
+            self.folder / "data",
+        ]
         ended = subprocess.run(line, text=True, capture_output=True, stdin=subprocess.DEVNULL)
         assert ended.returncode == 0, f"{line}: {(ended.stdout + ended.stderr)[-2000:]}"
         return ended.stdout
@@ -94,7 +102,10 @@ class Rookery:
 
 def listens(port):
     """Looks whether somebody listens, without connecting: servers count those who do and say nothing."""
-    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return any(
+        line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+    )
 
 
 def round_trip(server):
@@ -169,7 +180,17 @@ def measure_messages(engine, options, made):
             engine.settle()
     more = [one - other for one, other in zip(us, without)]
     server.remove()
-    return [[engine.version(), middle(without, 1), middle(us, 1), middle(more, 1), middle(theirs, 1), middle(late), held >> 20]]
+    return [
+        [
+            engine.version(),
+            middle(without, 1),
+            middle(us, 1),
+            middle(more, 1),
+            middle(theirs, 1),
+            middle(late),
+            held >> 20,
+        ]
+    ]
 
 
 def measure_pages(engine, options, made):
@@ -262,7 +283,9 @@ def main(options):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", default=list(HEADS), choices=list(HEADS))
-    parser.add_argument("--only", nargs="+", default=["sqlite", "postgresql", "mariadb"], choices=["sqlite", "postgresql", "mariadb"])
+    parser.add_argument(
+        "--only", nargs="+", default=["sqlite", "postgresql", "mariadb"], choices=["sqlite", "postgresql", "mariadb"]
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--callers", type=int, default=1000)
     parser.add_argument("--round-trips", type=float, nargs="+", default=[0, 1, 2], help="ms")

@@ -1,6 +1,7 @@
 """The loads that servers are compared by, whatever keeps their data: accounts, logins, and messages that are archived.
 
-The load generator is that of the binary that the variable ROOKERY names. A server here has a `port`, a `process` (with its `pid`), and a `database`.
+The load generator is that of the binary that the variable ROOKERY names. A server here has a `port`,
+a `process` (with its `pid`), and a `database`.
 """
 
 import base64
@@ -24,7 +25,9 @@ CONTACTS = 100
 def keys(kind="sha1"):
     """The keys of all accounts (RFC 5802), stored and server's: one salt, so that no client has to hash for each."""
     salted = hashlib.pbkdf2_hmac(kind, PASSWORD.encode(), SALT, ITERATIONS)
-    return hashlib.new(kind, hmac.digest(salted, b"Client Key", kind)).digest(), hmac.digest(salted, b"Server Key", kind)
+    return hashlib.new(kind, hmac.digest(salted, b"Client Key", kind)).digest(), hmac.digest(
+        salted, b"Server Key", kind
+    )
 
 
 def credentials(kind):
@@ -42,7 +45,10 @@ def base64ed(some):
 
 @dataclass(frozen=True)
 class People:
-    """Accounts as the load generator names them. `callers` log in; each has a hundred contacts who are never there, and who have it as a contact."""
+    """Accounts as the load generator names them.
+
+    `callers` log in; each has a hundred contacts who are never there, and who have it as a contact.
+    """
 
     callers: int
     others: int = 0
@@ -76,7 +82,20 @@ def bench(server, scenario, *options):
     """Runs a scenario of the load generator against a server and returns its result."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
-        line = [BINARY, "bench", "run", scenario, "--host", f"127.0.0.1:{server.port}", "--domain", "localhost", "--tls", "none", "--password", PASSWORD]
+        line = [
+            BINARY,
+            "bench",
+            "run",
+            scenario,
+            "--host",
+            f"127.0.0.1:{server.port}",
+            "--domain",
+            "localhost",
+            "--tls",
+            "none",
+            "--password",
+            PASSWORD,
+        ]
         line += ["--mechanism", "SCRAM-SHA-1", "--server-pid", server.process.pid, "--out", out, *options]
         ended = subprocess.run([str(word) for word in line], text=True, capture_output=True, stdin=subprocess.DEVNULL)
         assert out.exists(), ended.stdout + ended.stderr
@@ -87,7 +106,18 @@ def bench(server, scenario, *options):
 
 def meet(server, people):
     """Lets everybody have been there once: servers keep what somebody said last."""
-    bench(server, "max-users", "--users", people.callers + people.others, "--roster", 0, "--arrival-rate", 500, "--seconds", 0)
+    bench(
+        server,
+        "max-users",
+        "--users",
+        people.callers + people.others,
+        "--roster",
+        0,
+        "--arrival-rate",
+        500,
+        "--seconds",
+        0,
+    )
 
 
 def statements(server, people, rate):
@@ -111,7 +141,10 @@ def statements(server, people, rate):
 
 
 def logins(server, people, waves, at_once=64):
-    """Lets all callers come at once, again and again: each logs in, fetches the contacts, says that it is there and is told so. Returns lists with an entry for each wave."""
+    """Lets all callers come at once, again and again, and returns lists with an entry for each wave.
+
+    Each caller logs in, fetches the contacts, says that it is there and is told so.
+    """
     before = server.database.cpu(), time.monotonic()
     storm = ("--users", people.callers, "--waves", waves, "--away", 3, "--at-once", at_once, "--until-seen")
     result = bench(server, "reconnect-storm", *storm)
@@ -127,7 +160,7 @@ def logins(server, people, waves, at_once=64):
 
 
 def messages(server, users, rate, seconds):
-    """Lets people write to each other. Returns what a message takes of the server's CPU and of the database's, in µs, until all are archived."""
+    """Lets people write to each other; returns what a message takes of the server's CPU and the database's."""
     before = server.database.cpu()
     result = bench(server, "max-messages", "--users", users, "--rate", rate, "--seconds", seconds, "--warm-up", 1)
     theirs = server.database.cpu() - before

@@ -1,13 +1,15 @@
-"""Rookery, ejabberd and Prosody with their data in the same PostgreSQL: the same load on each, one after the other, within minutes.
+"""Rookery, ejabberd and Prosody with their data in the same PostgreSQL get the same load, within minutes.
 
     ROOKERY=target/release/rookery python3 tests/load/peers.py
 
-All three are configured as for `rookery bench peers` (`crates/bench/peers/`), but keep accounts, rosters and archives in PostgreSQL and archive all messages. ejabberd
-has as many connections as Rookery, ten; Prosody has one, and waits for it. ejabberd keeps what it has read of an account for an hour, so that who comes again within it is no
-work for the database: it is measured with this cache and without.
+All three are configured as for `rookery bench peers` (`crates/bench/peers/`), but keep accounts, rosters
+and archives in PostgreSQL, and archive all messages. ejabberd has as many connections as Rookery, ten;
+Prosody has one, and waits for it. ejabberd keeps what it has read of an account for an hour, so that
+somebody who comes again within it is no work for the database: it is measured with this cache and without.
 
-Measures logins a second of people with a hundred contacts who are all away, and the CPU for each message, which two archives get. Needs Python 3.11 and Debian's packages `ejabberd`,
-`erlang-p1-pgsql`, `prosody`, `lua-dbi-postgresql` and `postgresql`.
+Measures logins a second of people with a hundred contacts who are all away, and the CPU for each message,
+which two archives get. Needs Python 3.11 and Debian's packages `ejabberd`, `erlang-p1-pgsql`, `prosody`,
+`lua-dbi-postgresql` and `postgresql`.
 """
 
 import argparse
@@ -28,7 +30,7 @@ NAME = "'user' || lpad({}::text, 7, '0')"
 
 
 class Peer:
-    """A server of another kind on a PostgreSQL, for `with`. Its tables and its people are there from the first start on."""
+    """A server of another kind on a PostgreSQL, for `with`; its people are there from the first start on."""
 
     def __init__(self, database, people):
         self.database, self.people, self.by, self.made = database, people, None, False
@@ -42,7 +44,13 @@ class Peer:
 
     def filled(self, template, port):
         text = (TEMPLATES / template).read_text()
-        values = {"DOMAIN": "localhost", "PORT": port, "WEB": free_port(), "FOLDER": self.folder, "ITERATIONS": ITERATIONS}
+        values = {
+            "DOMAIN": "localhost",
+            "PORT": port,
+            "WEB": free_port(),
+            "FOLDER": self.folder,
+            "ITERATIONS": ITERATIONS,
+        }
         return re.sub("@([A-Z]+)@", lambda found: str(values[found[1]]), text)
 
     def accounts(self):
@@ -61,7 +69,14 @@ class Peer:
             self.prepare()
         with (self.folder / "output").open("ab") as log:
             line, environment = self.line()
-            self.process = subprocess.Popen([str(word) for word in line], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env={**os.environ, **environment})
+            self.process = subprocess.Popen(
+                [str(word) for word in line],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**os.environ, **environment},
+            )
         for _ in range(600):
             assert self.process.poll() is None, (self.folder / "output").read_text()[-3000:]
             if listens(self.port):
@@ -105,14 +120,23 @@ class Ejabberd(Peer):
         text = self.filled("ejabberd.yml", self.port)
         database = f"sql_type: pgsql\nsql_server: 127.0.0.1\nsql_port: {self.by or self.database.port}\nsql_database: {self.name}\nsql_username: rookery\nsql_password: none\n"
         database += f"sql_pool_size: 10\nuse_cache: {str(self.CACHE).lower()}\n"
-        text = text.replace("auth_method: mnesia", "auth_method: sql").replace("default_db: mnesia", database + "default_db: sql")
+        text = text.replace("auth_method: mnesia", "auth_method: sql").replace(
+            "default_db: mnesia", database + "default_db: sql"
+        )
         text = text.replace("  mod_ping: {}", "  mod_ping: {}\n  mod_mam:\n    default: always")
         (self.folder / "ejabberd.yml").write_text(text)
         libraries = re.search(r"^ERL_LIBS=['\"]?([^'\"\n]+)", Path("/usr/sbin/ejabberdctl").read_text(), re.M)[1]
         line = "erl +K true +P 1000000 +Q 262144 +sbwt none +sbwtdcpu none +sbwtdio none -noinput -mnesia dir".split()
-        environment = {"EJABBERD_CONFIG_PATH": self.folder / "ejabberd.yml", "EJABBERD_LOG_PATH": self.folder / "log", "HOME": self.folder, "ERL_LIBS": libraries}
+        environment = {
+            "EJABBERD_CONFIG_PATH": self.folder / "ejabberd.yml",
+            "EJABBERD_LOG_PATH": self.folder / "log",
+            "HOME": self.folder,
+            "ERL_LIBS": libraries,
+        }
         environment["ERL_CRASH_DUMP_BYTES"] = "0"
-        return [*line, f'"{self.folder}/spool"', "-s", "ejabberd"], {name: str(value) for name, value in environment.items()}
+        return [*line, f'"{self.folder}/spool"', "-s", "ejabberd"], {
+            name: str(value) for name, value in environment.items()
+        }
 
     def archived(self):
         return int(self.database.sql("SELECT count(*) FROM archive", self.name))
@@ -140,14 +164,17 @@ class Prosody(Peer):
         self.database.sql(
             f"INSERT INTO prosody SELECT 'localhost', {NAME.format('account')}, 'accounts', field.* FROM {self.accounts()}, (VALUES {fields}) AS field;"
             f"INSERT INTO prosody SELECT 'localhost', {NAME.format('owner')}, 'roster', {NAME.format('contact')} || '@localhost', 'json', "
-            f"'{{\"subscription\":\"both\",\"groups\":{{}}}}' FROM ({self.contacts()}) AS contacts; ANALYZE",
+            f'\'{{"subscription":"both","groups":{{}}}}\' FROM ({self.contacts()}) AS contacts; ANALYZE',
             self.name,
         )
 
     def line(self):
         text = self.filled("prosody.cfg.lua", self.port)
         database = f'sql = {{ driver = "PostgreSQL", host = "127.0.0.1", port = {self.by or self.database.port}, database = "{self.name}", username = "rookery" }}'
-        text = text.replace('storage = "internal"', f'storage = "sql"\n{database}\ndefault_archive_policy = true\narchive_expires_after = "never"')
+        text = text.replace(
+            'storage = "internal"',
+            f'storage = "sql"\n{database}\ndefault_archive_policy = true\narchive_expires_after = "never"',
+        )
         text = text.replace('"saslauth",', '"saslauth", "mam",')
         (self.folder / "prosody.cfg.lua").write_text(text)
         return ["prosody", "-F", "--config", self.folder / "prosody.cfg.lua"], {}
@@ -171,7 +198,10 @@ class Ours(Rookery):
 
 def installed():
     packages = {"erl": "ejabberd", "prosody": "prosody"}
-    files = {"/usr/share/doc/erlang-p1-pgsql": "erlang-p1-pgsql", "/usr/share/doc/lua-dbi-postgresql": "lua-dbi-postgresql"}
+    files = {
+        "/usr/share/doc/erlang-p1-pgsql": "erlang-p1-pgsql",
+        "/usr/share/doc/lua-dbi-postgresql": "lua-dbi-postgresql",
+    }
     missing = [package for program, package in packages.items() if not shutil.which(program)]
     missing += [package for file, package in files.items() if not Path(file).exists()]
     if missing:
@@ -200,7 +230,7 @@ def measure_logins(kind, options):
 
 
 def measure_messages(kind, options):
-    people, rows = People(options.users), []
+    people = People(options.users)
     with Postgres() as database:
         server = kind(database, people)
         found, cpu = [], []
