@@ -18,7 +18,9 @@ import argparse
 import asyncio
 import random
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -267,6 +269,8 @@ PARTS = {"logins": measure_logins, "messages": measure_messages, "pages": measur
 
 
 def main(options):
+    # Servers end with the blocks that they belong to, also when this is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows, made = {part: [] for part in options.parts}, {}
     for kind in (Sqlite, Postgres, Mariadb):
         for part in options.parts if kind.NAME.lower() in options.only else []:

@@ -16,7 +16,9 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -260,6 +262,8 @@ KINDS = {"rookery": Ours, "ejabberd": Ejabberd, "ejabberd-without-cache": Ejabbe
 
 
 def main(options):
+    # Servers end with the blocks that they belong to, also when this is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     installed()
     tables = {part: [] for part in options.parts}
     for part in options.parts:
