@@ -44,7 +44,7 @@ fn archives_come_behind_their_owners_and_hold_nobody_up() {
 fn a_page_waits_for_its_owner_and_for_nobody_else() {
     let queues = queues(4, None);
     let lanes = Lanes::new(2, true, true);
-    let append = |owners: &[&'static str]| lanes.archive(owners.to_vec().into_iter());
+    let append = |owners: &[&'static str]| lanes.archive(owners.iter().copied());
     push(&queues, append(&["romeo", "juliet"]), 1);
     push(&queues, lanes.page("romeo"), 2);
     push(&queues, append(&["nurse"]), 3);
