@@ -35,6 +35,13 @@ fn what_is_kept_is_kept_in_postgres() {
     }
 }
 
+#[test]
+fn what_is_kept_is_kept_in_mariadb() {
+    if !rookery_needs::skips("behaviour.mariadb") {
+        run_on("mariadb");
+    }
+}
+
 /// Runs this binary again, with the engine of all servers that name none.
 fn run_on(engine: &str) {
     let binary = env::current_exe().expect("this binary");

@@ -1,13 +1,17 @@
 //! A database that goes away, stands still, is full, can't be written to, kills its clients, deadlocks or is slow: whoever needs it waits or is refused, and
 //! goes on when it is there again.
 
+#[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
 
 use engines::{Harm, Server};
 use rookery_jid::Jid;
 use rookery_needs::{Mariadb, Postgres, Proxy, family, signal};
 use rookery_sasl::Credentials;
-use rookery_store::{OfflineRoom, Pending, Pushed, StoreError, Stores, wait};
+use rookery_store::archive::BYTES_PER_MESSAGE;
+use rookery_store::{
+    ArchiveOf, ArchivedMessage, Edit, OfflineRoom, Pending, Pushed, RosterItem, SizeOf, StoreError, Stores, wait,
+};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -35,6 +39,8 @@ tests! {
     what_is_slow_for_one_is_not_slow_for_others,
     a_full_database_is_read_and_written_to_again_when_there_is_room,
     a_database_that_can_only_be_read_is_read,
+    what_others_take_out_of_an_archive_counts_no_more,
+    rows_that_the_server_cannot_have_written_are_told,
 }
 
 fn a_database_that_comes_back_soon_is_waited_for<S: Server>() {
@@ -163,8 +169,64 @@ fn a_database_that_can_only_be_read_is_read<S: Server>() {
     assert!(wait(rig.stores.accounts.for_login(jid("romeo").as_ref())).expect("a read").is_some());
     assert!(rig.stores.meta.trouble().is_some(), "probes hear of it");
     rig.server.set_read_only(&rig.database, false);
+    // Nobody writes, if probes keep everybody away.
+    while rig.stores.meta.trouble().is_some() {
+        thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(rig.push_until_kept("romeo", "2"), Pushed::Kept);
     rig.expect_waiting("romeo", &["2"]);
+}
+
+/// Another server takes a message out of an archive while this one writes down how large that is.
+fn what_others_take_out_of_an_archive_counts_no_more<S: Server>() {
+    let Some(rig) = Rig::<S>::start(1) else { return };
+    let append = |id| {
+        let (owner, with) = (jid("romeo"), jid("juliet"));
+        let stanza = b"<message/>".to_vec();
+        let of = ArchiveOf::Account;
+        let message = ArchivedMessage { owner, of, id, with, contacts_only: false, stanza, most: 0 };
+        rig.stores.archive.append([message].into())
+    };
+    // The size is written down with the next one.
+    for id in 1..64 {
+        assert_eq!(wait(append(id)), Ok(()));
+    }
+    let take = format!(
+        "BEGIN; SELECT id FROM archives FOR UPDATE; {}; DELETE FROM archive_messages WHERE owner = (SELECT MAX(id) FROM archives) AND id = 1; \
+         UPDATE rookery_epoch SET value = value + 1; COMMIT",
+        S::sleep()
+    );
+    thread::scope(|scope| {
+        let other = scope.spawn(|| rig.server.sql(&rig.database, &take));
+        while !rig.server.is_slow(&rig.database) && !other.is_finished() {}
+        assert_eq!(wait(append(64)), Ok(()));
+        other.join().expect("the other one");
+    });
+    for id in 65..256 {
+        assert_eq!(wait(append(id)), Ok(()));
+    }
+    let size = BYTES_PER_MESSAGE + "<message/>".len() as u64;
+    let counted = format!(
+        "SELECT bytes > 0, bytes = {size} * (SELECT COUNT(*) FROM archive_messages WHERE id <= counted) FROM archives"
+    );
+    let counted = rig.server.sql(&rig.database, &counted);
+    assert!(["t|t", "1\t1"].contains(&counted.as_str()), "{counted}");
+}
+
+fn rows_that_the_server_cannot_have_written_are_told<S: Server>() {
+    let Some(rig) = Rig::<S>::start(1) else { return };
+    assert_eq!(wait(rig.push("romeo", "1")), Ok(Pushed::Kept));
+    let item = RosterItem::new(jid("juliet"));
+    let put = Box::new(move |_: Option<&RosterItem>, _: SizeOf<'_>| Edit::Put(item.clone()));
+    wait(rig.stores.rosters.change(jid("romeo").as_ref(), jid("juliet").as_ref(), put)).expect("an item");
+    rig.server.sql(&rig.database, "UPDATE roster_items SET contact = '@'");
+    let roster = wait(rig.stores.rosters.get(jid("romeo").as_ref()));
+    assert!(matches!(&roster, Err(StoreError::Corrupt(why)) if why.to_string().contains('@')), "{roster:?}");
+    rig.server.sql(&rig.database, "UPDATE accounts SET roster_version = -1 WHERE localpart = 'romeo'");
+    let roster = wait(rig.stores.rosters.get(jid("romeo").as_ref()));
+    assert!(matches!(roster, Err(StoreError::Corrupt(_))), "{roster:?}");
+    // What is whole is still there.
+    rig.expect_waiting("romeo", &["1"]);
 }
 
 struct Rig<S> {

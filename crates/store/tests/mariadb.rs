@@ -1,15 +1,12 @@
-//! MariaDB databases that are unfit, foreign, read-only, encrypted, or lose their connections, and keys of any length.
+//! MariaDB databases that are unfit, foreign, read-only, encrypted or full, and copies of them.
 
 use rookery_jid::Jid;
 use rookery_needs::Mariadb;
 use rookery_sasl::Credentials;
 use rookery_store::mysql::{self, Address, Options};
-use rookery_store::pubsub::{Created, NodeSubscription, Room};
 use rookery_store::sql::copy::{self, End};
 use rookery_store::sql::{Severity, SqlStore};
-use rookery_store::{
-    Accounts, Documents, Edit, Meta, Offline, OfflineRoom, Pubsub, Pushed, RosterItem, Rosters, StoreError, wait,
-};
+use rookery_store::{Accounts, Documents, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -32,12 +29,9 @@ tests! {
     a_migration_that_was_interrupted_goes_on,
     what_cannot_be_reached_is_told,
     a_read_only_host_is_read_and_another_is_written_to,
-    keys_of_any_length_are_told_apart,
-    an_account_takes_every_row_along,
     the_way_to_it_is_encrypted,
     what_is_too_large_is_refused_alone,
-    killed_connections_lose_and_double_nothing,
-    several_servers_start_at_once,
+    a_file_that_may_not_grow_is_full,
     a_copy_goes_there_and_back,
 }
 
@@ -155,78 +149,6 @@ mod test {
         assert_eq!(other.sql(name, "SELECT HEX(bytes) FROM meta").as_deref(), Ok("04"));
     }
 
-    pub fn keys_of_any_length_are_told_apart() {
-        let store = open(&SERVER.database());
-        let long = |letter: &str| letter.repeat(1023);
-        let domain = format!("{}{}", "d.".repeat(507), "example.d");
-        assert_eq!(domain.len(), 1023);
-        let owner = Jid::new(Some(&long("o")), &domain, None).expect("a long address");
-        create(&store, &owner);
-        let contact = |resource: &str| Jid::new(Some(&long("c")), &domain, Some(resource)).expect("a long address");
-        let contacts = [
-            contact(&long("r")),
-            contact(&format!("{}s", "r".repeat(1022))),
-            contact("ß"),
-            contact("ss"),
-            contact("🐦"),
-        ];
-        assert_eq!(contacts[0].as_str().len(), 3071);
-        let node_of =
-            |node: &str| Pubsub::create_node(&store, owner.as_ref(), node, vec![1], owner.as_ref(), Room::ANY);
-        let node = long("n");
-        assert_eq!(wait(node_of(&node)), Ok(Created::Done));
-        assert_eq!(wait(node_of(&format!("{} ", "n".repeat(1022)))), Ok(Created::Done));
-        for contact in &contacts {
-            let item = RosterItem::new(contact.clone());
-            let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
-            wait(store.change(owner.as_ref(), contact.as_ref(), put)).expect("an item");
-            let subscription = NodeSubscription { pending: false, options: contact.as_str().as_bytes().to_vec() };
-            let set = store.set_subscription(owner.as_ref(), &node, contact.as_ref(), Some(subscription), 99);
-            wait(set).expect("a subscription");
-        }
-        let names = ["\u{1f426} \u{df}", "\u{1f426} ss", "\u{1f426} ss "];
-        for name in names {
-            let item = RosterItem { name: Some(name.to_owned()), ..RosterItem::new(contacts[4].clone()) };
-            let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
-            wait(store.change(owner.as_ref(), contacts[4].as_ref(), put)).expect("an item");
-            let item = wait(store.item(owner.as_ref(), contacts[4].as_ref())).expect("an answer").expect("an item");
-            assert_eq!(item.name.as_deref(), Some(name));
-        }
-        let roster = wait(Rosters::get(&store, owner.as_ref())).expect("a roster");
-        assert_eq!(roster.items.len(), contacts.len());
-        let item = wait(store.item(owner.as_ref(), contacts[1].as_ref())).expect("an answer").expect("an item");
-        assert_eq!(item.jid, contacts[1]);
-        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
-        assert_eq!(found.len(), contacts.len());
-        wait(store.set_subscription(owner.as_ref(), &node, contacts[2].as_ref(), None, 99)).expect("an answer");
-        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
-        assert!(found.iter().all(|(_, subscriber, _)| *subscriber != contacts[2]) && found.len() == contacts.len() - 1);
-    }
-
-    /// Whoever adds a table decides here what becomes of it when an account is removed.
-    pub fn an_account_takes_every_row_along() {
-        let database = SERVER.database();
-        open(&database).close();
-        let staying = SERVER.sql(&database, WITHOUT_CASCADE).expect("tables");
-        let expected = [
-            "accounts",
-            // Cleared once their archive is gone.
-            "archive_messages",
-            "archive_shares",
-            "counters",
-            "lists",
-            "meta",
-            "rookery_epoch",
-            "rookery_lanes",
-            "rookery_schema",
-            // Rooms outlive those who made them.
-            "rooms",
-            // Without their owner until their files are gone.
-            "slots",
-        ];
-        assert_eq!(staying.lines().collect::<Vec<_>>(), expected);
-    }
-
     /// By its name and by its number: certificates have both.
     pub fn the_way_to_it_is_encrypted() {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
@@ -270,6 +192,20 @@ mod test {
         assert!(error.contains("Access denied"), "{error}");
     }
 
+    /// Its own bound, not a fault that it was told to report.
+    pub fn a_file_that_may_not_grow_is_full() {
+        let bound = "--innodb-data-file-path=ibdata1:12M:autoextend:max:40M";
+        let server = Mariadb::start_with(&["--innodb-file-per-table=0", bound]);
+        let store = open(&server.database());
+        let owner = Jid::parse("romeo@a.example").expect("an address");
+        create(&store, &owner);
+        let put = |at: usize| Documents::put(&store, owner.as_ref(), &at.to_string(), Some(vec![7; 1 << 20]));
+        let error = (0..100).find_map(|at| wait(put(at)).err()).expect("a file that is full");
+        assert!(matches!(error, StoreError::Full(_)), "{error:?}");
+        assert!(matches!(Meta::trouble(&store), Some(StoreError::Full(_))), "probes hear of it");
+        assert_eq!(wait(Documents::get(&store, owner.as_ref(), "0")).expect("an answer"), Some(vec![7; 1 << 20]));
+    }
+
     pub fn what_is_too_large_is_refused_alone() {
         let store = open(&SERVER.database());
         let owner = Jid::parse("romeo@a.example").expect("an address");
@@ -286,53 +222,6 @@ mod test {
         let length =
             |name| wait(Documents::get(&store, owner.as_ref(), name)).expect("an answer").map(|bytes| bytes.len());
         assert_eq!([length("before"), length("large"), length("behind")], [Some(1), None, Some(15 << 20)]);
-    }
-
-    pub fn killed_connections_lose_and_double_nothing() {
-        let server = Mariadb::start();
-        let database = server.database();
-        let store = open(&database);
-        let owners: Vec<Jid> =
-            (0..8).map(|at| Jid::parse(&format!("user{at}@a.example")).expect("an address")).collect();
-        owners.iter().for_each(|owner| create(&store, owner));
-        let is_over = std::sync::atomic::AtomicBool::new(false);
-        let kept = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                    server.disconnect();
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            });
-            let push = |at: usize| {
-                let owner = owners[at % owners.len()].as_ref();
-                store.push(owner, owner, at.to_string().into_bytes(), 1, OfflineRoom::UNBOUNDED)
-            };
-            let pushed: Vec<_> = (0..2000).map(|at| (at, push(at))).collect();
-            let kept = pushed.into_iter().filter_map(|(at, pushed)| (wait(pushed) == Ok(Pushed::Kept)).then_some(at));
-            let kept: Vec<_> = kept.collect();
-            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-            kept
-        });
-        assert!(!kept.is_empty());
-        let there = server.sql(&database, "SELECT CAST(stanza AS UNSIGNED) FROM offline_messages ORDER BY 1");
-        let there: Vec<usize> = there.expect("rows").lines().map(|line| line.parse().expect("a number")).collect();
-        assert!(there.windows(2).all(|pair| pair[0] < pair[1]), "nothing is there twice");
-        assert!(kept.iter().all(|at| there.binary_search(at).is_ok()), "all that was acknowledged is there");
-        let counts = "SELECT COUNT(*) FROM accounts WHERE offline_messages <> (SELECT COUNT(*) FROM offline_messages WHERE owner = accounts.id)";
-        assert_eq!(server.sql(&database, counts).as_deref(), Ok("0"));
-    }
-
-    pub fn several_servers_start_at_once() {
-        let database = SERVER.database();
-        let stores = std::thread::scope(|scope| {
-            let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&database))).collect();
-            starts.into_iter().map(|start| start.join().expect("a start")).collect::<Vec<_>>()
-        });
-        let account = Jid::parse("romeo@a.example").expect("an address");
-        let credentials = credentials();
-        let created: Vec<_> = stores.iter().map(|store| store.create(account.as_ref(), credentials.clone())).collect();
-        let created: Vec<_> = created.into_iter().map(|created| wait(created).expect("an answer")).collect();
-        assert_eq!(created.iter().filter(|created| **created).count(), 1, "one of them has made it: {created:?}");
     }
 
     pub fn a_copy_goes_there_and_back() {
@@ -366,12 +255,6 @@ mod test {
         assert_eq!(SERVER.sql(&other, "SELECT MAX(id) FROM offline_messages").as_deref(), Ok("301"));
     }
 }
-
-/// The tables whose rows don't go with those that they refer to.
-const WITHOUT_CASCADE: &str = "\
-    SELECT table_name FROM information_schema.tables t WHERE table_schema = DATABASE() AND NOT EXISTS \
-    (SELECT 1 FROM information_schema.referential_constraints c WHERE c.constraint_schema = t.table_schema \
-    AND c.table_name = t.table_name AND c.delete_rule = 'CASCADE') ORDER BY table_name";
 
 static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
 

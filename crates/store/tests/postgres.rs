@@ -1,16 +1,12 @@
-//! PostgreSQL databases that are unfit, foreign, read-only, encrypted, or lose their connections, and keys of any length.
+//! PostgreSQL databases that are unfit, foreign, read-only, encrypted or behind a pool.
 
 use rookery_jid::Jid;
 use rookery_needs::Postgres;
 use rookery_sasl::Credentials;
 use rookery_store::postgres::{self, Address, Options};
-use rookery_store::pubsub::{Created, NodeSubscription, Room};
 use rookery_store::sql::{Migrations, Severity, SqlStore};
-use rookery_store::{
-    Accounts, Edit, Meta, Offline, OfflineRoom, Pubsub, Pushed, RosterItem, Rosters, StoreError, wait,
-};
+use rookery_store::{Accounts, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 /// Defines tests that are left out where no PostgreSQL can be.
 macro_rules! tests {
@@ -30,11 +26,7 @@ tests! {
     another_schema_is_refused,
     what_cannot_be_reached_is_told,
     a_read_only_database_is_read,
-    keys_of_any_length_are_told_apart,
-    an_account_takes_every_row_along,
     the_way_to_it_is_encrypted,
-    killed_connections_lose_and_double_nothing,
-    several_servers_start_at_once,
     a_role_that_may_change_no_tables_serves,
     a_pool_of_connections_may_share_no_sessions,
 }
@@ -104,70 +96,6 @@ mod test {
         assert_eq!(wait(Meta::put(&store, "key", vec![3])), Ok(()));
     }
 
-    pub fn keys_of_any_length_are_told_apart() {
-        let store = open(&CLUSTER.database());
-        let long = |letter: &str| letter.repeat(1023);
-        let domain = format!("{}{}", "d.".repeat(507), "example.d");
-        assert_eq!(domain.len(), 1023);
-        let owner = Jid::new(Some(&long("o")), &domain, None).expect("a long address");
-        create(&store, &owner);
-        let contact = |resource: &str| Jid::new(Some(&long("c")), &domain, Some(resource)).expect("a long address");
-        let contacts = [
-            contact(&long("r")),
-            contact(&format!("{}s", "r".repeat(1022))),
-            contact("ß"),
-            contact("ss"),
-            contact("🐦"),
-        ];
-        assert_eq!(contacts[0].as_str().len(), 3071);
-        let node_of =
-            |node: &str| Pubsub::create_node(&store, owner.as_ref(), node, vec![1], owner.as_ref(), Room::ANY);
-        let node = long("n");
-        assert_eq!(wait(node_of(&node)), Ok(Created::Done));
-        assert_eq!(wait(node_of(&format!("{} ", "n".repeat(1022)))), Ok(Created::Done));
-        for contact in &contacts {
-            let item = RosterItem::new(contact.clone());
-            let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
-            wait(store.change(owner.as_ref(), contact.as_ref(), put)).expect("an item");
-            let subscription = NodeSubscription { pending: false, options: contact.as_str().as_bytes().to_vec() };
-            let set = store.set_subscription(owner.as_ref(), &node, contact.as_ref(), Some(subscription), 99);
-            wait(set).expect("a subscription");
-        }
-        let roster = wait(Rosters::get(&store, owner.as_ref())).expect("a roster");
-        assert_eq!(roster.items.len(), contacts.len());
-        let item = wait(store.item(owner.as_ref(), contacts[1].as_ref())).expect("an answer").expect("an item");
-        assert_eq!(item.jid, contacts[1]);
-        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
-        assert_eq!(found.len(), contacts.len());
-        wait(store.set_subscription(owner.as_ref(), &node, contacts[2].as_ref(), None, 99)).expect("an answer");
-        let found = wait(store.subscriptions_of(owner.as_ref(), contacts[0].bare())).expect("subscriptions");
-        assert!(found.iter().all(|(_, subscriber, _)| *subscriber != contacts[2]) && found.len() == contacts.len() - 1);
-    }
-
-    /// Whoever adds a table decides here what becomes of it when an account is removed.
-    pub fn an_account_takes_every_row_along() {
-        let database = CLUSTER.database();
-        open(&database).close();
-        let staying = CLUSTER.psql(&database, WITHOUT_CASCADE).expect("tables");
-        let expected = [
-            "accounts",
-            // Cleared once their archive is gone.
-            "archive_messages",
-            "archive_shares",
-            "counters",
-            "lists",
-            "meta",
-            "rookery_epoch",
-            "rookery_lanes",
-            "rookery_schema",
-            // Rooms outlive those who made them.
-            "rooms",
-            // Without their owner until their files are gone.
-            "slots",
-        ];
-        assert_eq!(staying.lines().collect::<Vec<_>>(), expected);
-    }
-
     pub fn the_way_to_it_is_encrypted() {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         let cluster = Postgres::start_encrypted(&made.cert.pem(), &made.signing_key.serialize_pem());
@@ -207,40 +135,6 @@ mod test {
             })
             .is_err()
         );
-    }
-
-    pub fn killed_connections_lose_and_double_nothing() {
-        let database = CLUSTER.database();
-        let store = open(&database);
-        let owners: Vec<Jid> =
-            (0..8).map(|at| Jid::parse(&format!("user{at}@a.example")).expect("an address")).collect();
-        owners.iter().for_each(|owner| create(&store, owner));
-        let is_over = std::sync::atomic::AtomicBool::new(false);
-        let kept = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                    disconnect(&database);
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-            });
-            let push = |at: usize| {
-                let owner = owners[at % owners.len()].as_ref();
-                store.push(owner, owner, at.to_string().into_bytes(), 1, OfflineRoom::UNBOUNDED)
-            };
-            let pushed: Vec<_> = (0..2000).map(|at| (at, push(at))).collect();
-            let kept = pushed.into_iter().filter_map(|(at, pushed)| (wait(pushed) == Ok(Pushed::Kept)).then_some(at));
-            let kept: Vec<_> = kept.collect();
-            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-            kept
-        });
-        assert!(!kept.is_empty());
-        let there =
-            CLUSTER.psql(&database, "SELECT convert_from(stanza, 'UTF8')::bigint FROM offline_messages ORDER BY 1");
-        let there: Vec<usize> = there.expect("rows").lines().map(|line| line.parse().expect("a number")).collect();
-        assert!(there.windows(2).all(|pair| pair[0] < pair[1]), "nothing is there twice");
-        assert!(kept.iter().all(|at| there.binary_search(at).is_ok()), "all that was acknowledged is there");
-        let counts = "SELECT COUNT(*) FROM accounts WHERE offline_messages <> (SELECT COUNT(*) FROM offline_messages WHERE owner = accounts.id)";
-        assert_eq!(CLUSTER.psql(&database, counts).as_deref(), Ok("0"));
     }
 
     pub fn a_role_that_may_change_no_tables_serves() {
@@ -284,25 +178,7 @@ mod test {
         let found = findings(&options(&behind(&pool)));
         assert!(found.iter().any(|fault| fault.contains("pool_mode = session")), "{found:?}");
     }
-
-    pub fn several_servers_start_at_once() {
-        let database = CLUSTER.database();
-        let stores = std::thread::scope(|scope| {
-            let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&database))).collect();
-            starts.into_iter().map(|start| start.join().expect("a start")).collect::<Vec<_>>()
-        });
-        let account = Jid::parse("romeo@a.example").expect("an address");
-        let credentials = credentials();
-        let created: Vec<_> = stores.iter().map(|store| store.create(account.as_ref(), credentials.clone())).collect();
-        let created: Vec<_> = created.into_iter().map(|created| wait(created).expect("an answer")).collect();
-        assert_eq!(created.iter().filter(|created| **created).count(), 1, "one of them has made it: {created:?}");
-    }
 }
-
-/// The tables whose rows don't go with those that they refer to.
-const WITHOUT_CASCADE: &str = "\
-    SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT EXISTS \
-    (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'f' AND confdeltype = 'c') ORDER BY relname";
 
 static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
 

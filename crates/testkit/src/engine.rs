@@ -3,13 +3,13 @@
 use std::env;
 use std::sync::{Arc, LazyLock};
 
-use rookery_needs::Postgres;
+use rookery_needs::{Mariadb, Postgres};
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::memory::Memory;
-use rookery_store::{Pending, Stores, postgres, sqlite, wait};
+use rookery_store::{Pending, Stores, mysql, postgres, sqlite, wait};
 
-/// Names the engine: `sqlite` or `postgres`, whose databases are made for each server; without it,
-/// or with `memory`, all is kept in memory.
+/// Names the engine: `sqlite`, `postgres` or `mariadb`, whose databases are made for each server;
+/// without it, or with `memory`, all is kept in memory.
 pub const ENGINE: &str = "ROOKERY_TEST_ENGINE";
 
 /// Returns the stores of a new server.
@@ -34,7 +34,13 @@ pub(crate) fn stores() -> Stores {
             let store = postgres::open(&options(&cluster.database_with(template)));
             at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
         }
-        Ok(other) => panic!("{ENGINE} is {other:?}: memory, sqlite or postgres is expected"),
+        Ok("mariadb") => {
+            static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
+            let address = mysql::Address::parse(&SERVER.database()).expect("an address");
+            let store = mysql::open(&mysql::Options { connections: 2, ..mysql::Options::at(address) });
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
+        }
+        Ok(other) => panic!("{ENGINE} is {other:?}: memory, sqlite, postgres or mariadb is expected"),
     }
 }
 

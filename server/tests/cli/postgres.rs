@@ -213,7 +213,8 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     }
 }
 
-fn export(rig: &Rig, name: &str) -> String {
+/// Returns what an account's export has.
+pub fn export(rig: &Rig, name: &str) -> String {
     rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
     fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
 }

@@ -273,3 +273,21 @@ const COUNT_ITERATIONS: &str = "SELECT iterations, COUNT(*) FROM scram_keys WHER
 const COUNT_DISABLED: &str = "\
     SELECT COUNT(*) FROM disabled_accounts JOIN accounts ON accounts.id = disabled_accounts.account \
     WHERE accounts.domain = ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        FOR_LOGIN,
+        IDS,
+        NEXT_ROSTER_VERSION,
+        INSERT_ACCOUNTS,
+        INSERT_KEYS,
+        DISABLE,
+        ENABLE,
+        IS_DISABLED,
+        LIST_DISABLED,
+        COUNT_ITERATIONS,
+        COUNT_DISABLED
+    ]
+}

@@ -581,3 +581,46 @@ const REMOVE_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AN
 #[cfg(test)]
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod plans;
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        ARCHIVE,
+        MAKE_FOR_ACCOUNTS,
+        MAKE_FOR_ROOMS,
+        LET_GO,
+        NEXT_GONE,
+        REMOVE_ARCHIVE,
+        APPEND,
+        NOTES_MADE,
+        APPEND_ROWS,
+        CONTACTS,
+        HAS,
+        STANZAS,
+        REPLACE,
+        OLDEST,
+        NEWEST,
+        NOTES,
+        FORWARD,
+        BACKWARD,
+        COUNT,
+        NEXT,
+        EXPIRED,
+        ROW,
+        FAR_SHARE,
+        REMOVE_SHARES,
+        FAR_NOTE,
+        REMOVE_ALL_NOTES,
+        REMOVE_UP_TO,
+        REMOVE_NOTES
+    ]
+}
+
+#[cfg(test)]
+impl crate::sql::listed::Texts for Statements {
+    fn texts(&self, dialect: super::dialect::Dialect) -> Vec<String> {
+        let (bare, full) = if dialect.notes_stretches() { self.by_stretch } else { self.by_index };
+        [self.everybody, bare, full].map(str::to_owned).into()
+    }
+}

@@ -71,6 +71,11 @@ impl KnownArchives {
         })
     }
 
+    /// Returns the key of an owner's archive, if that is known.
+    pub(crate) fn id(&self, owner: JidRef<'_>) -> Option<i64> {
+        Some(self.archives.get(owner.bare_str())?.id)
+    }
+
     /// Returns the state to be written down of an owner's archive, as if it were written.
     pub(crate) fn settle(&mut self, owner: JidRef<'_>) -> Option<Settlement> {
         let archive = self.archives.get_mut(owner.bare_str())?;
@@ -138,9 +143,14 @@ impl KnownArchives {
         self.conversations.clear();
     }
 
-    /// Anything may have changed.
+    /// Anything may have changed, or was undone.
     pub(crate) fn forget_all(&mut self) {
         self.has_changed = false;
+        self.forget_known();
+    }
+
+    /// Others have changed something.
+    pub(crate) fn forget_known(&mut self) {
         self.archives.clear();
         self.conversations.clear();
     }

@@ -20,6 +20,12 @@ pub(crate) trait Connection {
     /// The error for rows that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
 
+    /// Looks once more, in a transaction, whether others have taken something out of archives, and forgets what is known of them if so. Nobody does so
+    /// meanwhile with an archive whose row is locked.
+    fn renew_archives(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The ids of archives that are known without a query.
     fn known_archives(&mut self) -> &mut KnownArchives;
 }

@@ -35,6 +35,10 @@ impl<C: Connection> Connection for Counted<'_, C> {
         self.connection.corrupt(what)
     }
 
+    fn renew_archives(&mut self) -> Result<(), StoreError> {
+        self.connection.renew_archives()
+    }
+
     fn known_archives(&mut self) -> &mut KnownArchives {
         self.connection.known_archives()
     }

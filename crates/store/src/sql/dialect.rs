@@ -25,6 +25,13 @@ impl Dialect {
     }
 }
 
+impl Dialect {
+    /// Returns true if other connections may write while a transaction that writes is open.
+    pub(crate) fn has_other_writers(self) -> bool {
+        self != Dialect::Sqlite
+    }
+}
+
 /// A statement whose text differs between engines.
 pub(crate) struct Text {
     pub(crate) sqlite: &'static str,

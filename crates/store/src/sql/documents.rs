@@ -155,3 +155,21 @@ const INSERT_DOCUMENT: &str = "INSERT INTO documents (bytes, owner, name) SELECT
 
 /// Values: domain, localpart, name.
 const REMOVE_DOCUMENT: &str = concat!("DELETE FROM documents WHERE owner = ", owner!(), " AND name = ?");
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        DOCUMENT,
+        DOCUMENTS_OF,
+        DOCUMENTS,
+        DOCUMENTS_UP_TO,
+        UPDATE_DOCUMENT_OF,
+        INSERT_DOCUMENT_OF,
+        SIZES,
+        SIZES_UP_TO,
+        UPDATE_DOCUMENT,
+        INSERT_DOCUMENT,
+        REMOVE_DOCUMENT
+    ]
+}

@@ -95,3 +95,9 @@ const RESERVED: &str = "SELECT 1 FROM invitations WHERE domain = ? AND localpart
 
 /// Values: token.
 const REMOVE: &str = "DELETE FROM invitations WHERE token = ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![REMOVE_EXPIRED, COUNT, INSERT, INVITATION, RESERVED, REMOVE]
+}

@@ -111,3 +111,17 @@ const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 
 /// The numbers of rows, largest first. Each statement costs SQLite a note of what would undo it.
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
+
+#[cfg(test)]
+impl crate::sql::listed::Texts for Among {
+    fn texts(&self, dialect: Dialect) -> Vec<String> {
+        LISTS.map(|size| format!("{}({}){}", self.before.on(dialect), vec!["?"; size].join(", "), self.after)).into()
+    }
+}
+
+#[cfg(test)]
+impl crate::sql::listed::Texts for Rows {
+    fn texts(&self, _: Dialect) -> Vec<String> {
+        ROWS.map(|size| format!("{} {}", self.into, vec![self.row; size].join(", "))).into()
+    }
+}

@@ -78,3 +78,9 @@ const REMOVE_ENTRY: &str = "DELETE FROM lists WHERE list = ? AND name = ?";
 
 /// Values: list.
 const REMOVE_ENTRIES: &str = "DELETE FROM lists WHERE list = ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![ENTRIES, ENTRY, UPDATE_ENTRY, INSERT_ENTRIES, ADD_ENTRY, REMOVE_ENTRY, REMOVE_ENTRIES]
+}

@@ -4,7 +4,7 @@
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
 //! `dialect` has what engines differ in, `remote` what those in other processes have in common, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
-//! a schema up to date, [`copy`] copies a database to another one,
+//! a schema up to date, `listed` lists all statements for tests, [`copy`] copies a database to another one,
 //! [`foreign`] reads those of other programs.
 //!
 //! # Invariants
@@ -26,6 +26,8 @@ pub mod foreign;
 mod ids;
 mod invitations;
 mod lanes;
+#[cfg(test)]
+mod listed;
 mod many;
 mod meta;
 mod migrate;

@@ -88,3 +88,9 @@ static PRESENCE_FOR: Among = Among::differing(
 const LAST_PRESENCE: &str = "\
     SELECT last_presence.unix_ms, last_presence.stanza FROM accounts \
     JOIN last_presence ON last_presence.owner = accounts.id WHERE accounts.domain = ? AND accounts.localpart = ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![PRESENCE_FOR, LAST_PRESENCE]
+}

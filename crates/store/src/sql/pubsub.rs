@@ -3,7 +3,7 @@
 //! A node's row counts its items and its bytes, so that no publication has to. Items lie in the order of their positions, which only grow while an item
 //! is there: the newest has the highest.
 
-mod statements;
+pub(super) mod statements;
 
 use self::statements::*;
 use super::connection::{Connection, Row, Value, all, one};

@@ -73,7 +73,7 @@ impl State {
 
     fn note_epoch(&mut self, epoch: Option<i64>) {
         if epoch.is_none() || epoch != self.epoch {
-            self.archives.forget_all();
+            self.archives.forget_known();
         }
         (self.epoch, self.is_epoch_seen) = (epoch, true);
     }
@@ -96,6 +96,13 @@ pub(crate) trait Distant: Connection + Remote {
 
     /// Sends the end of a transaction, whose answer nobody waits for.
     fn send(&mut self, end: &'static str);
+
+    /// Forgets what is known of archives if others have taken something out of them since.
+    fn look_again(&mut self) -> Result<(), StoreError> {
+        let epoch = self.read_epoch()?;
+        self.state_mut().note_epoch(epoch);
+        Ok(())
+    }
 
     /// Returns what is known of archives, unless others have taken something out of them since.
     fn archives(&mut self) -> &mut KnownArchives {
@@ -183,3 +190,6 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// After this time without a transaction a connection has ended.
 pub(crate) const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// The rows of an answer that is kept as a whole: a server that gives more isn't what it should be.
+pub(crate) const MOST_ROWS: usize = 10_000;

@@ -180,3 +180,26 @@ const FORGET_CREATOR: &str = "UPDATE rooms SET creator = NULL WHERE creator = ?"
 const KNOWN_IN: &str = "\
     SELECT COUNT(*) FROM (\
         SELECT room FROM room_affiliations WHERE member = ? UNION SELECT room FROM room_users WHERE member = ?) AS known";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        LIST,
+        ID,
+        LOAD,
+        AFFILIATIONS,
+        UPDATE,
+        INSERT,
+        REMOVE,
+        REMOVE_AFFILIATION,
+        INSERT_AFFILIATION,
+        FORGET,
+        OF_USERS,
+        REMOVE_OF_USERS,
+        INSERT_OF_USER,
+        FORGET_OF_USER,
+        FORGET_CREATOR,
+        KNOWN_IN
+    ]
+}

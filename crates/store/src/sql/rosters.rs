@@ -291,3 +291,9 @@ mod tests {
         }
     }
 }
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![ITEM_OF]
+}

@@ -171,6 +171,15 @@ pub(super) fn count_if_old(
 
 /// Writes down the known state of an archive. All of its messages are written.
 fn settle(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+    if c.dialect().has_other_writers()
+        && let Some(archive) = c.known_archives().id(owner)
+    {
+        // Whoever takes something out of it locks its row first, and tells when that is let go.
+        let locked = COUNTED.on(c.dialect());
+        one(c, locked, &[Value::Integer(archive)], |_| Ok(()))?;
+        c.renew_archives()?;
+    }
+    // An archive that isn't known any more is counted when it is learnt again.
     let Some(settlement) = c.known_archives().settle(owner) else { return Ok(()) };
     for (key, bytes) in settlement.shares {
         add_share(c, settlement.archive, key, bytes)?;
@@ -344,3 +353,27 @@ const REMOVE: &str = "DELETE FROM archive_messages WHERE owner = ? AND id = ?";
 
 /// Values: archive, contact's key, stretch.
 const REMOVE_NOTES_OF: &str = "DELETE FROM archive_conversations WHERE owner = ? AND contact_key = ? AND stretch < ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        ARCHIVE,
+        COUNTED,
+        ARCHIVES,
+        UNCOUNTED,
+        SETTLE,
+        ADD,
+        TAKE,
+        SHARE,
+        LARGEST,
+        ADD_SHARE,
+        INSERT_SHARE,
+        TAKE_SHARE,
+        REMOVE_SHARE,
+        OLDEST,
+        OLDEST_OF,
+        REMOVE,
+        REMOVE_NOTES_OF
+    ]
+}

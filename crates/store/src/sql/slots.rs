@@ -116,3 +116,9 @@ const EXPIRED: &str = "SELECT token FROM slots WHERE expires_ms <= ? AND owner I
 
 /// Values: token.
 const REMOVE: &str = "DELETE FROM slots WHERE token = ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![TAKEN, INSERT, SLOT, ADVANCE, ORPHANED, EXPIRED, REMOVE]
+}

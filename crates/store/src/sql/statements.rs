@@ -174,3 +174,46 @@ pub(crate) const UPDATE_META: &str = "UPDATE meta SET bytes = ? WHERE name = ?";
 
 /// Values: bytes, key.
 pub(crate) const INSERT_META: &str = "INSERT INTO meta (bytes, name) SELECT ?, ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        ACCOUNT,
+        CREATE_ACCOUNT,
+        REMOVE_ACCOUNT,
+        LIST_ACCOUNTS,
+        COUNT_ACCOUNTS,
+        COUNT_ACCOUNTS_OF_DOMAIN,
+        REMOVE_KEYS,
+        ROSTER,
+        ROSTER_ITEMS,
+        ROSTER_ITEM,
+        INSERT_ROSTER_ITEM,
+        UPDATE_ROSTER_ITEM,
+        REMOVE_ROSTER_ITEM,
+        UPDATE_ROSTER,
+        CONTACTS,
+        REQUESTS,
+        ROSTER_SIZE,
+        REMOVALS_SINCE,
+        INSERT_REMOVAL,
+        FORGET_REMOVAL,
+        EXCESS_REMOVAL,
+        FORGET_REMOVALS,
+        UPDATE_ROSTER_OLDEST,
+        RAISE_NEXT_ROSTER_VERSION,
+        OFFLINE,
+        UPDATE_OFFLINE,
+        OFFLINE_OF,
+        OFFLINE_BYTES,
+        INSERT_OFFLINE,
+        LOAD_OFFLINE,
+        REMOVE_OFFLINE,
+        UPDATE_PRESENCE,
+        INSERT_PRESENCE,
+        META,
+        UPDATE_META,
+        INSERT_META
+    ]
+}

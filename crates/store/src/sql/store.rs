@@ -189,8 +189,13 @@ fn watch(shared: &Shared, ping: &Route) {
         if asked.elapsed() >= PING {
             asked = Instant::now();
             // Whether there is such an entry doesn't matter.
-            let (operation, _) = operation(false, |c| meta::get(c, "ping"));
-            drop(shared.queues.push(ping.clone(), 0, operation));
+            let (asked_for, _) = operation(false, |c| meta::get(c, "ping"));
+            drop(shared.queues.push(ping.clone(), 0, asked_for));
+            if shared.trouble.is_unwritable() {
+                // Whoever looks after the server may send nobody who would write.
+                let (operation, _) = operation(true, |c| meta::put(c, "ping", &[]));
+                drop(shared.queues.push(Route::default(), 0, operation));
+            }
         }
     }
 }

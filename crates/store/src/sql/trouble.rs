@@ -29,6 +29,11 @@ impl Trouble {
         state.error.clone().or_else(|| state.why.clone())
     }
 
+    /// Returns true if the last write failed, and the database was the reason.
+    pub(crate) fn is_unwritable(&self) -> bool {
+        self.state().error.is_some()
+    }
+
     /// Tells whether an error is of the database, and will come again.
     pub(crate) fn is_of(error: &StoreError) -> bool {
         matches!(error, StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Corrupt(_) | StoreError::Io(_))
@@ -102,3 +107,22 @@ impl State {
 }
 
 const PERIOD: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Engine;
+
+    #[test]
+    fn the_log_has_each_cause_once_a_minute() {
+        let engine = || Engine { database: "of a test".into(), message: "on demand".into() };
+        let mut state = State::default();
+        for error in [StoreError::Full(engine()), StoreError::Lost(engine()), StoreError::Busy] {
+            assert!(state.is_to_be_told(&error), "{error}");
+            assert!((0..1000).all(|_| !state.is_to_be_told(&error)), "{error}");
+        }
+        let a_minute_ago = Instant::now().checked_sub(PERIOD).expect("a clock that has run for a minute");
+        state.told.values_mut().for_each(|told| *told = a_minute_ago);
+        assert!(state.is_to_be_told(&StoreError::Busy) && !state.is_to_be_told(&StoreError::Busy));
+    }
+}

@@ -10,6 +10,9 @@ pub trait Server: Sized + Sync {
     /// The name by which its tests can be left out.
     const NAME: &'static str;
 
+    /// Lists the tables whose rows don't go with those that they refer to.
+    const WITHOUT_CASCADE: &'static str;
+
     /// Starts one; `None` if its tests are to be left out here.
     fn start() -> Option<Self>;
 
@@ -30,6 +33,12 @@ pub trait Server: Sized + Sync {
 
     /// Returns the main process of the server.
     fn process(&self) -> u32;
+
+    /// Runs statements as an administrator and returns the rows, a line each.
+    fn sql(&self, database: &str, statements: &str) -> String;
+
+    /// Returns a statement that waits for most of a second.
+    fn sleep() -> &'static str;
 
     /// Lets something happen whenever an offline message is kept.
     fn harm(&self, database: &str, harm: Harm);
@@ -60,6 +69,9 @@ pub enum Harm {
 
 impl Server for Postgres {
     const NAME: &'static str = "store.postgres";
+    const WITHOUT_CASCADE: &'static str = "\
+    SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT EXISTS \
+    (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'f' AND confdeltype = 'c') ORDER BY relname";
 
     fn start() -> Option<Self> {
         (!rookery_needs::skips(Self::NAME)).then(Postgres::start)
@@ -91,6 +103,14 @@ impl Server for Postgres {
 
     fn process(&self) -> u32 {
         Postgres::process(self)
+    }
+
+    fn sql(&self, database: &str, statements: &str) -> String {
+        self.psql(database, statements).expect("an answer")
+    }
+
+    fn sleep() -> &'static str {
+        "SELECT pg_sleep(0.7)"
     }
 
     fn harm(&self, database: &str, harm: Harm) {
@@ -134,6 +154,10 @@ impl Server for Postgres {
 
 impl Server for Mariadb {
     const NAME: &'static str = "store.mariadb";
+    const WITHOUT_CASCADE: &'static str = "\
+    SELECT table_name FROM information_schema.tables t WHERE table_schema = DATABASE() AND NOT EXISTS \
+    (SELECT 1 FROM information_schema.referential_constraints c WHERE c.constraint_schema = t.table_schema \
+    AND c.table_name = t.table_name AND c.delete_rule = 'CASCADE') ORDER BY table_name";
 
     fn start() -> Option<Self> {
         (!rookery_needs::skips(Self::NAME)).then(Mariadb::start)
@@ -162,6 +186,14 @@ impl Server for Mariadb {
 
     fn process(&self) -> u32 {
         Mariadb::process(self)
+    }
+
+    fn sql(&self, database: &str, statements: &str) -> String {
+        Mariadb::sql(self, database, statements).expect("an answer")
+    }
+
+    fn sleep() -> &'static str {
+        "DO SLEEP(0.7)"
     }
 
     fn harm(&self, database: &str, harm: Harm) {

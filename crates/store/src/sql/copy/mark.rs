@@ -16,3 +16,9 @@ const MARKED: &str = "SELECT value FROM counters WHERE name = ?";
 
 /// Value: the name.
 pub(super) const SET_MARK: &str = "INSERT INTO counters (name, value) VALUES (?, 1)";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![MARKED, SET_MARK]
+}

@@ -339,3 +339,9 @@ const FIRST_VERSION: &str = "INSERT INTO counters (name, value) VALUES ('next_ro
 
 #[cfg(test)]
 mod tests;
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![FIRST_VERSION]
+}

@@ -17,10 +17,10 @@ use crate::StoreError;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::dialect::Dialect;
-use crate::sql::remote::{CONNECT, Distant, MONTH_MS, State, Transaction, idle, runtime, within};
+use crate::sql::remote::{CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, runtime, within};
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error, Params, Row, Statement};
+use mysql_async::{Conn, DriverError, Error, Params, Row, Statement};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -214,8 +214,12 @@ impl Driver {
             let mut answer = conn.query_iter(statements).await?;
             let mut found = Vec::new();
             loop {
-                let rows: Vec<Row> = answer.collect().await?;
-                found.extend(rows.iter().map(words));
+                while let Some(row) = answer.next().await? {
+                    found.push(words(&row));
+                    if found.len() > MOST_ROWS {
+                        return Err(DriverError::ConnectionClosed.into());
+                    }
+                }
                 if answer.is_empty() {
                     break answer.drop_result().await.map(|()| found);
                 }
@@ -349,6 +353,10 @@ impl Connection for Driver {
 
     fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt(self.target.engine(what))
+    }
+
+    fn renew_archives(&mut self) -> Result<(), StoreError> {
+        self.look_again()
     }
 
     fn known_archives(&mut self) -> &mut KnownArchives {

@@ -15,7 +15,7 @@ use crate::StoreError;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::dialect::{Dialect, numbered};
-use crate::sql::remote::{CONNECT, Distant, MONTH_MS, State, Transaction, idle, runtime, within};
+use crate::sql::remote::{CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, runtime, within};
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
 use std::collections::HashMap;
@@ -150,8 +150,18 @@ impl Driver {
     /// Runs statements without values and waits for what they give.
     fn simple(&mut self, statements: &str) -> Result<Vec<SimpleQueryMessage>, StoreError> {
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        let answered = within(&self.runtime, self.limit, session.client.simple_query(statements));
+        let answered = within(&self.runtime, self.limit, async {
+            let mut answers = pin!(session.client.simple_query_raw(statements).await?);
+            let mut messages = Vec::new();
+            while messages.len() <= MOST_ROWS
+                && let Some(message) = answers.try_next().await?
+            {
+                messages.push(message);
+            }
+            Ok(messages)
+        });
         match answered {
+            Some(Ok(messages)) if messages.len() > MOST_ROWS => Err(self.lost("it gives more than was asked for")),
             Some(Ok(messages)) => Ok(messages),
             Some(Err(error)) => Err(self.failed(&error)),
             None => Err(self.lost("no answer in time")),
@@ -289,6 +299,10 @@ impl Connection for Driver {
 
     fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt(self.target.engine(what))
+    }
+
+    fn renew_archives(&mut self) -> Result<(), StoreError> {
+        self.look_again()
     }
 
     fn known_archives(&mut self) -> &mut KnownArchives {

@@ -251,3 +251,58 @@ pub(super) const ITEMS_BEFORE: &str = "\
 pub(super) const ITEMS_FROM: &str = "\
     SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
     WHERE node = ? AND unix_ms >= ? ORDER BY position LIMIT ? OFFSET ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        NODE,
+        LOCKED_NODE,
+        NODES,
+        COUNT_NODES,
+        MADE_BY,
+        INSERT_NODE,
+        CONFIGURE_NODE,
+        DELETE_NODE,
+        DELETE_OWNED,
+        ACCOUNTS_NODES,
+        AFFILIATIONS,
+        AFFILIATION,
+        AFFILIATIONS_OF,
+        INSERT_AFFILIATION,
+        REMOVE_AFFILIATION,
+        FORGET_AFFILIATION_BYTES,
+        FORGET_CREATOR,
+        FORGET_AFFILIATIONS,
+        SUBSCRIPTIONS,
+        SUBSCRIPTION,
+        SUBSCRIPTIONS_OF,
+        INSERT_SUBSCRIPTION,
+        REMOVE_SUBSCRIPTION,
+        FORGET_SUBSCRIPTIONS,
+        COUNT,
+        ITEM_BYTES,
+        ALL_BYTES,
+        EXPIRED_BYTES,
+        BYTES_UP_TO,
+        EXPIRED_BESIDE,
+        OLDEST_BESIDE,
+        INSERT_ITEM,
+        REMOVE_ITEM,
+        NEWEST_POSITION,
+        NTH_POSITION,
+        TRIM,
+        EXPIRE,
+        PURGE,
+        ITEMS_SINCE,
+        OLDER_ITEMS,
+        POSITION,
+        ITEMS_NAMED,
+        NEWEST_ITEMS,
+        NEWS_OF_ONE,
+        NEWS,
+        ITEMS_AFTER,
+        ITEMS_BEFORE,
+        ITEMS_FROM
+    ]
+}
