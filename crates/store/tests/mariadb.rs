@@ -8,7 +8,6 @@ use rookery_store::sql::copy::{self, End};
 use rookery_store::sql::{Severity, SqlStore};
 use rookery_store::{Accounts, Documents, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::LazyLock;
-use std::time::Duration;
 
 /// Defines tests that are left out where no MariaDB can be.
 macro_rules! tests {
