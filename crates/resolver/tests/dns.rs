@@ -329,3 +329,16 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
     let asked = server.asked(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
     assert_eq!((asked, server.asked(RecordType::A).len()), (1, 1));
 }
+
+#[test]
+fn an_operator_is_told_what_dns_says() {
+    let server = Server::start();
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
+    server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
+    let settings = Settings { servers: vec![server.address], routes: Vec::new() };
+    let (lines, found) = rookery_resolver::explain(&settings, "a.example");
+    assert_eq!(found, Ok(vec![at(1, 5269, false)]));
+    let told = ["_xmpps-server._tcp.a.example. SRV: none", "_xmpp-server._tcp.a.example. SRV: 1 0 5269 one.example."];
+    assert_eq!(lines[..2], told);
+    assert_eq!(lines[2], "192.0.2.1:5269 (STARTTLS)");
+}
