@@ -95,6 +95,8 @@ impl StoreError {
                 | StoreError::Conflict(_)
                 | StoreError::Lost(_)
                 | StoreError::Io(_)
+                // As while one host takes over from another.
+                | StoreError::ReadOnly(_)
         )
     }
 

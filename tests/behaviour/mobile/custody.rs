@@ -123,7 +123,9 @@ fn an_archived_message_is_acknowledged_when_it_is_stored() {
 /// A store that is away has not done anything: nothing is acknowledged, and once it is back the archives have everything.
 #[test]
 fn an_outage_delays_acknowledgements() {
-    for outage in [StoreError::Busy, StoreError::Locked(engine()), StoreError::Io(engine())] {
+    for outage in
+        [StoreError::Busy, StoreError::Locked(engine()), StoreError::Io(engine()), StoreError::ReadOnly(engine())]
+    {
         let mut scene = Scene::with(Config::default());
         let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
         scene.held.set_fault(Some(outage));
