@@ -272,6 +272,12 @@ const ITEM_OF: Text = by_digest!(
     " WHERE a.domain = ? AND a.localpart = ?"
 );
 
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![ITEM_OF]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,10 +296,4 @@ mod tests {
             prop_assert_eq!(read_groups(&write_groups(&groups)), Some(groups));
         }
     }
-}
-
-/// Returns the statements above.
-#[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
-    crate::sql::listed::listed![ITEM_OF]
 }
