@@ -22,6 +22,7 @@ use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
+use super::certificate::Inspection;
 use super::client::{ClientSettings, TrustsAnyone};
 use super::record::Side;
 use super::settings::{BySni, ascii_domain};
@@ -52,13 +53,15 @@ impl PeerSettings {
     /// [`SettingsError::NoIdentity`] for no certificate, [`SettingsError::Library`] if rustls
     /// refuses.
     pub fn new(identities: &[Identity], domains: &[String]) -> Result<Self, SettingsError> {
-        let first = identities.first().ok_or(SettingsError::NoIdentity)?;
-        let fallback = Ends::new(identities, first)?;
-        let own = |domain: &String| {
-            let identity = identities.iter().find(|identity| identity.is_for(domain)).unwrap_or(first);
-            Ok((domain.clone(), Ends::new(identities, identity)?))
+        let by_sni = BySni::new(identities.to_vec())?;
+        let ends: Vec<Ends> = identities.iter().map(|own| Ends::new(&by_sni, own)).collect::<Result<_, _>>()?;
+        let fallback = ends.first().cloned().ok_or(SettingsError::NoIdentity)?;
+        let named: Vec<_> = identities.iter().map(|own| (own, own.inspected())).collect();
+        let of = |domain: &String| {
+            let own = named.iter().position(|(own, names)| own.is_for(domain, names.as_ref()));
+            (domain.clone(), own.and_then(|own| ends.get(own)).unwrap_or(&fallback).clone())
         };
-        Ok(Self { domains: domains.iter().map(own).collect::<Result<_, SettingsError>>()?, fallback })
+        Ok(Self { domains: domains.iter().map(of).collect(), fallback })
     }
 
     /// Returns what to accept a connection with whose stream header asked for this domain.
@@ -78,16 +81,14 @@ impl PeerSettings {
 
 impl Ends {
     /// `own` is shown to peers that name no host, and to those that are called.
-    fn new(identities: &[Identity], own: &Identity) -> Result<Self, SettingsError> {
+    fn new(by_sni: &BySni, own: &Identity) -> Result<Self, SettingsError> {
         let library = |error: rustls::Error| SettingsError::Library(error.to_string());
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let mut all = vec![own.clone()];
-        all.extend_from_slice(identities);
         let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(library)?
             .with_client_cert_verifier(Arc::new(TakesAnyone { provider: provider.clone() }))
-            .with_cert_resolver(Arc::new(BySni::new(all)?));
+            .with_cert_resolver(Arc::new(by_sni.falling_back_to(own)));
         server.alpn_protocols = vec![ALPN.to_vec()];
         server.key_log = Arc::new(exporter::ChannelBindingKeyLog);
         server.session_storage = Arc::new(NoServerSessionStorage {});
@@ -105,11 +106,15 @@ impl Ends {
 }
 
 impl Identity {
+    /// Returns what the certificate says of itself, if it can be read.
+    fn inspected(&self) -> Option<Inspection> {
+        self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok())
+    }
+
     /// Tells whether the certificate is for a domain: by its names, or because the operator said
     /// so.
-    fn is_for(&self, domain: &str) -> bool {
-        let named = self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok());
-        named.is_some_and(|seen| seen.covers(domain))
+    fn is_for(&self, domain: &str, names: Option<&Inspection>) -> bool {
+        names.is_some_and(|names| names.covers(domain))
             || ascii_domain(domain).is_ok_and(|domain| self.domains().contains(&domain))
     }
 }

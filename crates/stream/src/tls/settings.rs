@@ -217,12 +217,13 @@ pub(super) fn ascii_domain(domain: &str) -> Result<String, SettingsError> {
 /// Chooses the identity by the host name that the client asks for.
 #[derive(Debug)]
 pub(super) struct BySni {
-    fallback: Identity,
-    by_domain: BTreeMap<String, Identity>,
+    fallback: Arc<Identity>,
+    by_domain: Arc<BTreeMap<String, Arc<Identity>>>,
 }
 
 impl BySni {
     pub(super) fn new(identities: Vec<Identity>) -> Result<BySni, SettingsError> {
+        let identities: Vec<Arc<Identity>> = identities.into_iter().map(Arc::new).collect();
         let fallback = identities.first().cloned().ok_or(SettingsError::NoIdentity)?;
         let mut by_domain = BTreeMap::new();
         for identity in identities {
@@ -231,7 +232,13 @@ impl BySni {
                 by_domain.entry(domain.clone()).or_insert_with(|| identity.clone());
             }
         }
-        Ok(BySni { fallback, by_domain })
+        Ok(BySni { fallback, by_domain: Arc::new(by_domain) })
+    }
+
+    /// Returns the same names, which are shared, with another identity for clients that name none
+    /// of them.
+    pub(super) fn falling_back_to(&self, identity: &Identity) -> BySni {
+        BySni { fallback: Arc::new(identity.clone()), by_domain: self.by_domain.clone() }
     }
 }
 
