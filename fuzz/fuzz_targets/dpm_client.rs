@@ -1,4 +1,5 @@
-//! What clients and front-ends send to a service, in whatever pieces: answers to what was asked, other nodes' questions, greetings and commands.
+//! Input from clients and front-ends to a service, in pieces of any size: answers to what was
+//! asked, other nodes' questions, greetings and commands.
 
 #![no_main]
 

@@ -1,4 +1,6 @@
-//! What another server sends: nothing counts that it has not proven, what it is told doesn't depend on how its bytes are cut. It has called, or was called; its certificate is good, bad or for two domains.
+//! Input from another server: nothing counts that it has not proven, and what it is told doesn't
+//! depend on how its bytes are cut. It has called, or was called; its certificate is good, bad or
+//! for two domains.
 
 #![no_main]
 
@@ -32,7 +34,7 @@ impl Home for Here {
     }
 }
 
-/// What came of a conversation, without the ids that are made by chance.
+/// The outcome of a conversation, without the ids that are made by chance.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     said: usize,

@@ -29,7 +29,7 @@ pub struct Renewal {
     plans: mpsc::Sender<Option<Plan>>,
 }
 
-/// Which certificates to get, and where.
+/// The certificates to get, the authority and the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     authority: Authority,
@@ -42,12 +42,12 @@ pub struct Plan {
 pub struct Wanted {
     /// The domain, by which its file is named.
     pub domain: String,
-    /// What it is to name: the domain, and services of it.
+    /// The names that it is to have: the domain, and services of it.
     pub names: Vec<String>,
 }
 
 impl Plan {
-    /// What a configuration wants; `None` if it wants none.
+    /// Returns the plan of a configuration; `None` if it wants no certificates.
     pub fn of(config: &Config, folder: &Folder) -> Option<Plan> {
         let certificates = wanted(config);
         let acme = &config.acme;
@@ -134,7 +134,7 @@ fn follow(
     }
 }
 
-/// How often a domain was refused in a row, and when to try again, in seconds since 1970.
+/// The number of a domain's refusals in a row, and when to try again, in seconds since 1970.
 type Failures = HashMap<String, (u32, i64)>;
 
 /// Gets all certificates that are due; whether there were any.
@@ -203,8 +203,8 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     folder::write(file, text, 0o600).map_err(|failure| failure.to_string())
 }
 
-/// When a domain's certificate is to be got, in seconds since 1970: when the last third of its life begins, at once if there is none, later if that has
-/// failed.
+/// Returns when a domain's certificate is to be got, in seconds since 1970: when the last third of
+/// its life begins, at once if there is none, later if that has failed.
 fn next_try(plan: &Plan, wanted: &Wanted, failures: &Failures) -> i64 {
     let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
     let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
@@ -216,7 +216,8 @@ fn due(seen: &Inspection) -> i64 {
     seen.not_after - (seen.not_after - seen.not_before) / 3
 }
 
-/// Whether a domain is to have a certificate by ACME: it has no files of its own, and is among those that were named, if any were.
+/// Returns whether a domain is to have a certificate by ACME: it has no files of its own, and is
+/// among those that were named, if any were.
 fn covers(config: &Config, domain: &DomainConfig) -> bool {
     let acme = &config.acme;
     let is_named = acme.domains.is_empty() || acme.domains.contains(&domain.name);
@@ -232,7 +233,7 @@ pub fn ascii(domain: &str) -> Option<String> {
 
 /// Seconds until the second try. Authorities let a host fail five times an hour.
 const FIRST_WAIT: u64 = 600;
-/// How long it sleeps at most.
+/// The longest time that it sleeps.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 
 #[cfg(test)]

@@ -15,12 +15,12 @@ pub struct Arguments {
     /// Folder for everything that the server keeps
     #[arg(long, value_name = "DIR", global = true, env = "ROOKERY_DATA_DIR", default_value = "./rookery-data")]
     pub data_dir: PathBuf,
-    /// What to do; `serve` if nothing is said
+    /// The command; `serve` if there is none
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the server until it is told to stop (the default)
@@ -29,7 +29,7 @@ pub enum Command {
     /// Manage accounts, also while the server runs
     #[command(after_help = USER_EXAMPLES)]
     User {
-        /// What to do with them.
+        /// The command for accounts.
         #[command(subcommand)]
         command: UserCommand,
     },
@@ -56,7 +56,7 @@ pub enum Command {
     /// Bring the database up to date, or copy it to another one
     #[command(after_help = STORE_EXAMPLES)]
     Store {
-        /// What to do with it.
+        /// The command for the database.
         #[command(subcommand)]
         command: StoreCommand,
     },
@@ -76,21 +76,21 @@ pub enum Command {
     /// Manage the tokens with which programs use the HTTP API, also while the server runs
     #[command(after_help = TOKEN_EXAMPLES)]
     Token {
-        /// What to do with them.
+        /// The command for tokens.
         #[command(subcommand)]
         command: TokenCommand,
     },
     /// Manage what browsers are served, also while the server runs
     #[command(after_help = WEB_EXAMPLES)]
     Web {
-        /// What to do with it.
+        /// The command for the web front.
         #[command(subcommand)]
         command: WebCommand,
     },
     /// Show configuration
     #[command(after_help = CONFIG_EXAMPLES)]
     Config {
-        /// What to show.
+        /// The command for the configuration.
         #[command(subcommand)]
         command: ConfigCommand,
     },
@@ -103,7 +103,7 @@ pub enum Command {
     Dpm(Box<rookery_dpm::cli::Dpm>),
 }
 
-/// What to do with accounts.
+/// The commands for accounts.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
     /// Add an account
@@ -174,7 +174,7 @@ pub enum UserCommand {
     },
 }
 
-/// What to do with the database.
+/// The commands for the database.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
     /// Copy everything to a database in which nothing is, and compare the two; goes on where the same copy was interrupted
@@ -240,15 +240,16 @@ pub enum ForeignSchema {
     Prosody,
 }
 
-/// What to do with tokens.
+/// The commands for tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
     /// Make a token and show it, once
     #[command(after_help = TOKEN_EXAMPLES)]
     Add {
-        /// What to call it
+        /// Name of the token
         name: String,
-        /// What it is good for, such as users:read; may be given several times, or as a list with commas
+        /// Rights of the token, such as users:read; may be given several times, or as a list with
+        /// commas
         #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
         /// Let it be good for this domain only
@@ -259,12 +260,12 @@ pub enum TokenCommand {
     List,
     /// Revoke a token, from now on
     Revoke {
-        /// What it is called
+        /// Name of the token
         name: String,
     },
 }
 
-/// What to do for browsers.
+/// The commands for the web front.
 #[derive(Debug, Subcommand)]
 pub enum WebCommand {
     /// Get the files of the chat page (/chat): one version of the npm package converse.js, whose hash is checked
@@ -276,7 +277,7 @@ pub enum WebCommand {
     },
 }
 
-/// How long a link is good.
+/// The time for which a link is good.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Valid {
     /// Days until the link expires
@@ -284,7 +285,7 @@ pub struct Valid {
     pub days: u64,
 }
 
-/// Where a password comes from.
+/// The source of a password.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct PasswordFrom {
     /// Read the password from the first line of standard input instead of asking at the terminal
@@ -292,7 +293,7 @@ pub struct PasswordFrom {
     pub password_stdin: bool,
 }
 
-/// What to show of the configuration.
+/// The commands for the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print a commented configuration with every key and its default

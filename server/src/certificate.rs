@@ -25,9 +25,9 @@ pub struct Certificate {
     pub identity: Identity,
     /// The domains it is shown for.
     pub domains: Vec<String>,
-    /// Where it was read.
+    /// The file that it was read from.
     pub file: PathBuf,
-    /// What it says of itself.
+    /// Its contents, as far as they matter here.
     pub inspection: Inspection,
     /// It is the self-signed one that the server makes.
     pub own: bool,
@@ -108,14 +108,15 @@ pub fn read(wanted: &Wanted) -> Result<Certificate, ConfigError> {
     })
 }
 
-/// Whether the self-signed certificate has to be made anew: it isn't there, is for other domains, or ends soon.
+/// Returns whether the self-signed certificate has to be made again: it isn't there, is for other
+/// domains, or ends soon.
 pub fn is_due(certificate: &Certificate) -> bool {
     let names = &certificate.inspection.names;
     let covered = certificate.domains.iter().all(|domain| certificate.inspection.covers(domain));
     !covered || names.len() != certificate.domains.len() || ends_soon(&certificate.inspection)
 }
 
-/// Whether a certificate ends within a month or has ended, or hasn't begun.
+/// Returns whether a certificate ends within a month or has ended, or hasn't begun.
 pub fn ends_soon(inspection: &Inspection) -> bool {
     clock::days_until(inspection.not_after) < WARN_DAYS
 }

@@ -45,7 +45,7 @@ pub fn run(source: &Source) -> Result<(), Failure> {
     if faults > 0 { Err(Failure::Told) } else { Ok(()) }
 }
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 struct Report {
     lines: Vec<Line>,
@@ -131,7 +131,7 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
     }
 }
 
-/// What can be seen from here of whether an authority will give certificates out (ACME).
+/// Reports what can be seen from here of whether an authority will give certificates out (ACME).
 fn authority(report: &mut Report, config: &Config, folder: &Folder) {
     let acme = &config.acme;
     if !acme.enabled {

@@ -80,7 +80,7 @@ pub fn ask(folder: &Folder, question: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// How long either side waits for the other.
+/// The time that either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a question.
 const LONGEST: u64 = 4096;

@@ -20,7 +20,7 @@ use crate::folder::Folder;
 
 /// The opened database.
 pub struct Database {
-    /// What is in it.
+    /// Its contents.
     pub stores: Stores,
     store: Arc<SqlStore>,
 }

@@ -1,4 +1,4 @@
-//! Why a command ends without success, and with which exit code.
+//! Reasons why a command ends without success, and their exit codes.
 
 use std::fmt;
 use std::io;
@@ -9,12 +9,12 @@ use rookery_store::StoreError;
 
 use crate::config::ConfigError;
 
-/// Why a command failed, in words for the operator.
+/// The reason why a command failed, in words for the operator.
 #[derive(Debug)]
 pub enum Failure {
     /// Something went wrong: exit code 1.
     Failed(String),
-    /// What went wrong has been told already: exit code 1.
+    /// The reason has been told already: exit code 1.
     Told,
     /// The database isn't what this server needs and has to be put right first: exit code 78, too.
     Unfit(String),

@@ -22,7 +22,7 @@ pub struct Federated {
     pub terms: Arc<Federation>,
     /// `None` if there are components only.
     dns: Option<Arc<Dns>>,
-    /// What DNS is asked by.
+    /// The settings with which DNS is asked.
     pub asked: rookery_resolver::Settings,
 }
 

@@ -145,7 +145,7 @@ impl Folder {
         self.path.join(LOCK)
     }
 
-    /// What was announced at the last start.
+    /// Returns the file that remembers what the last start announced.
     pub fn state(&self) -> PathBuf {
         self.path.join("state.toml")
     }
@@ -185,7 +185,7 @@ const PARTS: &str = "rookery.parts";
 /// The names with which folders begin that a restore has moved things to that were there.
 pub const BEFORE: &str = "before-restore-";
 
-/// What is of no use in another folder, or is kept in another form there.
+/// The names that are of no use in another folder, or whose content is kept there in another form.
 pub const KEPT_OUT: &[&str] =
     &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS, CONTROL];
 /// The socket of the running server.

@@ -67,7 +67,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(file).map_err(failed)
 }
 
-/// Where npm puts what it got.
+/// The folder into which npm puts what it got.
 const PLACE: &str = "web/npm";
 /// The package has less than 9 MB.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;

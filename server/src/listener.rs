@@ -18,11 +18,11 @@ pub struct Listener {
     pub socket: TcpListener,
     /// Its address as bound: port 0 has become a port, `[::]` may have become `0.0.0.0`.
     pub address: SocketAddr,
-    /// What is spoken on it.
+    /// The protocol of its connections.
     pub kind: Kind,
 }
 
-/// What is spoken on a port.
+/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Client streams that start in the clear.
@@ -106,7 +106,7 @@ pub fn bind_one(address: SocketAddr, kind: Kind) -> io::Result<Listener> {
     Ok(Listener { address: socket.local_addr()?, socket, kind })
 }
 
-/// Why an address can't be listened on, and what mends it.
+/// Says why an address can't be listened on, and what mends it.
 pub fn refused(address: SocketAddr, error: &io::Error) -> String {
     let mend = match error.kind() {
         io::ErrorKind::AddrInUse => {

@@ -16,7 +16,7 @@ use crate::federation::{self, Federated};
 use crate::folder::Folder;
 use crate::settings;
 
-/// Where configuration and data are.
+/// The places of configuration and data.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The configuration file; without one, the defaults hold.
@@ -26,7 +26,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Where they are, from the command line: a configuration file that is named has to exist, the one in the data folder need not.
+    /// Finds them from the command line: a configuration file that is named has to exist, the one
+    /// in the data folder need not.
     pub fn new(config: Option<PathBuf>, data_dir: PathBuf) -> Source {
         let folder = Folder::new(data_dir);
         let config = config.or_else(|| Some(folder.config()).filter(|file| file.exists()));
@@ -50,7 +51,7 @@ impl Source {
 /// One generation of configuration and certificates, with what follows from them. Never changes; a reload makes a new one.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Where it came from.
+    /// The place that it came from.
     pub source: Source,
     /// The configuration.
     pub config: Config,
@@ -62,17 +63,17 @@ pub struct Loaded {
     pub tls: TlsSettings,
     /// The certificates, that of the default domain first.
     pub certificates: Vec<Certificate>,
-    /// What streams with other servers go by, if there are any.
+    /// The terms of streams with other servers, if there are any.
     pub federation: Option<Federated>,
     decoys: Decoys,
 }
 
-/// What a reload did.
+/// The result of a reload.
 #[derive(Debug)]
 pub struct Reloaded {
-    /// What holds from now on.
+    /// The generation that holds from now on.
     pub loaded: Loaded,
-    /// What has changed in the configuration but needs a restart, a line each.
+    /// Changes in the configuration that need a restart, a line each.
     pub restart: Vec<String>,
 }
 

@@ -40,20 +40,20 @@ pub fn reload(log: &Log) {
     }
 }
 
-/// Whether a text says which lines to log.
+/// Returns whether a text says which lines to log.
 pub fn is_filter(text: &str) -> bool {
     // An empty filter is valid for the library and logs next to nothing.
     !text.trim().is_empty() && text.split(',').all(is_directive) && EnvFilter::try_new(text).is_ok()
 }
 
-/// Whether one part is `LEVEL` or `TARGET=LEVEL`. The library takes any single word for the name of a target, so that a slip in a
-/// level would switch the log off.
+/// Returns whether one part is `LEVEL` or `TARGET=LEVEL`. The library takes any single word for the
+/// name of a target, so that a slip in a level would switch the log off.
 fn is_directive(part: &str) -> bool {
     let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
     LEVELS.contains(&level.trim().to_lowercase().as_str())
 }
 
-/// Whether lines may be coloured: on a terminal, unless `NO_COLOR` is set to something.
+/// Returns whether lines may be coloured: on a terminal, unless `NO_COLOR` is set to something.
 fn coloured() -> bool {
     stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

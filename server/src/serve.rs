@@ -28,7 +28,7 @@ use crate::open_files;
 use crate::start::Start;
 use crate::watch::Watch;
 
-/// What is to be done when the server has stopped.
+/// The next thing to do when the server has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing.
@@ -37,7 +37,7 @@ pub enum Ending {
     Restart,
 }
 
-/// What the thread that waits here is called for.
+/// The calls that wake the thread which waits here.
 enum Call {
     /// The process got a signal.
     Signal(i32),
@@ -85,7 +85,7 @@ fn hear_signals(caller: Sender<Call>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What runs besides this thread.
+/// The parts that run besides this thread.
 struct Threads {
     shards: Running,
     /// `None` if no port is for it.
@@ -217,7 +217,7 @@ fn port(kind: Kind) -> Port {
     }
 }
 
-/// What the shards need of a configuration.
+/// Returns the part of a configuration that the shards need.
 fn generation(loaded: &Loaded) -> Generation {
     let config = &loaded.config;
     Generation {
@@ -234,7 +234,7 @@ fn generation(loaded: &Loaded) -> Generation {
     }
 }
 
-/// What the web front needs of one.
+/// Returns the part of one that the web front needs.
 fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
     let config = &loaded.config;
     let networks = |written: &[WrittenNetwork]| written.iter().map(|network| network.network).collect();
@@ -296,7 +296,7 @@ fn take_certificates(start: &mut Start, running: &Threads) {
     }
 }
 
-/// What the shards have counted since the start.
+/// Logs what the shards have counted since the start.
 fn tell(start: &Start, running: &Threads) {
     let Census { counters, sessions, .. } = running.shards.census();
     let rookery_observe::Counters {
@@ -369,5 +369,5 @@ fn unpredictable() -> u128 {
     u128::from_ne_bytes(bytes)
 }
 
-/// How long clients may take to read the end of their streams.
+/// The time that clients may take to read the end of their streams.
 const PATIENCE: Duration = Duration::from_secs(7);

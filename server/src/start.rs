@@ -28,11 +28,11 @@ pub struct Start {
     pub database: Database,
     /// Bound sockets, listening already: connections wait in them from now on.
     pub listeners: Vec<Listener>,
-    /// How many shards to run, at least one: the configured number, or that of the cores.
+    /// The number of shards to run, at least one: the configured number, or that of the cores.
     pub shards: usize,
-    /// What the modules of all shards have in common, for [`rookery_modules::table`].
+    /// The state that modules share across shards, for [`rookery_modules::table`].
     pub shared: Shared,
-    /// What serves readings of devices, until it runs.
+    /// The service for readings of devices, until it runs.
     pub dpm: Option<Opened>,
     bound: Vec<(SocketAddr, Kind)>,
     /// The first account, if this is the first start.

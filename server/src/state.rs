@@ -1,4 +1,4 @@
-//! What the server said at its last start, so that the next one says only what is new.
+//! Memory of the last start, so that the next one says only what is new.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,8 @@ use crate::failure::Failure;
 use crate::folder::{self, Folder};
 use crate::loaded::Loaded;
 
-/// What is remembered: a small file in the data folder. A server that can't read it starts as if for the first time.
+/// The facts that are remembered, in a small file in the data folder. A server that can't read it
+/// starts as if for the first time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
@@ -41,7 +42,7 @@ impl Default for State {
 }
 
 impl State {
-    /// What holds now.
+    /// Returns the facts that hold now.
     pub fn of(loaded: &Loaded) -> State {
         let texts = |addresses: &[std::net::SocketAddr]| addresses.iter().map(ToString::to_string).collect();
         let certificates = loaded.certificates.iter().filter(|certificate| !certificate.own);
@@ -59,7 +60,7 @@ impl State {
         }
     }
 
-    /// What was remembered.
+    /// Reads the facts that were remembered.
     pub fn read(folder: &Folder) -> Option<State> {
         toml::from_str(&fs::read_to_string(folder.state()).ok()?).ok()
     }
@@ -74,7 +75,7 @@ impl State {
         folder::write(&folder.state(), &format!("{HEAD}{text}"), 0o600)
     }
 
-    /// What an operator would want to know, a line each.
+    /// Returns the changes that an operator would want to know, a line each.
     pub fn changes_since(&self, before: &State) -> Vec<String> {
         let mut changes = Vec::new();
         if self.version != before.version {

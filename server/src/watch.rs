@@ -20,13 +20,14 @@ pub struct Watch(Arc<Mutex<Seen>>);
 #[derive(Debug)]
 struct Seen {
     files: Vec<PathBuf>,
-    /// How the files looked when they were read.
+    /// The state of the files when they were read.
     read: Look,
-    /// How they looked last.
+    /// The state of the files at the last look.
     last: Look,
 }
 
-/// What tells one state of files from another: where each lies, when it was written, its length; `None` for one that isn't there.
+/// The facts that tell one state of files from another: where each lies, when it was written, its
+/// length; `None` for one that isn't there.
 type Look = Vec<Option<(u64, i64, i64, u64)>>;
 
 impl Watch {
@@ -62,7 +63,7 @@ impl Seen {
         Self { files, read: look.clone(), last: look }
     }
 
-    /// Whether the files have changed since they were read, and not since the last look.
+    /// Returns whether the files have changed since they were read, and not since the last look.
     fn has_settled(&mut self) -> bool {
         let now = look_at(&self.files);
         let settled = now == self.last && now != self.read;
@@ -99,7 +100,7 @@ fn look_at(files: &[PathBuf]) -> Look {
     files.iter().map(look).collect()
 }
 
-/// How often it looks.
+/// The time between two looks.
 const PERIOD: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

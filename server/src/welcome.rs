@@ -1,4 +1,4 @@
-//! What a start says on standard output: everything the first time, afterwards only what is new.
+//! The words of a start on standard output: everything the first time, afterwards only what is new.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -89,7 +89,7 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
     say(&text);
 }
 
-/// Where the admin page is, as seen from this machine; `None` where it is off.
+/// Returns the address of the admin page, as seen from this machine; `None` where it is off.
 fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, Kind)]) -> Option<String> {
     if loaded.config.web.admin_networks.is_empty() {
         return None;
@@ -124,7 +124,7 @@ pub fn say(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// What to say of a certificate that ends soon or has ended.
+/// Returns a warning of a certificate that ends soon or has ended.
 fn ending(certificate: &Certificate) -> Option<String> {
     let ends = certificate.inspection.not_after;
     let file = certificate.file.display();

@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("bench", "jid xml sasl stream fanout store observe hub modules shard"),
 ];
 
-/// What gives a library sockets, threads of its own or a clock: not for the crates below `shard`.
+/// Libraries that give sockets, threads of their own or a clock: not for the crates below `shard`.
 const OUTSIDE: &[&str] = &["tokio", "mio", "rustix", "socket2", "libc", "nix", "async-std", "polling"];
 
 #[test]

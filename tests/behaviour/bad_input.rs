@@ -1,4 +1,5 @@
-//! What no client should send: each is answered with the right error, costs bounded memory, and harms nobody else.
+//! Input that no client should send: each is answered with the right error, costs bounded memory,
+//! and harms nobody else.
 
 use std::sync::Arc;
 
@@ -135,7 +136,7 @@ fn a_language_that_is_none_is_added_to_nothing() {
     assert_eq!(romeo.expect_message("nurse@example.org/house", "hi").attr("xml:lang"), None);
 }
 
-/// What could not be read back must not be stored: it would come back at each login.
+/// A stanza that could not be read back must not be stored: it would come back at each login.
 #[test]
 fn deep_nesting_does_not_reach_the_store() {
     let server = server();

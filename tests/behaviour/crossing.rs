@@ -1,4 +1,4 @@
-//! What works between the users of two servers: rooms, archives, cards, blocking, copies,
+//! Features between the users of two servers: rooms, archives, cards, blocking, copies,
 //! invitations, push, multicast.
 
 use rookery_federation::Address;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rookery_testkit::engine::ENGINE;
 
-/// What is kept, by the beginnings of tests' names.
+/// The tests of what is kept, by the beginnings of their names.
 const TESTS: [&str; 14] = [
     "archive::",
     "at_login::",

@@ -1,4 +1,4 @@
-//! What users claim in the name of others: their servers, their archives, their rooms.
+//! Claims of users in the name of others: their servers, their archives, their rooms.
 
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};

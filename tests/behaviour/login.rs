@@ -327,8 +327,8 @@ fn guesses_from_one_place_are_bounded_and_refused_afterwards() {
     server.connect().log_in(&server.account("juliet"), Security::Plain);
 }
 
-/// Where an account has logged in, others' guesses at it keep it out neither from there nor
-/// anywhere.
+/// Guesses of others at an account keep it out neither from a place where it has logged in before
+/// nor anywhere.
 #[test]
 fn who_has_logged_in_from_there_is_let_in() {
     let server = Server::new();

@@ -2,7 +2,7 @@
 
 use rookery_testkit::{Client, Config, Server, play};
 
-/// What a row of the table says of a stanza.
+/// The fate of a stanza, in a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// Delivered to that session, or those sessions, and nothing else.

@@ -145,7 +145,7 @@ fn one_session_gets_them() {
     assert_eq!((orchard.bodies(), tomb.bodies()), (vec!["1".into(), "2".into()], vec!["2".to_owned()]));
 }
 
-/// Whatever a dying session had not read is there for the next one, in order.
+/// Messages that a dying session had not read are there for the next one, in order.
 #[test]
 fn a_session_that_dies_midway_loses_nothing() {
     let server = Server::new();

@@ -101,7 +101,7 @@ fn a_connection_that_is_not_read_from_may_break() {
     assert_eq!((server.sessions(), server.connections()), (1, 1));
 }
 
-/// What was sent before a connection ended is worked off, whatever way it ended.
+/// Stanzas that were sent before a connection ended are worked off, however it ended.
 #[test]
 fn a_lane_is_worked_off_after_its_connection_is_gone() {
     type End = fn(&mut Client);

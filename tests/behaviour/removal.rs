@@ -1,4 +1,4 @@
-//! What is left of an account that was removed: nothing, also for whoever has its name next.
+//! A removed account leaves nothing behind, also for the next one of that name.
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
@@ -113,7 +113,7 @@ fn condition(answer: &Element) -> &str {
     error.children().next().map(Element::name).unwrap_or_default()
 }
 
-/// How many messages an archive has.
+/// Returns the number of messages in an archive.
 fn archived(client: &mut Client) -> usize {
     client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
     let mut count = 0;
@@ -180,7 +180,8 @@ fn whoever_has_the_name_next_finds_nothing() {
     }
 }
 
-/// Who has proved to be the owner, or is about to, before the account was removed must not come in as somebody else of that name.
+/// A client that has proved to be the owner, or is about to, before the account was removed must
+/// not come in as somebody else of that name.
 #[test]
 fn who_is_logging_in_has_to_begin_again() {
     for shard in [0, 1] {

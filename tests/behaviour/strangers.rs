@@ -1,4 +1,5 @@
-//! What somebody learns of an account that has not let them see it: nothing, not even whether it is there, whatever they ask.
+//! An account that has not let somebody see it shows them nothing, not even whether it is there,
+//! for any question.
 
 use rookery_hub::{Registry, Target};
 use rookery_modules::{Shared, table};
@@ -6,7 +7,7 @@ use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::ns;
 
-/// What can be asked of an account: the type, the resource if it is asked of one, and the payload.
+/// The questions about an account: the type, the resource if it is asked of one, and the payload.
 const QUESTIONS: &[(&str, &str, &str)] = &[
     ("get", "", "<query xmlns='http://jabber.org/protocol/disco#info'/>"),
     ("get", "", "<query xmlns='http://jabber.org/protocol/disco#items'/>"),

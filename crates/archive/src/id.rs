@@ -31,7 +31,7 @@ pub fn at(unix_ms: u64) -> u64 {
     unix_ms.min(u64::MAX >> (BITS + 1)) << BITS
 }
 
-/// When a message came, in milliseconds since 1970.
+/// Returns when the message with an id came, in milliseconds since 1970.
 pub fn time(id: u64) -> u64 {
     id >> BITS
 }
@@ -57,7 +57,7 @@ pub fn read(text: &str) -> Option<u64> {
 const BITS: u32 = 21;
 /// Ids of one millisecond.
 const SPAN: u64 = 1 << BITS;
-/// What is between two ids of a millisecond at most.
+/// The largest distance between two ids of one millisecond.
 const STEP: u64 = 255;
 /// Digits of five bits.
 const LENGTH: u32 = 13;

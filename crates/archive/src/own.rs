@@ -1,5 +1,6 @@
-//! What others have put into a message in the name of the account that gets it: stanza ids (XEP-0359 §3, rule 2), which go whether the archive adds one or
-//! not, and stamps of a delay by the account or its server (XEP-0203 §5), which only these may add.
+//! Removes the claims that others have put into a message in the name of the account that gets it:
+//! stanza ids (XEP-0359 §3, rule 2), which go whether the archive adds one or not, and stamps of a
+//! delay by the account or its server (XEP-0203 §5), which only these may add.
 //!
 //! A room's message comes here once for each of its occupants. So what was found in the last packet is kept: the next recipient is compared with
 //! that, and nothing is read again.
@@ -14,7 +15,7 @@ use rookery_xml::{Built, Child, Namespaces, Writer, ns};
 #[derive(Debug, Default)]
 pub(super) struct LastClaims(Option<(Packet, Vec<Claim>)>);
 
-/// Whose an element of a message says it is.
+/// The address that an element of a message names as its author.
 #[derive(Debug, PartialEq, Eq)]
 enum Claim {
     /// A stanza id.
@@ -66,7 +67,7 @@ pub fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
     stanza_id.finish()
 }
 
-/// What a packet says in somebody's name.
+/// Returns the claims that a packet makes in somebody's name.
 fn claims(packet: &Packet) -> Vec<Claim> {
     let mut claims = Vec::new();
     has(packet, |child| {

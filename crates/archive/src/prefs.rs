@@ -13,7 +13,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::options::NAME;
 
-/// What is archived where no address says otherwise (§2.1.1).
+/// The choice of what is archived where no address says otherwise (§2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Policy {
     /// Everything.
@@ -21,7 +21,7 @@ pub(super) enum Policy {
     Always,
     /// Nothing.
     Never,
-    /// What is from or to a contact of the roster.
+    /// Messages from or to a contact of the roster.
     Roster,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn answer(world: &mut World, iq: Iq) {
     });
 }
 
-/// Whether, and how, a user wants a conversation to be archived.
+/// Returns the user's policy for a conversation.
 pub(super) fn wanted(world: &World, account: JidRef<'_>, with: JidRef<'_>) -> Policy {
     match world.document::<Preferences>(account) {
         Some(preferences) => preferences.of(with),
@@ -154,7 +154,7 @@ fn preferences(world: &World, account: JidRef<'_>) -> Preferences {
     set.unwrap_or_else(|| Preferences { default: default(world, account), ..Preferences::default() })
 }
 
-/// What the operator has decided for those who set nothing.
+/// Returns the operator's policy for those who have set nothing.
 fn default(world: &World, account: JidRef<'_>) -> Policy {
     let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
     options.and_then(|options| Policy::read(options.text(DEFAULT.key))).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! What a query asks for (XEP-0313 §4), read into the terms of the store. Nothing of it reaches the store as text but addresses, which are prepared.
+//! Queries (XEP-0313 §4), read into the terms of the store. Nothing of them reaches the store as
+//! text but addresses, which are prepared.
 
 use rookery_base::date;
 use rookery_jid::Jid;
@@ -27,13 +28,13 @@ pub enum View {
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
-    /// Which messages.
+    /// The messages that are asked for.
     pub(super) wanted: ArchiveQuery,
     /// Words that the bodies must have, in small letters (XEP-0431).
     pub(super) words: Vec<String>,
     /// The real JID of the occupant who said it, bare or full (§4.1.1).
     pub(super) by: Option<Jid>,
-    /// What the client calls it.
+    /// The name that the client gave the query.
     pub(super) query_id: Option<String>,
     /// Newest first (§4.3.4).
     pub(super) flip: bool,

@@ -69,7 +69,7 @@ struct Group {
     notes: Vec<(u8, bool)>,
     /// The shares of all that wait for it.
     custody: Rc<[Custody]>,
-    /// When it was written first.
+    /// The time of the first attempt to write it, in milliseconds.
     since_ms: u64,
 }
 
@@ -79,7 +79,7 @@ struct Waiting {
     heaps: [Vec<Recorded>; HEAPS],
     count: usize,
     bytes: usize,
-    /// When it is written, at the latest.
+    /// The latest moment at which it is written.
     timer: Option<Timer>,
     /// The shares of those who wait for it.
     custody: Vec<Custody>,

@@ -20,7 +20,7 @@ use super::id;
 use super::page::scanned;
 use super::recorder::write;
 
-/// Which message is taken back, and what says that it may be.
+/// The message that is taken back, and the proof that it may be.
 #[derive(Debug, Clone)]
 pub enum Retracted {
     /// A message in a room.
@@ -162,7 +162,7 @@ fn is_it(stanza: &Stanza<'_>, message: &Retracted) -> bool {
     }
 }
 
-/// Who said something to whom, but not what.
+/// Returns what stays in the archive: who said something to whom, without its content.
 fn tombstone(stanza: &Stanza<'_>, retracted: &Element) -> Vec<u8> {
     let mut tombstone = Writer::new("message");
     tombstone.opt_attr("type", stanza.type_().as_deref()).opt_attr("from", stanza.from().as_deref());
@@ -184,7 +184,7 @@ const RETRACTION: Namespaces = Namespaces::of(&[ns::RETRACT]);
 const MOST_UNDER_WAY: usize = 64;
 /// Messages that one account is taking back at a time, in one shard.
 const MOST_UNDER_WAY_OF_ONE: usize = 16;
-/// How many of the newest messages of a conversation are looked through for one that was taken back.
+/// The number of newest messages of a conversation among which a retracted one is looked for.
 const MOST_SEARCHED: usize = 500;
 /// Bytes of these.
 const MOST_BYTES: usize = 1 << 20;

@@ -84,7 +84,7 @@ impl Searches {
 pub(super) struct Search {
     query: Query,
     view: View,
-    /// What it has found.
+    /// The messages found so far.
     page: ArchivePage,
     bytes: usize,
     /// Messages that it has looked into, and their bytes.
@@ -189,7 +189,7 @@ impl Search {
     }
 }
 
-/// Whether a message has a body with all of these words, and is by this occupant.
+/// Returns whether a message has a body with all of these words, and is by this occupant.
 fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>, view: View) -> bool {
     let Some(stanza) = scanned(stanza) else { return false };
     let may_know = || view != View::OpenRoom || was_open(&stanza);
@@ -202,7 +202,8 @@ fn has_words(stanza: &Stanza<'_>, words: &[String]) -> bool {
     texts.any(|text| words.iter().all(|word| text.contains(word.as_str())))
 }
 
-/// Whether the room has noted this real JID of the sender; a bare one is that of all sessions.
+/// Returns whether the room has noted this real JID of the sender; a bare one stands for all of its
+/// sessions.
 fn is_by(stanza: &Stanza<'_>, by: &Jid) -> bool {
     let noted = stanza.child("x", ns::MUC_USER).map(|x| x.element());
     let jid = noted.as_ref().and_then(|x| x.child("item", ns::MUC_USER)?.attr("jid"));

@@ -59,7 +59,7 @@ pub struct Rookery {
     pub imports_per_second: f64,
 }
 
-/// How a server differs from the usual one.
+/// The settings in which a server differs from the usual one.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The domain of the accounts.

@@ -48,7 +48,7 @@ enum Command {
     /// Write and check device databases
     #[command(after_help = DATABASE_EXAMPLES)]
     Database {
-        /// What to do.
+        /// The command for databases.
         #[command(subcommand)]
         command: DatabaseCommand,
     },
@@ -74,7 +74,7 @@ struct Get {
     /// Requests in the grammar DRF, such as M:OUTTMP or B:ARRAY[0:3]
     #[arg(value_name = "REQUEST", required = true)]
     requests: Vec<String>,
-    /// Where the DPM's clients connect
+    /// Address at which the DPM's clients connect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
     from: SocketAddr,
 }
@@ -116,16 +116,18 @@ struct Serve {
     /// The device database
     #[arg(long, value_name = "FILE.toml", required_unless_present = "demo")]
     database: Option<PathBuf>,
-    /// Where clients connect: DPM over TCP, and the ACNET client protocol; may be given several times
+    /// Address at which clients connect: DPM over TCP, and the ACNET client protocol; may be given
+    /// several times
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
     listen: Vec<SocketAddr>,
-    /// Where front-ends are talked to over UDP [default: 0.0.0.0:6801, or any free port of this machine with --demo]
+    /// Address for talking to front-ends over UDP [default: 0.0.0.0:6801, or any free port of this
+    /// machine with --demo]
     #[arg(long, value_name = "ADDRESS")]
     network: Option<SocketAddr>,
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
-    /// Where clients connect by gRPC (services.daq.DAQ); not at all if it is not given
+    /// Address at which clients connect by gRPC (services.daq.DAQ); not at all if it is not given
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
     /// The certificates of the gRPC port, PEM, the port's own first: with them it speaks TLS only
@@ -134,7 +136,8 @@ struct Serve {
     /// The key of the first certificate, PEM
     #[arg(long, value_name = "FILE", requires = "grpc_certificate")]
     grpc_key: Option<PathBuf>,
-    /// Where readings that the database says are recorded are kept [default: in memory with --demo, otherwise nothing is recorded]
+    /// Database for the readings that the device database says are recorded [default: in memory
+    /// with --demo, otherwise nothing is recorded]
     #[arg(long, value_name = "FILE.db")]
     history: Option<PathBuf>,
     /// Recorded readings go when they are so old
@@ -161,7 +164,7 @@ struct Simulate {
     /// The device database; the one of --demo if there is none
     #[arg(long, value_name = "FILE.toml")]
     database: Option<PathBuf>,
-    /// Where all of its nodes listen over UDP
+    /// Address at which all of its nodes listen over UDP
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6801")]
     listen: SocketAddr,
     /// End when standard input does
@@ -171,7 +174,7 @@ struct Simulate {
 
 #[derive(Debug, Clone, Args)]
 struct Top {
-    /// Where its clients connect
+    /// Address at which its clients connect
     #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
     address: SocketAddr,
     /// End after as many pages, one a second

@@ -143,7 +143,7 @@ impl Status {
         Self((error as i16) << 8 | facility as i16)
     }
 
-    /// Whose status it is: 1 ACNET, 14 DIO, 16 DBM, 17 DPM, 66 DAE…
+    /// Returns the facility whose status it is: 1 ACNET, 14 DIO, 16 DBM, 17 DPM, 66 DAE…
     pub const fn facility(self) -> u8 {
         self.0 as u8
     }

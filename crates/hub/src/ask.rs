@@ -84,9 +84,9 @@ fn read(packet: &Packet) -> Answer {
     Answer::Error { condition: condition.unwrap_or("undefined-condition").to_owned(), wait }
 }
 
-/// What the ids of requests begin with.
+/// The beginning of each request's id.
 const PREFIX: &str = "ask-";
-/// How long an answer may take.
+/// The time within which an answer has to come.
 const PATIENCE_MS: u64 = 60_000;
 /// Requests of one shard that may be without an answer.
 const MAX_ASKED: usize = 10_000;

@@ -283,8 +283,8 @@ impl World {
         self.out.given_back = None;
     }
 
-    /// Whether another resource of the account got its own copy of what this one got for the bare JID (RFC 6121 §8.5.2.1.1), `number`
-    /// being the count of deliveries at that time.
+    /// Returns whether another resource of the account got its own copy of what this one got for
+    /// the bare JID (RFC 6121 §8.5.2.1.1), `number` being the count of deliveries at that time.
     fn others_have(&self, link: Link, number: u64) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);

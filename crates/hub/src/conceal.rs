@@ -13,8 +13,9 @@ use tracing::warn;
 use crate::{World, delay};
 
 impl World {
-    /// Whether an account whose home this is conceals its presence, that of one session or what concerns the whole account, from a contact.
-    /// What modules tell of an account by themselves must stop here too, such as events of personal nodes (XEP-0163).
+    /// Returns whether an account whose home this is conceals its presence from a contact: that of
+    /// one session, or all that concerns the account. What modules tell of an account by themselves
+    /// must stop here too, such as events of personal nodes (XEP-0163).
     pub fn conceals(&self, owner: JidRef<'_>, link: Option<Link>, contact: JidRef<'_>) -> bool {
         let Some(document) = self.catalogue.registry.concealing_in(self.domain(owner.domain())) else { return false };
         let is_own = owner.bare_str() == contact.bare_str();
@@ -22,7 +23,7 @@ impl World {
         found.is_some_and(|document| document.conceals(self, link, owner, contact))
     }
 
-    /// Whether a session conceals itself from the contact with this bare JID.
+    /// Returns whether a session conceals itself from the contact with this bare JID.
     pub(crate) fn is_concealed(&self, link: Link, contact: &str) -> bool {
         let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else { return false };
         match JidRef::parse_prepared(contact) {
@@ -97,15 +98,16 @@ impl World {
         wanted.filter_map(|contact| Jid::parse(self.people.names.get(contact.name())?.1).ok()).collect()
     }
 
-    /// Whether an address may see the presence of an account that has a session, whose home this is: the account itself, and contacts with a subscription.
+    /// Returns whether an address may see the presence of an account whose home this is and that
+    /// has a session: the account itself may, and contacts with a subscription.
     pub fn may_see_presence(&self, account: JidRef<'_>, asker: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
         let user = user.and_then(|user| self.people.users.get(user as usize));
         user.is_some_and(|user| self.may_see(user, asker))
     }
 
-    /// What an account that has a session, and whose home this is, and a contact show each other, by subscription or by group; `None` if it has no
-    /// session.
+    /// Returns what an account whose home this is and a contact show each other, by subscription or
+    /// by group; `None` if the account has no session.
     pub fn subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
         let (own, shared) = (self.own_subscription(account, contact)?, self.shared_relation(account, contact));
         Some(Subscription::new(own.to() || shared.to(), own.from() || shared.from()))
@@ -152,8 +154,8 @@ impl World {
         }
     }
 
-    /// Whether an account that may be away conceals itself from an asker, by a document as the store has it. A damaged one conceals nothing, as where it
-    /// is at hand.
+    /// Returns whether an account that may be away conceals itself from an asker, by a document as
+    /// the store has it. A damaged one conceals nothing, here as in memory.
     fn conceals_by(&self, owner: &Jid, document: &str, bytes: &[u8], asker: &Jid) -> bool {
         if owner.bare() == asker.bare() || self.catalogue.registry.concealing_in(self.domain(owner.domain())).is_none()
         {

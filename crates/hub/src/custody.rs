@@ -1,4 +1,5 @@
-//! Who is still at work on what a session with stream management has sent: until nobody is, it is not acknowledged (XEP-0198 §4).
+//! Custody of what a session with stream management has sent: a stanza isn't acknowledged while
+//! anybody is still at work on it (XEP-0198 §4).
 //!
 //! A stanza is handled when the world has taken it, but what it leads to may take a while: it waits in a lane or for other stanzas, the store
 //! writes it, another shard goes on with it and asks the store as well. Whoever carries on with a stanza has a share in its *custody*, and the
@@ -24,7 +25,7 @@ use rookery_base::{Awaited, Completer, one_shot};
 #[derive(Debug, Clone)]
 pub struct Custody(Arc<Charge>);
 
-/// What all shares have in common: whom the last one tells.
+/// The part that all shares have in common, with the one to tell when the last share is given up.
 #[derive(Default)]
 pub(crate) struct Charge(OnceLock<Completer<()>>);
 
@@ -42,25 +43,26 @@ impl Drop for Charge {
     }
 }
 
-/// How many of its stanzas a client may be told of. Counts are modulo 2^32 (§4).
+/// The number of stanzas that a client may be told of. Counts are modulo 2^32 (§4).
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Stanzas that the world has taken.
     handled: u32,
-    /// How many of these nobody is at work on any more.
+    /// The number of these that nobody is at work on any more.
     sure: u32,
-    /// Whether the client has asked since the last [`Ledger::close`] and has not been told all that it asked for.
+    /// True if the client has asked since the last [`Ledger::close`] and has not been told all that
+    /// it asked for.
     pub asked: bool,
-    /// Whether it has asked and has not been told anything.
+    /// True if it has asked and has not been told anything.
     pub unanswered: bool,
-    /// Whether somebody will look after that in a moment.
+    /// True if somebody will look after that in a moment.
     pub watched: bool,
     /// The custody of what has come since the last [`Ledger::close`]; kept for the next stanza when nobody has a share any more.
     open: Option<Custody>,
     closing: Option<Closing>,
 }
 
-/// What is waited for.
+/// A custody that was closed, and the count that is reached when its last share is given up.
 #[derive(Debug)]
 struct Closing {
     /// So many stanzas will be sure then.
@@ -87,12 +89,12 @@ impl Ledger {
         self.handled = self.handled.wrapping_sub(number);
     }
 
-    /// How many stanzas are acknowledged.
+    /// Returns the number of stanzas that are acknowledged.
     pub fn sure(&self) -> u32 {
         self.sure
     }
 
-    /// Whether nobody is at work on anything that the client has sent.
+    /// Returns whether nobody is at work on anything that the client has sent.
     pub fn is_settled(&mut self) -> bool {
         let is_settled =
             self.closing.is_none() && self.open.as_mut().is_none_or(|open| Arc::get_mut(&mut open.0).is_some());
@@ -103,7 +105,8 @@ impl Ledger {
         is_settled
     }
 
-    /// What to wait for until all that has come so far is settled; [`Ledger::closed`] then. `None` if something is waited for already.
+    /// Closes the custody of all that has come so far and returns what to wait for until it is
+    /// settled; call [`Ledger::closed`] then. Returns `None` if something is waited for already.
     pub fn close(&mut self) -> Option<Awaited<()>> {
         if self.closing.is_some() {
             return None;
@@ -117,14 +120,14 @@ impl Ledger {
         Some(settled)
     }
 
-    /// What was waited for is settled. Answers whether the client has asked for that.
+    /// Marks the closed custody as settled. Returns whether the client has asked for that.
     pub fn closed(&mut self) -> bool {
         let Some(closing) = self.closing.take() else { return false };
         self.sure = closing.count;
         closing.asked
     }
 
-    /// What is left of it when the session ends.
+    /// Returns what is left of it when the session ends.
     pub fn end(self) -> Balance {
         let open = self.open.map(|open| Arc::downgrade(&open.0)).unwrap_or_default();
         let closing = self.closing.map(|closing| closing.charge).unwrap_or_default();
@@ -141,7 +144,7 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// How many stanzas are acknowledged by now.
+    /// Returns the number of stanzas that are acknowledged by now.
     pub fn sure(&self) -> u32 {
         let is_settled = self.charges.iter().all(|charge| charge.strong_count() == 0);
         if is_settled { self.handled } else { self.sure }

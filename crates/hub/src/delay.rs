@@ -12,7 +12,8 @@ pub fn element(from: &str, unix_ms: u64) -> Built {
     delay.finish()
 }
 
-/// When copies were taken by the outboxes of a shard, to a second: what a copy costs for that is nothing.
+/// The times at which the outboxes of a shard took copies, to a second, so that a copy need not
+/// carry its own.
 #[derive(Debug, Default)]
 pub(crate) struct Taken(VecDeque<(u64, u64)>);
 
@@ -29,7 +30,7 @@ impl Taken {
         }
     }
 
-    /// When a copy with that number was taken; `None` if that is too long ago.
+    /// Returns when a copy with that number was taken; `None` if that is too long ago.
     pub fn when(&self, number: u64) -> Option<u64> {
         let later = self.0.partition_point(|&(first, _)| first <= number);
         self.0.get(later.checked_sub(1)?).map(|&(_, at)| at)

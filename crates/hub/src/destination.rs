@@ -1,4 +1,5 @@
-//! Who gets a message for an account: the rules of RFC 6121 §8.5 as an answer, for modules that add to it; and which sessions want copies.
+//! Recipients of messages for an account: the rules of RFC 6121 §8.5 as a value, for modules that
+//! add to it; and the sessions that want copies.
 
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_jid::JidRef;
@@ -7,7 +8,7 @@ use rookery_xml::Kind;
 use crate::World;
 use crate::session::SessionRef;
 
-/// Who gets a message for an account.
+/// The recipients of a message for an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// The session that it is addressed to.
@@ -21,7 +22,8 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Who gets a message that is for a bare JID, or for a resource that isn't there.
+    /// Returns the recipients of a message that is for a bare JID, or for a resource that isn't
+    /// there.
     pub(crate) fn without_session(type_: StanzaType, to: JidRef<'_>) -> Self {
         match (type_, to.resource()) {
             // §8.5.3.2.1: as if it were for the bare JID.
@@ -34,7 +36,7 @@ impl Destination {
 }
 
 impl World {
-    /// Who gets a message for an account whose home this is, as things are now.
+    /// Returns the recipients of a message for an account whose home this is, as things are now.
     pub fn destination(&self, packet: &Packet, to: JidRef<'_>) -> Destination {
         debug_assert!(packet.kind() == Kind::Message, "only messages have a destination");
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
@@ -49,7 +51,7 @@ impl World {
         }
     }
 
-    /// Whether an account whose home this is has a session that wants copies.
+    /// Returns whether an account whose home this is has a session that wants copies.
     pub(crate) fn has_carbons(&self, account: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
         user.is_some_and(|user| self.is_copying(user))

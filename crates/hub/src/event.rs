@@ -35,7 +35,7 @@ pub enum Event {
     NoLogin(Jid),
 }
 
-/// Why a resource was not bound (RFC 6120 §7.7.2).
+/// The reason why a resource was not bound (RFC 6120 §7.7.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindError {
     /// The resource is no valid one (`bad-request`).

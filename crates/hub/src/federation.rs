@@ -25,7 +25,7 @@ impl World {
         self.out.federation = None;
     }
 
-    /// Whether stanzas can go to other servers.
+    /// Returns whether stanzas can go to other servers.
     pub fn federates(&self) -> bool {
         self.out.federation.is_some()
     }
@@ -99,7 +99,8 @@ impl World {
         (limit > 0).then_some((service.jid, limit))
     }
 
-    /// Whether modules let an address of another server communicate with a host of this one.
+    /// Returns whether modules let an address of another server communicate with a host of this
+    /// one.
     fn lets_cross(&self, remote: Option<JidRef<'_>>, host: &str) -> bool {
         let component =
             || self.settings().domains.iter().find(|domain| self.components_of(&domain.name).any(|name| name == host));

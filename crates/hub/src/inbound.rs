@@ -1,4 +1,5 @@
-//! What a session sends: RFC 6120 §8.1 (who may claim to be whom) and §10.3 (no `to`), RFC 6121 §8.1.
+//! Stanzas from sessions: RFC 6120 §8.1 (the `from` that a client may claim) and §10.3 (no `to`),
+//! RFC 6121 §8.1.
 //!
 //! A stanza of a session is worked off before the next one of that session is looked at, unless it waits for the store: then
 //! the next ones wait in the session's lane.
@@ -16,7 +17,7 @@ use crate::filter::ROUTE;
 use crate::iq::Iq;
 use crate::passage::Notes;
 
-/// Whether the driver may go on reading from the session.
+/// The permission for the driver to go on reading from the session, or the order to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Intake {
@@ -61,7 +62,8 @@ impl World {
         Intake::Full
     }
 
-    /// Whether more stanzas of a session are wanted: not once its stream is being ended.
+    /// Returns whether more stanzas of a session are wanted: they aren't once its stream is being
+    /// ended.
     pub fn takes_from(&self, link: Link) -> bool {
         self.session_at(link).is_some_and(|session| !session.ending)
     }
@@ -177,14 +179,15 @@ impl World {
         self.pass(ROUTE, on, packet, to, account.as_ref(), &mut Notes::default())
     }
 
-    /// Whether an account whose home this is may send a stanza to one of many recipients, by its own rules: those whom it blocks get nothing of
-    /// it, as when it writes to them alone (XEP-0191 §3.3). If not, its session has been told.
+    /// Returns whether an account whose home this is may send a stanza to one of many recipients,
+    /// by its own rules: those whom it blocks get nothing of it, as when it writes to them alone
+    /// (XEP-0191 §3.3). If not, its session has been told.
     pub fn may_leave(&mut self, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>) -> bool {
         let on = self.filters(account.domain()).route;
         self.pass_guards(ROUTE, on, packet, to, account)
     }
 
-    /// Whether an account whose home this is has any such rules.
+    /// Returns whether an account whose home this is has any such rules.
     pub fn has_rules(&self, account: JidRef<'_>) -> bool {
         self.at_hand(account).is_some()
     }
@@ -205,7 +208,8 @@ impl World {
     }
 }
 
-/// Whether a `from` that a client wrote is its own: its full JID, or its bare one (RFC 6120 §8.1.2.1).
+/// Returns whether a `from` that a client wrote is its own: its full JID, or its bare one (RFC 6120
+/// §8.1.2.1).
 fn is_own(address: &Jid, from: &str) -> bool {
     from == address.as_str()
         || from == address.bare_str()

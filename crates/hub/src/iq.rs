@@ -8,13 +8,13 @@ use crate::session::SessionRef;
 /// An IQ of type get or set, with its one payload element.
 #[derive(Debug, Clone)]
 pub struct Iq {
-    /// Who asks: the full JID of a session, or any other address if the request came by routing.
+    /// The sender: the full JID of a session, or any other address if the request came by routing.
     pub from: Jid,
-    /// Who is asked: a domain of this server or a bare JID.
+    /// The addressee: a domain of this server or a bare JID.
     pub to: Jid,
     /// The `id`.
     pub id: String,
-    /// Whether its type is `set`.
+    /// True if its type is `set`.
     pub set: bool,
     /// The payload.
     pub payload: Element,
@@ -33,7 +33,7 @@ impl Iq {
         Some(Self { from, to, id, set, payload, origin, bytes: stanza.bytes().len() })
     }
 
-    /// Whether an account asks about itself.
+    /// Returns whether an account asks about itself.
     pub fn is_own(&self) -> bool {
         self.from.bare() == self.to.as_ref()
     }

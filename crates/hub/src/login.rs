@@ -1,4 +1,5 @@
-//! What a connection needs from the store before it has a session: credentials, and whether a password is right.
+//! Questions of a connection to the store before it has a session: credentials, and whether a
+//! password is right.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -103,5 +104,5 @@ impl World {
     }
 }
 
-/// How long a login waits for others at most.
+/// The longest time that a login waits for others.
 const PATIENCE_MS: u64 = 10_000;

@@ -46,12 +46,13 @@ pub const CLIENT_STATE: &str = "client_state";
 /// The module whose switch decides about message carbons.
 pub const CARBONS: &str = "carbons";
 
-/// Why a session is not resumed (§5, §6).
+/// The reason why a session is not resumed (§5, §6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotResumed {
     /// The condition of `<failed/>`.
     pub condition: Condition,
-    /// How many stanzas of the client the session had handled, where it is known to have ended.
+    /// The number of the client's stanzas that the session had handled, if it is known to have
+    /// ended.
     pub handled: Option<u32>,
 }
 
@@ -147,7 +148,8 @@ impl World {
         }
     }
 
-    /// Whether the store has all that the stanzas of a session led to. If not, the shard is woken when this is to be asked again.
+    /// Returns whether the store has all that the stanzas of a session led to. If not, the shard is
+    /// woken when this is to be asked again.
     pub fn is_settled(&mut self, link: Link) -> bool {
         let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return true };
         let is_settled = ledger.is_settled();
@@ -255,7 +257,7 @@ impl World {
         true
     }
 
-    /// Whether a session has no connection and waits for its client.
+    /// Returns whether a session has no connection and waits for its client.
     pub fn is_detached(&self, link: Link) -> bool {
         self.outboxes.attention(link) == Attention::Detached
     }
@@ -292,7 +294,7 @@ impl World {
         })
     }
 
-    /// Whether reading from a session has to wait until [`Event::Resume`].
+    /// Returns whether reading from a session has to wait until [`Event::Resume`].
     pub fn is_paused(&self, link: Link) -> bool {
         let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
         rare.is_some_and(|rare| rare.lane.paused)
@@ -333,9 +335,11 @@ fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
     rookery_xml::Element::read(&element).attr(name).map(str::to_owned)
 }
 
-/// How long a stream is quiet before what it was sent last is asked for: longer than a burst, shorter than a phone's radio stays awake.
+/// The silence of a stream after which what it was sent last is asked for: longer than a burst,
+/// shorter than a phone's radio stays awake.
 const QUIET_MS: u64 = 2_000;
-/// How long a request of a client goes without any answer when the store is slow: clients wait longer before they give a connection up.
+/// The time that a request of a client goes without any answer when the store is slow: clients wait
+/// longer before they give a connection up.
 const PATIENCE_MS: u64 = 2_000;
-/// How long a client may take to answer.
+/// The time that a client may take to answer.
 const ANSWER_MS: u64 = 120_000;

@@ -97,12 +97,12 @@ impl Names {
         }
     }
 
-    /// How many names are known.
+    /// Returns the number of names that are known.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether none is known.
+    /// Returns whether no name is known.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -11,7 +11,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address lies in the range. IPv4 addresses that came in over IPv6 count as IPv4.
+    /// Returns whether an address lies in the range. IPv4 addresses that came in over IPv6 count as
+    /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = 128 - self.bits;
         // A shift by all 128 bits is no shift at all for the processor: every address matches then.

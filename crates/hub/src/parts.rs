@@ -26,7 +26,7 @@ use crate::session::{Contact, Session};
 use crate::settings::Settings;
 use crate::state::States;
 
-/// Where a world stands among its shards.
+/// The place of a world among its shards.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// This shard, from zero.
@@ -50,7 +50,7 @@ pub(crate) struct Clock {
     pub(crate) is_stopping: bool,
 }
 
-/// Which shard this is, and what it draws from.
+/// The identity of this shard, and the sources of its numbers and hashes.
 pub(crate) struct Here {
     pub(crate) shard: usize,
     /// The address hash, the same for all shards.

@@ -1,4 +1,5 @@
-//! What modules see of the stanzas that pass: on the way out of a session, and at the home of the account that they are for.
+//! The view that modules have of the stanzas that pass: on the way out of a session, and at the
+//! home of the account that they are for.
 //!
 //! A filter names what it wants: [`Stanzas`], which of them by the namespaces they name, of which accounts, and where ([`Wanted`]). All that is
 //! known beforehand is in bit sets, so that a stanza which nobody wants costs a look at a few words: a room's message for a thousand occupants
@@ -19,7 +20,7 @@ use rookery_xml::{Kind, Namespaces};
 use crate::module::{Call, Hook};
 use crate::settings::{Domain, Options};
 
-/// What a filter makes of a stanza.
+/// The stanza as a filter leaves it at its delivery.
 #[derive(Debug, Clone)]
 pub enum Delivery {
     /// It goes on as it is.
@@ -44,8 +45,8 @@ pub struct Passage<'a> {
 /// Keeps what is known of a stanza on its way and isn't in its bytes. Notes travel with the stanza, also while it waits.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
-    /// When it came, in milliseconds since 1970, where that was before now: it comes back from a session that did not
-    /// get it.
+    /// The time at which it came, in milliseconds since 1970, if it comes back from a session that
+    /// did not get it.
     pub came_ms: Option<u64>,
     /// The id under which its sender's archive has it (XEP-0313), on its way out.
     pub recorded: Option<Box<str>>,
@@ -85,7 +86,7 @@ impl Stanzas {
         Self(self.0 | other.0)
     }
 
-    /// Whether a stanza is one of them.
+    /// Returns whether a stanza is one of them.
     pub fn has(self, packet: &Packet) -> bool {
         self.has_slot(slot(packet.kind(), packet.type_()))
     }
@@ -95,7 +96,7 @@ impl Stanzas {
     }
 }
 
-/// What a filter wants to see. What it doesn't want costs it nothing.
+/// The stanzas that a filter wants to see. Others cost it nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     pub(crate) stanzas: Stanzas,
@@ -149,7 +150,7 @@ impl Wanted {
     }
 }
 
-/// What is special about an account, of what filters ask for.
+/// The traits of an account that filters can ask for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traits {
     pub(crate) documents: bool,
@@ -168,7 +169,7 @@ pub(crate) struct Passages<F> {
     pub(crate) hooks: Hook<Wish<F>>,
     /// By kind and type.
     by_slot: [u64; SLOTS],
-    /// Which ask for documents, copies, namespaces, other senders.
+    /// The filters that ask for documents, copies, namespaces and other senders, in this order.
     pub(crate) with_document: u64,
     with_carbons: u64,
     naming: u64,
@@ -218,7 +219,7 @@ impl<F: Copy> Passages<F> {
         self.hooks.all().enumerate().fold(0, |set, (at, hook)| set | u64::from(is_on(hook)) << at)
     }
 
-    /// Whether any of those that are `on` may want this stanza of an account.
+    /// Returns whether any filter of the set `on` may want this stanza of an account.
     #[inline]
     pub(crate) fn want(&self, on: u64, packet: &Packet, traits: impl FnOnce() -> Traits) -> bool {
         let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())];

@@ -358,7 +358,7 @@ impl World {
         true
     }
 
-    /// Whether an address gets the user's broadcasts.
+    /// Returns whether an address gets the user's broadcasts.
     fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         user.is_some_and(|user| self.may_see(user, to))

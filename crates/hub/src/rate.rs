@@ -1,4 +1,5 @@
-//! How fast a session may send. Whoever sends faster is read later; nothing is dropped, and nobody else notices.
+//! Limits of the rate at which a session may send. A session that sends faster is read later;
+//! nothing is dropped, and nobody else notices.
 //!
 //! Each session has a bucket of bytes and stanzas that empties with time, kept as one number: the time until which what it has sent is paid for. If that
 //! lies further ahead than the burst allows, reading pauses until it doesn't.
@@ -6,7 +7,7 @@
 use rookery_base::Bucket;
 use rookery_fanout::{Link, Places};
 
-/// What one session may send.
+/// The rate at which one session may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     /// Bytes of stanzas per second, 0 for no limit.

@@ -10,7 +10,7 @@ use crate::custody::Custody;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asker {
     pub(crate) shard: u32,
-    /// Which gathering of that shard, and which place in it.
+    /// The gathering of that shard, followed by the place in it.
     pub(crate) gathering: u64,
     pub(crate) at: u32,
 }

@@ -22,7 +22,7 @@ pub struct Roll {
 }
 
 impl Roll {
-    /// How many there are.
+    /// Returns the number of addresses.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -32,7 +32,7 @@ impl Roll {
         self.shards.iter().enumerate().flat_map(|(shard, chunks)| chunks.iter().map(move |chunk| (shard, chunk)))
     }
 
-    /// Whether there is nobody.
+    /// Returns whether there is no address.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is added and not removed is there, once; and chunks stay few.
+        /// An address that is added and not removed is there, once; and chunks stay few.
         #[test]
         fn a_roll_is_a_set(steps in proptest::collection::vec((any::<bool>(), 0u64..400), 0..800)) {
             let (mut chunks, mut wanted) = (Vec::new(), std::collections::BTreeSet::new());

@@ -308,7 +308,8 @@ impl Letter for Befriend {
     }
 }
 
-/// What a client is told of a store that failed: whether trying again later makes sense (RFC 6120 §8.3.3).
+/// Returns the condition that a client is told when the store failed: it says whether trying again
+/// later makes sense (RFC 6120 §8.3.3).
 pub(crate) fn condition(error: &rookery_store::StoreError) -> Condition {
     if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
 }
@@ -351,7 +352,7 @@ fn write_item(out: &mut Writer, item: &RosterItem) {
     out.end();
 }
 
-/// What a roster set asks for.
+/// The item that a roster set asks for.
 #[derive(Debug)]
 struct Wanted {
     jid: Jid,

@@ -1,4 +1,4 @@
-//! Where a stanza goes: RFC 6120 §10 and RFC 6121 §8.
+//! Routing of stanzas: RFC 6120 §10 and RFC 6121 §8.
 //!
 //! [`World::route`] finds the home of an address; `World::deliver`, at that home, applies the rules for accounts. Every error
 //! that they name is made by [`World::bounce`], which never answers an error with an error.
@@ -86,7 +86,8 @@ impl World {
         }
     }
 
-    /// What the modules let through of a stanza that is for a session, whatever else waits for its account.
+    /// Returns what the modules let through of a stanza that is for a session, without a look at
+    /// what else waits for its account.
     pub(crate) fn let_through(&mut self, packet: Packet, to: JidRef<'_>) -> Option<Packet> {
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
         let on = self.filters(to.domain()).delivery;
@@ -96,7 +97,8 @@ impl World {
         self.pass(DELIVERY, on, &packet, to, to, &mut Notes::default()).map(Cow::into_owned)
     }
 
-    /// Whether a stanza has to wait for earlier ones of its account, or can't since too many do.
+    /// Keeps a stanza behind earlier ones of its account, or refuses it if too many wait. Returns
+    /// false if nothing waits.
     fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         let user = user.and_then(|user| self.people.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };

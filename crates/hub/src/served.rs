@@ -13,7 +13,7 @@ pub(crate) struct Served {
     pub(crate) anywhere: Filters,
 }
 
-/// Which filters are on, passage by passage.
+/// The filters that are on, passage by passage.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filters {
     pub(crate) route: u64,
@@ -26,6 +26,6 @@ pub(crate) struct Filters {
 pub(crate) struct Service {
     /// Index of the domain in the settings.
     pub domain: usize,
-    /// Which of the services in the module table.
+    /// The place of the service in the module table.
     pub hook: usize,
 }

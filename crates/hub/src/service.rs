@@ -54,7 +54,7 @@ impl Registry {
 }
 
 impl World {
-    /// Whether a host is one of this server: a domain or a service.
+    /// Returns whether a host is one of this server: a domain or a service.
     pub fn is_here(&self, host: &str) -> bool {
         self.is_domain(host) || self.catalogue.services.contains_key(host)
     }
@@ -87,7 +87,7 @@ impl World {
         self.catalogue.settings.domains.get(self.place_of(host).or_else(service)?)
     }
 
-    /// Whether a host is the service of this module.
+    /// Returns whether a host is the service of this module.
     pub fn is_service_of(&self, host: &str, module: &str) -> bool {
         self.catalogue
             .services

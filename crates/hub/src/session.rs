@@ -11,20 +11,21 @@ use crate::names::NameId;
 /// A session that may or may not live any more: a link is reused, its serial number is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionRef {
-    /// Where the session is.
+    /// The link of the session.
     pub link: Link,
-    /// Which of the sessions that the link has had.
+    /// The number of the session among those that the link has had.
     pub serial: u32,
 }
 
 /// A bound resource of a user.
 #[derive(Debug)]
 pub struct Session {
-    /// Which of the sessions that its link has had.
+    /// The number of the session among those that its link has had.
     pub serial: u32,
     /// Index of the user in the world's slab.
     pub(crate) user: u32,
-    /// How many copies the shard had delivered when the resource began to take messages to the bare JID.
+    /// The number of copies that the shard had delivered when the resource began to take messages
+    /// to the bare JID.
     pub(crate) reachable_since: u64,
     /// Priority of the last available presence (RFC 6121 §4.7.2.3).
     pub priority: i8,
@@ -38,16 +39,16 @@ pub struct Session {
     pub(crate) carbons: bool,
     /// The last available presence; `None` while the resource is not available.
     pub presence: Option<Packet>,
-    /// What only some sessions have.
+    /// The state that only some sessions have.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
-/// What only some sessions have, or only for a moment.
+/// The state that only some sessions have, or only for a moment.
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
     /// The stream's `xml:lang`, escaped.
     pub lang: Option<Box<str>>,
-    /// Who was sent directed presence (RFC 6121 §4.6.3).
+    /// The addresses that were sent directed presence (RFC 6121 §4.6.3).
     pub directed: BTreeSet<Jid>,
     /// Stanzas that wait behind one that is not finished.
     pub lane: Lane,
@@ -56,7 +57,7 @@ pub(crate) struct Rare {
 }
 
 impl Rare {
-    /// Whether it holds anything but a lane that has run empty.
+    /// Returns whether it holds anything but a lane that has run empty.
     pub fn is_needed(&self) -> bool {
         self.lang.is_some() || !self.directed.is_empty() || self.managed.is_some() || self.lane.throttled
     }
@@ -74,12 +75,12 @@ pub(crate) struct Lane {
 }
 
 impl Session {
-    /// Whether the resource has sent available presence.
+    /// Returns whether the resource has sent available presence.
     pub fn is_available(&self) -> bool {
         self.presence.is_some() && !self.ending
     }
 
-    /// Whether messages to the bare JID go to this resource (RFC 6121 §8.5.2.1.1).
+    /// Returns whether messages to the bare JID go to this resource (RFC 6121 §8.5.2.1.1).
     pub fn takes_messages(&self) -> bool {
         self.is_available() && self.priority >= 0
     }

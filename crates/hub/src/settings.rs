@@ -1,4 +1,4 @@
-//! What the operator decides, as the hub needs it: domains, their modules and limits.
+//! The operator's decisions, as the hub needs them: domains, their modules and limits.
 //!
 //! Settings are made by whoever reads the configuration, shared by all shards and replaced as a whole on reload.
 
@@ -19,7 +19,7 @@ pub struct Settings {
     pub components: Vec<String>,
     /// Connected resources that one account may have (RFC 6120 §7.6.2.1). Default 10.
     pub max_resources: usize,
-    /// What a client gets that binds a resource which is in use.
+    /// The treatment of a client that binds a resource which is in use.
     pub conflict: Conflict,
     /// Limits of a roster.
     pub roster: RosterLimits,
@@ -27,11 +27,11 @@ pub struct Settings {
     pub outbox: Limits,
     /// Bytes of stanzas that may wait behind one that is not finished, before reading pauses.
     pub lane_bytes: usize,
-    /// Whether the stages of a multicast are measured.
+    /// True if the stages of a multicast are measured.
     pub profile: bool,
     /// Addresses that one session may have sent directed presence to (RFC 6121 §4.6).
     pub max_directed: usize,
-    /// How fast a session may send.
+    /// The rate at which a session may send.
     pub rate: Rate,
     /// The iterations of PBKDF2 for every password that is set while the server runs, in any way.
     /// Those of the command line and of decoys are the same number of the configuration.
@@ -212,10 +212,11 @@ impl Value {
 pub struct OptionSpec {
     /// The key below `[modules.NAME]`.
     pub key: &'static str,
-    /// What it is when nobody sets it; the kind of value that may be set.
+    /// The value of the option when nobody sets it; it also tells the kind of value that may be
+    /// set.
     pub default: fn() -> Value,
     /// One line for the example configuration, with the unit.
     pub doc: &'static str,
-    /// Why a value is not acceptable, or `Ok`.
+    /// Checks a value; the error says why it is not acceptable.
     pub check: fn(&Value) -> Result<(), String>,
 }

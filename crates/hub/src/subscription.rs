@@ -9,7 +9,7 @@ use rookery_store::{Edit, RosterItem, SizeOf};
 
 use crate::settings::RosterLimits;
 
-/// Whether the account's owner sent the stanza or received it.
+/// The direction of a stanza: sent by the account's owner, or received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Sent by the owner (Appendix A.2).
@@ -29,7 +29,7 @@ pub struct Event {
     pub stanza: Vec<u8>,
 }
 
-/// What must be sent after an event, given the item as it was before.
+/// The stanzas that must be sent after an event, given the item as it was before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effects {
     /// Pass the stanza on: to the contact if the owner sent it, to the owner's resources if the contact did.
@@ -103,13 +103,14 @@ pub fn edit(event: &Event, contact: &Jid, limits: &RosterLimits, item: Option<&R
     if item == Some(&new) { Edit::Keep } else { Edit::Put(new) }
 }
 
-/// Which events may make an item where there is none: asking, being asked, and approving beforehand (§3.4).
+/// Returns whether an event may make an item where there is none: asking, being asked, and
+/// approving beforehand may (§3.4).
 fn may_create(event: &Event) -> bool {
     matches!((event.direction, event.type_), (_, StanzaType::Subscribe) | (Direction::Out, StanzaType::Subscribed))
 }
 
 impl Effects {
-    /// What an event causes, from the item before and after it.
+    /// Returns the effects of an event, from the item before and after it.
     pub fn of(
         direction: Direction,
         type_: StanzaType,

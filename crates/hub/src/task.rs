@@ -102,7 +102,7 @@ impl World {
         !woken.is_empty()
     }
 
-    /// How many continuations are outstanding.
+    /// Returns the number of outstanding continuations.
     pub fn tasks_waiting(&self) -> usize {
         self.waiting.tasks.len()
     }

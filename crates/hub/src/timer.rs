@@ -1,4 +1,4 @@
-//! What the world does later: once, or again and again.
+//! Calls that the world makes later: once, or again and again.
 //!
 //! Time is the driver's clock that never goes back, so that a corrected time of day neither delays nor repeats anything. A call runs in the first tick
 //! at or after its time, never before the handler that asked for it has ended.
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// When the next call is due, on the clock of [`World::set_time`].
+    /// Returns when the next call is due, on the clock of [`World::set_time`].
     pub fn next_timer(&self) -> Option<u64> {
         self.waiting.timers.due.peek().map(|Reverse((due, _))| *due)
     }

@@ -29,10 +29,10 @@ pub const ROTATE_HOURS: &str = "rotate_hours";
 /// Its option: installations of clients with tokens, per account.
 pub const CLIENTS: &str = "clients";
 
-/// What a client that has logged in has done with its tokens, and wants.
+/// The changes that a client which has logged in has made to its tokens, and those that it wants.
 #[derive(Debug, Clone)]
 pub struct TokenChange {
-    /// Whose they are: a bare JID.
+    /// The owner of the tokens: a bare JID.
     pub account: Jid,
     /// The identifier of the client's installation.
     pub client: String,
@@ -223,7 +223,7 @@ fn read_token(line: &str) -> Option<StoredToken> {
     })
 }
 
-/// When the newest token of a document was made.
+/// Returns when the newest token of a document was made.
 fn newest(bytes: &[u8]) -> u64 {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     text.lines().skip(1).filter_map(read_token).map(|token| token.issued).max().unwrap_or_default()
@@ -240,7 +240,7 @@ fn document(client: &str) -> String {
     format!("{PREFIX}{}", hex::encode(TokenKey::of(client).bytes()))
 }
 
-/// What the names of the documents begin with.
+/// The beginning of the documents' names.
 const PREFIX: &str = "fast/";
 /// The documents that tokens are kept in.
 pub const DOCUMENTS: DocumentSpec = DocumentSpec::of_ours(DocumentName::Several(PREFIX));

@@ -33,13 +33,13 @@ use crate::wakeups::Wakeups;
 
 /// Everything that one shard owns.
 pub struct World {
-    /// Where the accounts, rosters and messages are.
+    /// The store of accounts, rosters and messages.
     pub stores: Stores,
-    /// Where work is done that takes milliseconds.
+    /// The threads for work that takes milliseconds.
     pub background: Background,
     /// The queues of all sessions of the shard.
     pub outboxes: Outboxes,
-    /// What the shard has counted.
+    /// The counts of the shard.
     pub counters: Counters,
     pub(crate) clock: Clock,
     pub(crate) here: Here,
@@ -120,12 +120,13 @@ impl World {
         self.call_all(|registry| &registry.rounds.stopping);
     }
 
-    /// Whether the server stops.
+    /// Returns whether the server stops.
     pub fn is_stopping(&self) -> bool {
         self.clock.is_stopping
     }
 
-    /// How long the shard has been running, in milliseconds, on the clock that never goes back.
+    /// Returns how long the shard has been running, in milliseconds, on the clock that never goes
+    /// back.
     pub fn uptime_ms(&self) -> u64 {
         self.clock.now_ms.saturating_sub(self.clock.started_ms.unwrap_or(self.clock.now_ms))
     }
@@ -140,7 +141,7 @@ impl World {
         &self.catalogue.registry
     }
 
-    /// What has to be done, oldest first.
+    /// Returns the oldest event that the shard has to deal with.
     pub fn next_event(&mut self) -> Option<Event> {
         self.out.events.pop_front()
     }
@@ -155,7 +156,7 @@ impl World {
         home(self.hash(text), self.out.mail.len())
     }
 
-    /// How many sessions the shard has.
+    /// Returns the number of the shard's sessions.
     pub fn session_count(&self) -> usize {
         self.people.sessions.iter().flatten().count()
     }
@@ -256,12 +257,12 @@ impl World {
         self.here.hashing.hash_one(bare)
     }
 
-    /// Which shard this is.
+    /// Returns the number of this shard.
     pub fn shard(&self) -> usize {
         self.here.shard
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.out.mail.len()
     }
@@ -279,7 +280,7 @@ impl World {
         self.at_mut(session.link).filter(|found| found.serial == session.serial)
     }
 
-    /// What tells the session of a link from those that the link has later.
+    /// Returns the reference that tells the session of a link from those that the link has later.
     pub fn reference(&self, link: Link) -> Option<SessionRef> {
         self.session_at(link).map(|session| SessionRef { link, serial: session.serial })
     }

@@ -27,7 +27,7 @@ pub struct Bound {
     pub tables: &'static [&'static str],
 }
 
-/// Whose share a bound is.
+/// The ones who each have a share of their own of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// One account, with all of its sessions.

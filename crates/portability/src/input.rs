@@ -17,7 +17,7 @@ pub struct Input {
     line: Rc<Cell<u64>>,
     /// Its name.
     path: PathBuf,
-    /// Whose account a database gives, in place of lines.
+    /// The account that a database gives, in place of lines.
     whose: Option<Rc<Whose>>,
     /// The number of files that include it, one in the other.
     depth: usize,

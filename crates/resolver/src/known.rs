@@ -1,4 +1,4 @@
-//! What DNS said of domains last, for the time in which it gives no answer (RFC 8767).
+//! The last answers of DNS about domains, for the time in which it gives none (RFC 8767).
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ impl Known {
 
 /// Domains that are remembered.
 pub(crate) const MOST_KNOWN: usize = 10_000;
-/// How old an answer may be.
+/// The age up to which an answer may be used.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

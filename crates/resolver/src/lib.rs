@@ -39,7 +39,7 @@ use known::{Known, MOST_KNOWN};
 
 mod known;
 
-/// What the operator decides about DNS.
+/// The operator's decisions about DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// The name servers to ask; without any those of this machine.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub routes: Vec<Route>,
 }
 
-/// Where the server of a domain is, by hand.
+/// The place of a domain's server, set by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The domain, as in addresses.
@@ -57,7 +57,7 @@ pub struct Route {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Whether TLS comes first.
+    /// True if TLS comes first.
     pub direct_tls: bool,
 }
 
@@ -360,7 +360,7 @@ fn random(most: u32) -> u32 {
     (u64::from(u32::from_le_bytes(bytes)) % (u64::from(most) + 1)) as u32
 }
 
-/// What domains can fill here.
+/// The bounds of all that domains can fill here.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("domains that are looked up at a time", Per::Server, Most::Fixed(MOST_ASKED as u64), Unit::Number)
         .or("the others wait"),
@@ -389,5 +389,5 @@ const MOST_ASKED: usize = 256;
 const MOST_SERVERS: usize = 3;
 /// Aliases of a name that are followed.
 const MOST_ALIASES: usize = 8;
-/// How long that may take for one of them.
+/// The time that the look-up of one of them may take.
 const PATIENCE: Duration = Duration::from_secs(30);

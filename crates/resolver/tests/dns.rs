@@ -13,7 +13,7 @@ use rookery_federation::{Address, Found, NotFound};
 use rookery_resolver::{Dns, Settings};
 use rookery_shard::Resolver;
 
-/// What is said to a question.
+/// A reply of the name server to a question.
 #[derive(Clone)]
 enum Say {
     Records(Vec<RData>),

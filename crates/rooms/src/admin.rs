@@ -173,7 +173,7 @@ impl Room {
         Ok(())
     }
 
-    /// Whose affiliation is meant: the bare JID, or the account behind a nick.
+    /// Returns the user whose affiliation is meant: the bare JID, or the account behind a nick.
     fn user_meant(&self, actor: Actor, item: &Element) -> Result<Jid, StanzaError> {
         if actor.affiliation < Affiliation::Admin {
             return Err(Condition::Forbidden.into());

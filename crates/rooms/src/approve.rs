@@ -160,8 +160,8 @@ impl Room {
 
 /// The decision.
 pub(super) const ALLOW: &str = "muc#register_allow";
-/// Whose request it is: not among the registered fields of the form, but of the one for voice
-/// (§15.5.2).
+/// The field with the user who asks: not among the registered fields of the form, but of the one
+/// for voice (§15.5.2).
 const JID: &str = "muc#jid";
 
 /// Users who may wait for approval by one room.

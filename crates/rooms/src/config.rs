@@ -34,7 +34,7 @@ pub(crate) struct Config {
     pub takes_registrations: bool,
     /// The least role that may send private messages; [`Role::None`]: nobody may.
     pub private_messages: Role,
-    /// Whose presence is broadcast.
+    /// The roles whose presence is broadcast.
     pub broadcast: Vec<Role>,
     /// The roles that may get the member list of a non-anonymous room.
     pub member_list: Vec<Role>,

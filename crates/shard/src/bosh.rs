@@ -232,7 +232,7 @@ impl<D: Driver> Shard<D> {
         Ok(intake)
     }
 
-    /// What a request holds is no XML (§6), or more than is taken.
+    /// Ends a session whose request holds no XML (§6), or more than is taken.
     fn unreadable(&mut self, link: Link, fault: Fault) {
         let error = StreamError::from(fault);
         if error == StreamError::PolicyViolation {
@@ -299,7 +299,7 @@ impl<D: Driver> Shard<D> {
         self.buffers.rendered = rendered;
     }
 
-    /// How many stanzas a session has been sent.
+    /// Returns the number of stanzas that a session has been sent.
     fn sent(&self, link: Link) -> u32 {
         self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent)
     }

@@ -24,9 +24,9 @@ pub struct Connection<S> {
     pub(crate) stage: Stage,
     pub(crate) tls: Option<ServerTls>,
     pub(crate) wire: Wire,
-    /// What came in and could not be used yet.
+    /// Input that could not be used yet.
     pub(crate) carry: Option<Box<Carry>>,
-    /// What must go out before anything else.
+    /// Output that must go out before anything else.
     pub(crate) unsent: Option<Box<Unsent>>,
     /// Prefixes that the stream header declared, for stanzas that rely on them.
     pub(crate) prefixes: Option<Box<[(String, String)]>>,
@@ -59,7 +59,7 @@ impl Wire {
     }
 }
 
-/// How far a connection has come.
+/// The stages of a connection.
 pub(crate) enum Stage {
     /// Until a resource is bound.
     Negotiating(Box<Negotiation>),
@@ -71,10 +71,10 @@ pub(crate) enum Stage {
     Lingering,
 }
 
-/// What a connection has only until it is bound.
+/// The state that a connection has only until it is bound.
 pub(crate) struct Negotiation {
     pub machine: C2s,
-    /// When it must have bound a resource, on the shard's clock.
+    /// The time by which it must have bound a resource, on the shard's clock.
     pub deadline_ms: u64,
     /// A question to the store or the world is open.
     pub asked: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Negotiation {
     pub attempt: Option<Attempt>,
     /// The question that waits for the turn of its attempt; with no attempt, for its refusal.
     pub waiting: Option<Question>,
-    /// When the handshake of TLS began.
+    /// The time at which the handshake of TLS began.
     pub tls_since: Option<Since>,
     /// It counts among those that only open sessions.
     #[expect(dead_code, reason = "it counts for as long as it is kept")]
@@ -122,12 +122,12 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Whether the client can be reached, now or with its next request.
+    /// Returns whether the client can be reached, now or with its next request.
     pub(crate) fn is_connected(&self) -> bool {
         self.socket.is_some() || matches!(self.wire, Wire::Bosh(_))
     }
 
-    /// Whether it carries a session of the world.
+    /// Returns whether it carries a session of the world.
     pub(crate) fn is_bound(&self) -> bool {
         matches!(self.stage, Stage::Bound)
     }

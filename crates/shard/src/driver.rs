@@ -1,4 +1,4 @@
-//! What a shard asks of the system: sockets that never block, and news of when they are ready.
+//! The system as a shard sees it: sockets that never block, and news of when they are ready.
 
 use std::io;
 use std::net::SocketAddr;

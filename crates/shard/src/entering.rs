@@ -1,4 +1,5 @@
-//! Who comes in: connections that were accepted here, those that were begun elsewhere, and sessions that need none.
+//! Arrivals: connections that were accepted here, those that were begun elsewhere, and sessions
+//! that need none.
 
 use std::net::SocketAddr;
 
@@ -86,7 +87,7 @@ impl<D: Driver> Shard<D> {
         opening.filter(|_| self.may_enter(peer))
     }
 
-    /// What a connection has until it is bound.
+    /// Returns the state of a connection that is not bound yet.
     pub(crate) fn negotiation(&self, facts: Facts) -> Negotiation {
         let ids = self.common.ids.clone();
         let machine = C2s::new(self.common.generation.policy.clone(), facts, Box::new(move || ids()));
@@ -114,7 +115,8 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Whether somebody is on this machine: then the address says nothing, since everybody behind a proxy here has it.
+/// Returns whether a peer is on this machine. Then the address says nothing, since everybody behind
+/// a proxy here has it.
 fn is_here(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }

@@ -23,7 +23,7 @@ pub struct Epoll {
     wake: Arc<OwnedFd>,
 }
 
-/// What a wait has brought besides ready sockets.
+/// The results of a wait.
 #[derive(Default)]
 pub struct News {
     /// Sockets that are ready.

@@ -20,7 +20,7 @@ use crate::letters::{Closing, Generation, Letter, Port};
 use crate::shard::Shard;
 use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire};
 
-/// What the streams ask of the world.
+/// The world, as the streams ask it.
 struct Here<'w>(&'w World);
 
 impl Ours for Here<'_> {
@@ -430,7 +430,7 @@ impl<D: Driver> Shard<D> {
 
 /// Bytes that may wait for a server that doesn't read, besides the stanzas of its queue.
 const MOST_UNSENT: usize = 1024 * 1024;
-/// What the buffer for encrypted output keeps.
+/// The capacity that the buffer for encrypted output keeps, in bytes.
 const MOST_KEPT: usize = 256 * 1024;
-/// How long a peer may take to close after we have.
+/// The time that a peer may take to close after we have.
 const LINGER_MS: u64 = 5_000;

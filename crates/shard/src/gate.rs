@@ -52,7 +52,7 @@ struct Inner {
     connections: HashMap<IpAddr, u32>,
     /// All of them.
     open: usize,
-    /// When the log was last told that there are too many.
+    /// The time at which the log was last told that there are too many.
     told: Option<Instant>,
     /// Sessions without a connection of their own that have not logged in: those of BOSH.
     openings: HashMap<IpAddr, u32>,

@@ -1,4 +1,4 @@
-//! What shards tell each other, and what their owner tells them: mailboxes with at most one wake per batch.
+//! Letters among shards, and from their owner to them: mailboxes with at most one wake per batch.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
@@ -48,7 +48,7 @@ pub struct Generation {
     pub federation: Option<Arc<Federation>>,
 }
 
-/// What is spoken on a port.
+/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
     /// Client streams that start in the clear.
@@ -75,9 +75,9 @@ pub enum Letter<S> {
     Accepted {
         /// The connection.
         socket: S,
-        /// Where it comes from.
+        /// The address that it comes from.
         peer: SocketAddr,
-        /// What is spoken on it.
+        /// The protocol of the port that it came in on.
         port: Port,
     },
     /// A connection that the web front has begun to serve, and that turned out to be for us.
@@ -90,7 +90,7 @@ pub enum Letter<S> {
     Moved(Box<Connection<S>>),
     /// A connection of another server that comes to the home of its domain.
     ServerMoved(Box<Moving<S>>),
-    /// Where the server of a domain is.
+    /// The addresses of a domain's server, as the resolver found them.
     Resolved(Box<str>, Found),
     /// From the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
@@ -108,7 +108,7 @@ pub enum Letter<S> {
     Count(Arc<Mutex<Census>>, std::sync::mpsc::SyncSender<()>),
 }
 
-/// Which streams with other servers are to end.
+/// The streams with other servers that are to end.
 #[derive(Debug)]
 pub struct Closing {
     /// The other domain.
@@ -119,12 +119,12 @@ pub struct Closing {
     pub closed: AtomicUsize,
 }
 
-/// When a letter was posted, and what it is about came in.
+/// The times at which a letter was posted, and at which its subject came in.
 #[derive(Debug, Clone, Copy)]
 pub struct Posted {
-    /// When the tick began that wrote it.
+    /// The start of the tick that wrote it.
     pub since: Since,
-    /// When it was posted.
+    /// The moment of posting.
     pub at: Since,
 }
 
@@ -132,13 +132,13 @@ pub struct Posted {
 pub struct Handed<S> {
     /// The connection.
     pub socket: S,
-    /// Where the client is, which may be behind a proxy that we trust.
+    /// The client's address, which a trusted proxy may have told.
     pub peer: SocketAddr,
     /// TLS, established.
     pub tls: Option<ServerTls>,
-    /// What came in behind the handshakes, decrypted.
+    /// Input that came in behind the handshakes, decrypted.
     pub input: Vec<u8>,
-    /// Whether a proxy that we trust encrypts what is between the client and itself.
+    /// True if a trusted proxy encrypts the way between the client and itself.
     pub is_encrypted_by_proxy: bool,
     /// Set if its address counts where clients may log in without TLS. It doesn't if somebody else
     /// may speak from there: a proxy for clients that nobody knows, or a page of another site in a
@@ -153,11 +153,11 @@ pub struct Handed<S> {
 pub struct BoshRequest {
     /// The request.
     pub request: Request,
-    /// Who waits for the answer.
+    /// The request that waits for the answer.
     pub waiter: Box<dyn Waiter>,
-    /// Where the client is, which may be behind a proxy that we trust.
+    /// The client's address, which a trusted proxy may have told.
     pub peer: SocketAddr,
-    /// Whether what is between the client and us, or a proxy that we trust, is encrypted.
+    /// True if the way between the client and us, or a trusted proxy, is encrypted.
     pub is_secure: bool,
     /// Set if its address counts where clients may log in without TLS, as with
     /// [`Handed::is_local`].
@@ -188,7 +188,7 @@ impl<S> std::fmt::Debug for Letter<S> {
 /// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
 pub struct Post<S> {
     boxes: Vec<Mailbox<S>>,
-    /// Where sessions of BOSH are.
+    /// The places of BOSH sessions.
     pub(crate) sids: Sids,
 }
 
@@ -210,7 +210,7 @@ impl<S> Post<S> {
         Arc::new(Self { boxes, sids: Sids::default() })
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.boxes.len()
     }

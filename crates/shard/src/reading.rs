@@ -10,7 +10,7 @@ use crate::connection::{Carry, Stage, Wire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
-/// What a pass over the input ended with.
+/// The result of a pass over the input.
 pub(crate) enum Pass {
     /// Everything usable is used.
     More,
@@ -20,7 +20,7 @@ pub(crate) enum Pass {
     Closed,
     /// The stream is over by our decision; what follows is not looked at.
     Over,
-    /// What came is no stream.
+    /// The input is no stream.
     Fault(Fault),
 }
 
@@ -209,12 +209,12 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Whether input begins like a stream header or an XML declaration.
+/// Returns whether input begins like a stream header or an XML declaration.
 fn opens_stream(input: &[u8]) -> bool {
     input.starts_with(b"<?xml") || input.starts_with(b"<stream:stream")
 }
 
 /// Our end of a stream.
 pub(crate) const STREAM_END: &[u8] = b"</stream:stream>";
-/// What the buffer for decrypted input may keep between ticks.
+/// The capacity that the buffer for decrypted input may keep between ticks, in bytes.
 const MAX_PLAIN: usize = 128 * 1024;

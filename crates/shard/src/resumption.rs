@@ -80,7 +80,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// What an older connection has begun to write it will end: whatever follows there has to follow a whole stanza.
+    /// Completes the stanza that an older connection has begun to write: anything that follows
+    /// there has to follow a whole stanza.
     fn end_begun_stanza(&mut self, session: Link) {
         if let Some(connection) = self.connections.get_mut(session)
             && connection.tls.is_none()

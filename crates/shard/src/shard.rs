@@ -91,13 +91,13 @@ pub(crate) struct Measured {
     pub(crate) writes: u64,
 }
 
-/// What a shard is made of.
+/// The parts that a shard is made of.
 pub struct Setup<D: Driver> {
     /// The network.
     pub driver: D,
     /// The world, whose place says which shard this is.
     pub world: World,
-    /// Which shard this is.
+    /// The number of this shard.
     pub index: usize,
     /// The mailboxes of all shards.
     pub post: Arc<Post<D::Socket>>,
@@ -202,20 +202,20 @@ impl<D: Driver> Shard<D> {
         self.measure(since, delivered);
     }
 
-    /// When the next timer is due, on the clock of [`Shard::tick`].
+    /// Returns when the next timer is due, on the clock of [`Shard::tick`].
     pub fn next_timer(&self) -> Option<u64> {
         let own = self.timing.timers.peek().map(|Reverse((due, ..))| *due);
         let federating = self.federating.as_ref().and_then(|federating| federating.next_timer());
         own.into_iter().chain(self.world.next_timer()).chain(federating).min()
     }
 
-    /// Whether the shard was stopped and has nothing left to finish.
+    /// Returns whether the shard was stopped and has nothing left to finish.
     pub fn is_finished(&self) -> bool {
         let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
         self.timing.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0 && is_alone
     }
 
-    /// How many connections there are, in whatever state.
+    /// Returns the number of connections, at any stage.
     pub fn connection_count(&self) -> usize {
         self.connections.len()
     }
@@ -548,10 +548,11 @@ impl<D: Driver> Shard<D> {
 
 /// Bytes that one `recv` may bring; also what one connection may bring per tick.
 const BUFFER: usize = 64 * 1024;
-/// How long a stream outlives the order to stop, at most: its client is still to hear that the store has what it sent.
+/// The longest time that a stream outlives the order to stop: its client is still to hear that the
+/// store has what it sent.
 const LAST_ANSWER_MS: u64 = 5_000;
 /// Milliseconds for which an attempt that has no turn waits for its refusal: a client that repeats
 /// it at once does so less often.
 const REFUSAL_MS: u64 = 2_000;
-/// How long a peer may take to close after we have.
+/// The time that a peer may take to close after we have.
 const LINGER_MS: u64 = 5_000;

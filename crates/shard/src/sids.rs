@@ -6,11 +6,11 @@ use std::sync::{Mutex, MutexGuard};
 use rookery_base::lock::lock;
 use rookery_fanout::Link;
 
-/// Where the sessions are: asked once for each request.
+/// The places of the sessions: looked up once for each request.
 #[derive(Debug, Default)]
 pub(crate) struct Sids(Mutex<HashMap<u128, Place>>);
 
-/// Where a session is.
+/// The place of a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     /// The shard.

@@ -51,7 +51,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Whether the machine takes a further element now.
+    /// Returns whether the machine takes a further element now.
     fn listens(&self, link: Link) -> bool {
         let stage = self.connections.get(link).map(|connection| &connection.stage);
         matches!(stage, Some(Stage::Negotiating(negotiation)) if !negotiation.asked)

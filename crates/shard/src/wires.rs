@@ -13,16 +13,16 @@ use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 use rookery_stream::tls::{Progress, ServerTls, TlsError};
 
-/// What streams with other servers go by. A reload makes a new one.
+/// The terms of streams with other servers. A reload makes new ones.
 #[derive(Clone)]
 pub struct Federation {
-    /// What the operator decides.
+    /// The decisions of the operator.
     pub settings: Arc<Settings>,
     /// The certificates that are shown to other servers.
     pub tls: Arc<PeerSettings>,
     /// The authorities whose certificates are believed.
     pub trust: Arc<Trust>,
-    /// Who asks DNS.
+    /// The resolver, which asks DNS.
     pub resolver: Arc<dyn Resolver>,
 }
 
@@ -38,11 +38,11 @@ pub trait Resolver: Send + Sync {
     fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>);
 }
 
-/// What a shard has for other servers.
+/// The part of a shard that deals with other servers.
 pub(crate) struct Federating<S> {
     pub(crate) terms: Arc<Federation>,
     pub(crate) servers: Servers,
-    /// What the world has for other servers.
+    /// The stanzas that the world has for other servers.
     pub(crate) leaving: Leaving,
     wires: Vec<Option<Wire<S>>>,
     /// Connections that are ended by us, and until when the peer may end its side.
@@ -58,14 +58,14 @@ pub struct Wire<S> {
     pub(crate) socket: S,
     pub(crate) peer: SocketAddr,
     pub(crate) tls: Option<Tls>,
-    /// What the system has not taken.
+    /// Bytes that the system has not taken.
     pub(crate) unsent: Vec<u8>,
     /// It is not connected yet.
     pub(crate) connecting: bool,
     /// We have ended our direction, or are about to.
     pub(crate) ending: bool,
     pub(crate) wants_write: bool,
-    /// What tells it from others that had the same key.
+    /// The number that tells it from others that had the same key.
     pub(crate) serial: u32,
 }
 

@@ -135,7 +135,7 @@ fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
     here || inner.is_some_and(|inner| is_stall(inner)) || error.source().is_some_and(is_stall)
 }
 
-/// What comes before the first request: the header of a proxy, the handshake of TLS.
+/// Reads what comes before the first request: the header of a proxy, the handshake of TLS.
 async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
@@ -202,10 +202,11 @@ const XMPP: &[u8] = b"xmpp-client";
 
 /// Bytes that the system keeps for a peer that doesn't read, as far as it lets us say so; it counts double what it is told.
 const SEND_BUFFER: usize = 256 * 1024;
-/// How long TLS and the header of a proxy may take.
+/// The time that TLS and the header of a proxy may take.
 pub(crate) const HANDSHAKES: Duration = Duration::from_secs(15);
-/// How often it is looked whether requests still wait when the server stops, and how many times.
+/// The pause between two looks at whether requests still wait when the server stops, and the number
+/// of looks.
 const FAREWELL: Duration = Duration::from_millis(20);
 const FAREWELLS: u32 = 50;
-/// How often files are looked for that have expired, or whose owner was removed.
+/// The pause between two searches for files that have expired, or whose owner was removed.
 const SWEEP: Duration = Duration::from_secs(3);

@@ -34,7 +34,7 @@ pub struct Challenges(Arc<Mutex<HashMap<String, String>>>);
 pub struct Authority {
     /// The address of its directory (§7.1.1).
     pub directory: String,
-    /// Where it may write to, such as `mailto:admin@example.org` (§7.3).
+    /// The addresses at which it may reach the operator, such as `mailto:admin@example.org` (§7.3).
     pub contacts: Vec<String>,
     /// PEM file of certificates to trust when it is reached, besides those that the machine trusts.
     pub trusted: Option<PathBuf>,
@@ -151,7 +151,7 @@ async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<Shown>,
     Ok(shown)
 }
 
-/// Why an order was refused: what the authority found when it looked.
+/// Returns the reason why an order was refused, as the authority gives it.
 async fn refusal(order: &mut Order) -> String {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -167,7 +167,7 @@ fn in_words(error: instant_acme::Error) -> String {
     error.to_string()
 }
 
-/// How long an authority may take to look, and then to sign.
+/// The time that an authority may take to look, and then to sign.
 const PATIENT: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
 
 #[cfg(test)]

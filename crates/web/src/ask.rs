@@ -15,7 +15,7 @@ use tracing::{error, warn};
 use crate::Shared;
 use crate::body::Body;
 
-/// Where an operation leaves its outcome.
+/// The place where an operation leaves its outcome.
 pub type Answer<T> = Completer<Outcome<T>>;
 
 impl Shared {
@@ -59,13 +59,13 @@ impl Shared {
         })
     }
 
-    /// What the shards count, without a look at each session.
+    /// Returns the counts of the shards, without a look at each session.
     pub async fn counts_of_shards(&self) -> Census {
         let door = self.door.clone();
         tokio::task::spawn_blocking(move || door.counts()).await.unwrap_or_default()
     }
 
-    /// What the shards count.
+    /// Returns the counts of the shards, with a look at each session.
     pub async fn census(&self) -> Census {
         let door = self.door.clone();
         // Only a runtime that ends doesn't run it.
@@ -85,7 +85,7 @@ pub fn now_ms() -> u64 {
 
 /// Returns the refusal for an export that broke off.
 const EXPORT: Refusal = Refusal::Failed("the export");
-/// How long an answer may take.
+/// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ enum Source {
     File(Part),
 }
 
-/// What is left of a part of a file.
+/// The rest of a part of a file.
 #[derive(Debug)]
 struct Part {
     file: Option<File>,

@@ -25,10 +25,10 @@ use crate::proxy::Origin;
 use crate::reply::{Body, protected, text};
 use crate::site::{self, Site};
 
-/// What the operator decides about BOSH.
+/// The operator's decisions about BOSH.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether answers are compressed for clients that ask for it.
+    /// True if answers are compressed for clients that ask for it.
     pub compression: bool,
     /// Bytes of one element.
     pub most_bytes: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Held {
     sid: Option<u128>,
     coding: Option<Coding>,
     allowed: Option<HeaderValue>,
-    /// Whether the connection ends with the answer.
+    /// True if the connection ends with the answer.
     pub closes: bool,
     shared: Arc<Shared>,
 }
@@ -148,7 +148,7 @@ impl Drop for Held {
     }
 }
 
-/// Whoever waits for an answer. Its end of the channel is dropped with the connection.
+/// The request that waits for an answer. Its end of the channel is dropped with the connection.
 struct Waiting(oneshot::Sender<Answer>);
 
 impl Waiter for Waiting {
@@ -192,7 +192,7 @@ async fn read(mut body: Incoming, door: &Door, most: usize) -> Result<Box<[u8]>,
     Ok(first.map_or(all.into_boxed_slice(), |first| first.as_ref().into()))
 }
 
-/// Whether the beginning of a request is one of a session that there is.
+/// Returns whether the beginning of a request names a session that exists.
 fn names_session(begun: &[u8], door: &Door) -> bool {
     let request = Wrapped::read(begun.into(), &Limits::AFTER_LOGIN);
     matches!(request, Ok(Wrapped { whose: Whose::Session(sid), .. }) if door.knows(sid))
@@ -223,7 +223,8 @@ fn respond(answer: Answer, coding: Option<Coding>, shared: &Shared) -> Response<
     response
 }
 
-/// What a browser asks before it lets a script of another site send XML (the Fetch standard, §3.2.2).
+/// Returns the response to the question that a browser asks before it lets a script of another site
+/// send XML (the Fetch standard, §3.2.2).
 fn preflight() -> Response<Body> {
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -234,7 +235,8 @@ fn preflight() -> Response<Body> {
     response
 }
 
-/// What is said to a browser about the origin of the script that asks. There are no cookies here, so what it may read is its own.
+/// Returns the permission for a browser to let the script that asks read the answer. There are no
+/// cookies here, so all that it may read is its own.
 fn allowed(headers: &HeaderMap, site: Site, origins: &[String]) -> Option<HeaderValue> {
     if origins.iter().any(|origin| origin == "*") {
         return Some(HeaderValue::from_static("*"));
@@ -243,7 +245,7 @@ fn allowed(headers: &HeaderMap, site: Site, origins: &[String]) -> Option<Header
 }
 
 const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
-/// How long a request may take to arrive.
+/// The time that a request may take to arrive.
 pub(crate) const BODIES: Duration = Duration::from_secs(30);
 /// Bytes of a request of somebody who has no session.
 const FROM_ANYONE: usize = 16 * 1024;

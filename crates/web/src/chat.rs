@@ -31,7 +31,7 @@ use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use package::VERSION;
 
-/// Where the files of the page are.
+/// The folder with the files of the page.
 #[derive(Debug, Clone)]
 pub struct Files {
     folder: PathBuf,
@@ -148,8 +148,9 @@ fn html(settings: &Settings) -> String {
     )
 }
 
-/// What the page may load and reach (Content Security Policy, level 3). Converse.js sets styles in attributes and computes with WebAssembly;
-/// files are put and got where the slots of XEP-0363 are, which may be another port.
+/// Returns the policy that tells browsers what the page may load and reach (Content Security
+/// Policy, level 3). Converse.js sets styles in attributes and computes with WebAssembly; files are
+/// put and got where the slots of XEP-0363 are, which may be another port.
 fn policy(domains: &[Domain]) -> String {
     let uploads: String = uploads(domains).iter().map(|upload| format!(" {upload}")).collect();
     format!(
@@ -159,7 +160,7 @@ fn policy(domains: &[Domain]) -> String {
     )
 }
 
-/// Where files of this server's users are: an origin each.
+/// Returns the origins at which files of this server's users are.
 fn uploads(domains: &[Domain]) -> Vec<String> {
     let urls =
         domains.iter().filter_map(|domain| Some(domain.module("upload")?.text("url").replace('@', &domain.name)));
@@ -182,7 +183,7 @@ fn host_of(origin: &str) -> Option<&str> {
     Some(host.rsplit_once(':').map_or(host, |(name, _)| name))
 }
 
-/// Whether strangers may make themselves an account (XEP-0077).
+/// Returns whether strangers may make themselves an account (XEP-0077).
 fn creates_accounts(domain: &Domain) -> bool {
     domain.module("register").is_some_and(|options| options.switch("allow_creation"))
 }
@@ -193,7 +194,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
     if metadata.is_file() { Ok((file, metadata.len())) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-/// Whether a path has plain names only, none of them hidden: it leads nowhere but down.
+/// Returns whether a path has plain names only, none of them hidden: it leads nowhere but down.
 fn is_plain(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     path.split('/').all(|name| !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain))
@@ -210,7 +211,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-/// What is loaded last, and what there has to be for the page to work.
+/// The script that is installed last, and without which the page can't work.
 const SCRIPT: &str = "converse.min.js";
 const START_PATH: &str = "/start.js";
 const START: &str = include_str!("chat/start.js");

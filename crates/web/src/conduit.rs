@@ -48,14 +48,14 @@ struct Tls {
     closed: bool,
 }
 
-/// What a connection is made of.
+/// The parts of a connection.
 #[derive(Debug)]
 pub struct Parts {
     /// The socket.
     pub socket: std::net::TcpStream,
     /// TLS, established.
     pub tls: Option<ServerTls>,
-    /// What was decrypted and not read.
+    /// Input that was decrypted and not read.
     pub input: Vec<u8>,
 }
 
@@ -103,7 +103,7 @@ impl Conduit {
         self.ahead.splice(..0, bytes.iter().copied());
     }
 
-    /// Whether something was written that has not left, now and later.
+    /// Returns a flag that is set while something that was written has not left.
     pub fn unsent(&self) -> Arc<AtomicBool> {
         self.is_unsent.clone()
     }

@@ -1,4 +1,4 @@
-//! How clients in browsers find this server (XEP-0156): `host-meta` in XML and in JSON.
+//! Discovery for clients in browsers (XEP-0156): `host-meta` in XML and in JSON.
 
 use hyper::body::Incoming;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue};
@@ -50,7 +50,7 @@ fn links(host: Host<'_>, origin: Origin, settings: &Settings) -> Vec<(&'static s
     [(WEBSOCKET, format!("{ws}://{host}/ws"))].into_iter().chain(bosh).collect()
 }
 
-/// Whether a text can only be a host with a port: it is written back.
+/// Returns whether a text can only be a host with a port: it is written back.
 pub(crate) fn is_host(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
     !text.is_empty() && text.len() <= 260 && text.bytes().all(allowed)

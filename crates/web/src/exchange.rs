@@ -128,7 +128,8 @@ async fn write(conduit: &mut Conduit, answer: Response<Bytes>, closes: bool) -> 
     conduit.flush().await
 }
 
-/// How long the head of a request may take from its first byte, or an idle connection may wait for one.
+/// The time that the head of a request may take from its first byte, or that an idle connection may
+/// wait for one.
 pub(crate) const HEADS: Duration = Duration::from_secs(30);
 /// Bytes of a head; hyper wants no less than 8192.
 pub(crate) const HEAD_BYTES: usize = 16 * 1024;

@@ -1,4 +1,5 @@
-//! What a request says: queries and forms (`application/x-www-form-urlencoded`), and bodies within a limit.
+//! Content of requests: queries and forms (`application/x-www-form-urlencoded`), and bodies within
+//! a limit.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub fn encode(text: &str) -> String {
     })
 }
 
-/// Why a body wasn't taken.
+/// The reason why a body wasn't taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
     /// It is larger than the limit.
@@ -73,7 +74,7 @@ pub async fn body(body: Incoming) -> Result<Bytes, Unread> {
 
 /// Bytes of a body: what an announcement may have, and some.
 pub const BODY_BYTES: usize = 64 * 1024;
-/// How long a body may take.
+/// The time that a body may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

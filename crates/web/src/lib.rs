@@ -77,19 +77,20 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
     pub trusted_proxies: Vec<Network>,
-    /// Whether connections from these proxies begin with a header of the PROXY protocol, version 2.
+    /// True if connections from these proxies begin with a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
-    /// Who may read the metrics.
+    /// Networks that may read the metrics.
     pub metrics_networks: Vec<Network>,
-    /// Who may use the API.
+    /// Networks that may use the API.
     pub api_networks: Vec<Network>,
-    /// Who may use the admin page.
+    /// Networks that may use the admin page.
     pub admin_networks: Vec<Network>,
     /// Domains with their modules.
     pub hub: Arc<rookery_hub::Settings>,
-    /// What a password of an unknown account is checked against, so that it takes as long.
+    /// The stand-in that a password of an unknown account is checked against, so that the check
+    /// takes as long.
     pub decoy: Decoy,
-    /// Whether the chat page is served.
+    /// True if the chat page is served.
     pub chat: bool,
     /// Networks from which clients may log in without TLS.
     pub plaintext: Vec<Network>,
@@ -112,7 +113,7 @@ pub struct Settings {
 pub struct Listener {
     /// The socket.
     pub socket: TcpListener,
-    /// Whether clients begin with TLS.
+    /// True if clients begin with TLS.
     pub tls: bool,
 }
 
@@ -124,7 +125,7 @@ pub struct Running {
     thread: JoinHandle<()>,
 }
 
-/// What all connections have in common.
+/// The state that all connections share.
 pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
     pub door: Door,
@@ -146,7 +147,7 @@ pub(crate) struct Shared {
     pub encoder: coding::Encoder,
 }
 
-/// What the front reaches.
+/// The parts of the server that the front reaches.
 pub struct Reach {
     /// The shards.
     pub door: Door,
@@ -154,7 +155,8 @@ pub struct Reach {
     pub files: upload::Files,
     /// The files of the chat page.
     pub chat: chat::Files,
-    /// What authorities ask before they give out certificates.
+    /// The answers to the challenges by which authorities check a domain before they give out
+    /// certificates.
     pub challenges: acme::Challenges,
     /// All stores.
     pub stores: Stores,
@@ -234,7 +236,7 @@ impl Shared {
         found.map(|domain| domain.name.clone())
     }
 
-    /// Whether a module is on in a domain.
+    /// Returns whether a module is on in a domain.
     pub fn has_module(&self, domain: &str, module: &str) -> bool {
         let settings = self.settings();
         settings.hub.domains.iter().any(|found| found.name == domain && found.module(module).is_some())

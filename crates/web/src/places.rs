@@ -38,7 +38,7 @@ struct Inner {
     /// Guests on the places that only this machine gets.
     reserved: usize,
     next: u64,
-    /// When the log was last told of each kind of [`News`].
+    /// The time at which the log was last told of each kind of [`News`].
     told: [Option<Instant>; 3],
 }
 

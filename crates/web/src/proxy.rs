@@ -1,4 +1,5 @@
-//! What proxies tell of the clients behind them: the PROXY protocol, version 2, and the headers that say the same.
+//! News from proxies about the clients behind them: the PROXY protocol, version 2, and the headers
+//! that say the same.
 //!
 //! Either is believed only of a peer that the operator has named: anybody else could claim to come from anywhere, and so around every
 //! limit per address.
@@ -58,16 +59,16 @@ fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static s
     })
 }
 
-/// Where a client really is, and whether what is between it and us is encrypted.
+/// The true address of a client, and whether the way from there is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// The client's address; that of a proxy before it if the [way](Way) isn't known.
     pub address: SocketAddr,
     /// The way on which it came here.
     pub way: Way,
-    /// Whether TLS ends here, or at a trusted proxy that says so.
+    /// True if TLS ends here, or at a trusted proxy that says so.
     pub encrypted: bool,
-    /// Whether it is such a proxy that encrypts.
+    /// True if it is such a proxy that encrypts.
     pub by_proxy: bool,
 }
 
@@ -133,7 +134,7 @@ fn address(text: &str) -> Option<IpAddr> {
 
 /// Headers by which proxies tell of themselves.
 const PROXIES: [&str; 5] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip", "forwarded"];
-/// What every header of version 2 begins with (PROXY protocol §2.2).
+/// The bytes that every header of version 2 begins with (PROXY protocol §2.2).
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of addresses and what proxies add to them.
 const MOST_ADDRESSES: usize = 1024;

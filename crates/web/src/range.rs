@@ -3,18 +3,18 @@
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, RANGE};
 
-/// What is to be given.
+/// The part of a file that a request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// 200, 206 or 416.
     pub status: StatusCode,
     /// The first byte.
     pub start: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
 }
 
-/// Which part of `size` bytes a request is for.
+/// Returns the part of a file of `size` bytes that a request is for.
 pub fn wanted(headers: &HeaderMap, size: u64) -> Wanted {
     let text = headers.get(RANGE).and_then(|range| range.to_str().ok()).and_then(|range| range.strip_prefix("bytes="));
     let whole = Wanted { status: StatusCode::OK, start: 0, len: size };

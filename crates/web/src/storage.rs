@@ -1,4 +1,5 @@
-//! Where the bytes of uploaded files are kept: a folder today, whatever else implements [`Storage`] later.
+//! Storage for the bytes of uploaded files: a folder today, anything else that implements
+//! [`Storage`] later.
 //!
 //! Files are named by the tokens of their slots. What a storage must do: a file that was ended is there whole, also after a crash; one that
 //! was not is never given out, and is removed by whoever began it. Nothing here waits on the thread that asks.

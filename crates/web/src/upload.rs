@@ -28,7 +28,7 @@ use crate::reply::{Body, text};
 pub use crate::storage::place;
 use crate::storage::{Folder, Growing, Storage};
 
-/// Where the files are, and whose.
+/// The storage of files, and the slots that say who owns them.
 #[derive(Clone)]
 pub struct Files {
     storage: Arc<dyn Storage>,
@@ -183,7 +183,7 @@ impl Drop for Filling {
     }
 }
 
-/// Why a request gets no file.
+/// The reason why a request gets no file.
 enum Failed {
     /// Because of what it asks for; this says why.
     Told(Box<Response<Body>>),
@@ -254,7 +254,7 @@ async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Re
     Ok(file.end().await?)
 }
 
-/// How long so many bytes may take.
+/// Returns the longest time that an upload of so many bytes may take.
 fn most_for(bytes: u64) -> Duration {
     SILENCE + Duration::from_secs(bytes / SLOWEST)
 }
@@ -299,7 +299,7 @@ fn given_type(kind: &str) -> &str {
     if is_harmless { kind } else { UNKNOWN_TYPE }
 }
 
-/// What is said of a file that is given out.
+/// Adds the headers that describe a file that is given out.
 fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &Wanted) {
     let kind = given_type(slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE));
     let is_shown = SHOWN.iter().any(|shown| kind.eq_ignore_ascii_case(shown));
@@ -328,7 +328,7 @@ fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &Wanted) {
     }
 }
 
-/// Whether a text can be a token of ours, and so the name of a file.
+/// Returns whether a text can be a token of ours, and so the name of a file.
 fn is_token(text: &str) -> bool {
     (16..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
@@ -366,13 +366,13 @@ const SHOWN: [&str; 12] = [
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 /// Bytes that are written at a time.
 const RUN: usize = 256 * 1024;
-/// How long an upload may be silent.
+/// The time for which an upload may be silent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// Bytes a second that an upload has to bring, taken together; a bad line of a telephone brings ten times as many.
 const SLOWEST: u64 = 2 * 1024;
-/// What a slot waits for beyond the longest upload: the last bytes are to be written.
+/// The time that a slot waits beyond the longest upload: the last bytes are to be written.
 const MARGIN: Duration = Duration::from_secs(60);
-/// How long a refused upload may go on, and how many bytes of it are read.
+/// The time for which a refused upload may go on, and the number of its bytes that are read.
 const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_DRAINED: usize = 1024 * 1024;
 /// Files that are removed at a time.

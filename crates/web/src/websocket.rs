@@ -59,7 +59,7 @@ pub(crate) fn give(conduit: Conduit, origin: Origin, site: Site, shared: &Shared
     Ok(())
 }
 
-/// Why a handshake is refused.
+/// The reason why a handshake is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     /// It is an ordinary request.

@@ -33,7 +33,7 @@ struct About {
     format: u32,
     /// The server that wrote it.
     version: String,
-    /// When, as a date of XMPP.
+    /// The time at which it was made, as a date of XMPP.
     made: String,
     /// Files from outside of the data folder.
     #[serde(default)]
@@ -45,7 +45,7 @@ struct About {
 struct Outside {
     /// Its name in the backup.
     name: String,
-    /// Where it was.
+    /// The path at which it was.
     path: PathBuf,
 }
 

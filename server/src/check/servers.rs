@@ -1,5 +1,5 @@
-//! What can be seen from here of other servers and components: certificates, DNS records of our
-//! own, files that are named.
+//! Checks of what concerns other servers and components, as far as it can be seen from here:
+//! certificates, DNS records of our own, files that are named.
 
 use rookery_federation::Policy;
 
@@ -46,7 +46,7 @@ fn components(report: &mut Report, config: &Config) {
     }
 }
 
-/// What we show other servers has to be for each of our names.
+/// Reports names of ours for which there is no certificate to show to other servers.
 fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
     let components = config.components.iter().map(|component| component.name.clone());
     for wanted in certificate::wanted(config, folder) {

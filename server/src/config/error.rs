@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, for the person who wrote it.
+//! Mistakes in a configuration, in words for the person who wrote it.
 
 use std::fmt;
 use std::io;
@@ -15,11 +15,11 @@ pub struct ConfigError {
 /// One thing that is wrong in a configuration's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where, in bytes of the text.
+    /// The place, in bytes of the text.
     pub at: Range<usize>,
     /// The key with the table it stands in, such as `limits.depth`; empty if it is about no key.
     pub key: String,
-    /// What is wrong, and what would be right.
+    /// The mistake, and how it would be right.
     pub what: String,
 }
 

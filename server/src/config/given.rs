@@ -21,7 +21,7 @@ impl<'a> Given<'a> {
         Given { value }
     }
 
-    /// Where it stands.
+    /// Returns its place in the text.
     pub fn at(&self) -> Range<usize> {
         self.value.span()
     }

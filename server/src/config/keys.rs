@@ -27,11 +27,11 @@ pub struct Key {
     pub table: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it means, a line or two.
+    /// Its meaning, in a line or two.
     pub doc: &'static str,
     /// Puts a value into the configuration.
     pub set: fn(&mut Config, &Given<'_>) -> Result<(), Wrong>,
-    /// How it stands in the configuration now.
+    /// Returns its value in a configuration.
     pub show: fn(&Config) -> Shown,
 }
 
@@ -301,7 +301,7 @@ const KEYS: &[Key] = &[
 pub struct DomainKey {
     /// Its name.
     pub name: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
     /// Puts a value into the domain's files.
     pub set: fn(&mut Files, &Given<'_>) -> Result<(), Wrong>,

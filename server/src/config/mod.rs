@@ -46,19 +46,19 @@ pub struct Config {
     pub domains: Vec<DomainConfig>,
     /// Threads that serve connections; 0 means one per core.
     pub shards: usize,
-    /// Whether the stages of a multicast are measured.
+    /// True if the stages of a multicast are measured.
     pub profile: bool,
-    /// Where to accept connections.
+    /// The addresses at which connections are accepted.
     pub listen: Listen,
-    /// What is served over HTTP.
+    /// The settings of HTTP.
     pub web: Web,
     /// Certificates and protocol version.
     pub tls: Tls,
     /// Certificates from an authority.
     pub acme: Acme,
-    /// How clients authenticate.
+    /// The ways in which clients may authenticate.
     pub login: Login,
-    /// Where everything is kept.
+    /// The database that everything is kept in.
     pub store: Store,
     /// Other servers.
     pub federation: Federation,
@@ -66,9 +66,9 @@ pub struct Config {
     pub components: Vec<ComponentConfig>,
     /// Readings of devices.
     pub dpm: Dpm,
-    /// What one client may take.
+    /// The limits of one client.
     pub limits: Limits,
-    /// What goes to the log.
+    /// The settings of the log.
     pub log: Log,
     /// The modules of domains that say nothing of their own.
     pub modules: Modules,
@@ -80,7 +80,7 @@ pub type Modules = BTreeMap<&'static str, ModuleConfig>;
 /// One module, as it is to run in one domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleConfig {
-    /// Whether it runs.
+    /// True if it runs.
     pub enabled: bool,
     /// Every option that it declares.
     pub options: BTreeMap<&'static str, Value>,
@@ -118,7 +118,7 @@ impl DomainConfig {
 pub struct ComponentConfig {
     /// Its name, prepared.
     pub name: String,
-    /// What it proves the name with, if that is in the configuration.
+    /// The secret that proves the name, if it stands in the configuration.
     pub secret: Option<String>,
     /// The file that has it otherwise.
     pub secret_file: Option<PathBuf>,
@@ -164,9 +164,9 @@ pub struct Listen {
 /// Other servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Federation {
-    /// Whether there are any.
+    /// True if there are any.
     pub enabled: bool,
-    /// How they prove who they are.
+    /// The proof that they have to give of who they are.
     pub policy: Policy,
     /// Domains for which another policy holds.
     pub exceptions: Vec<Exception>,
@@ -176,42 +176,42 @@ pub struct Federation {
     pub deny: Vec<Rule>,
     /// Name servers; those of the machine if there are none.
     pub dns: Vec<SocketAddr>,
-    /// Where the servers of some domains are.
+    /// The places of some domains' servers.
     pub routes: Vec<Route>,
     /// PEM files of authorities to trust besides those of the machine.
     pub trusted: Vec<PathBuf>,
-    /// Whether servers may be at private addresses.
+    /// True if servers may be at private addresses.
     pub allow_private_addresses: bool,
 }
 
 /// Domains, as they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What the operator wrote.
+    /// The text that the operator wrote.
     pub written: String,
-    /// Which domains are meant.
+    /// The domains that it means.
     pub pattern: Pattern,
 }
 
 /// Domains with a policy of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
-    /// What the operator wrote.
+    /// The text that the operator wrote.
     pub written: String,
-    /// Which domains are meant.
+    /// The domains that it means.
     pub pattern: Pattern,
-    /// What holds for them.
+    /// The policy that holds for them.
     pub policy: Policy,
 }
 
-/// How clients authenticate.
+/// The ways in which clients may authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// Whether a client on this machine may log in without TLS.
+    /// True if a client on this machine may log in without TLS.
     pub plaintext_loopback: bool,
     /// Networks from which clients may log in without TLS.
     pub plaintext_networks: Vec<WrittenNetwork>,
-    /// Whether PLAIN is offered where login without TLS is allowed.
+    /// True if PLAIN is offered where login without TLS is allowed.
     pub plain_without_tls: bool,
     /// Networks from which logins are neither counted nor held back.
     pub exempt_networks: Vec<WrittenNetwork>,
@@ -223,22 +223,23 @@ pub struct Login {
     pub mechanisms: Vec<Mechanism>,
 }
 
-/// Where everything is kept.
+/// The database that everything is kept in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     /// The database.
     pub place: Place,
     /// The file with the password, if there is one and it isn't in the address.
     pub password: Option<PathBuf>,
-    /// Whether the way to the database is encrypted; by default unless it is on this machine.
+    /// True if the way to the database is encrypted; by default it is, unless the database is on
+    /// this machine.
     pub encrypted: Option<bool>,
     /// A PEM file of the authorities whose certificates are taken, instead of those that the machine trusts.
     pub authorities: Option<PathBuf>,
     /// Connections for what belongs to one owner each.
     pub connections: usize,
-    /// Whether a database is used that doesn't promise to keep what it has acknowledged.
+    /// True if a database is used that doesn't promise to keep what it has acknowledged.
     pub trusts_durability: bool,
-    /// When the schema of the database may change.
+    /// The occasions on which the schema of the database may change.
     pub migrations: Migrations,
 }
 
@@ -274,7 +275,7 @@ pub struct WrittenNetwork {
     pub network: Network,
 }
 
-/// What one client may take.
+/// The limits of one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Of one stanza before login.
@@ -283,7 +284,7 @@ pub struct Limits {
     pub after_login: StanzaLimits,
     /// Connected resources of one account.
     pub resources_per_user: usize,
-    /// What happens to two clients that want the same resource.
+    /// The treatment of two clients that want the same resource.
     pub conflict: Conflict,
     /// Of what waits for a slow reader, in bytes.
     pub outbox: OutboxBytes,
@@ -320,7 +321,7 @@ pub struct OutboxBytes {
     pub total: usize,
 }
 
-/// How large a roster may be.
+/// The limits of a roster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RosterSizes {
     /// Contacts.
@@ -337,16 +338,16 @@ pub struct RosterSizes {
     pub group_bytes: usize,
 }
 
-/// What goes to the log, which is stderr.
+/// The settings of the log, which is stderr.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// A level, or levels per part of the server.
     pub level: String,
-    /// How a line looks.
+    /// The form of a line.
     pub format: LogFormat,
 }
 
-/// How a line of the log looks.
+/// The form of a line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -356,7 +357,7 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// What holds without a configuration file.
+    /// Returns the configuration that holds without a file.
     pub fn defaults(table: &[Box<dyn Module>]) -> Config {
         let modules: Modules = table.iter().map(|module| (module.name(), ModuleConfig::defaults(&**module))).collect();
         let outbox = OutboxLimits::default();

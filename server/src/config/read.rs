@@ -192,7 +192,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What only two keys together can get wrong.
+    /// Checks for mistakes that only two keys together can make.
     fn together(&mut self, entries: &Entries<'_>) {
         let section = |name| child(entries, name).map(|value| (value.span(), table_entries(value))).unwrap_or_default();
         let (_, tls) = section("tls");
@@ -232,7 +232,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What `[dpm]` needs, and what needs it.
+    /// Checks what `[dpm]` needs, and what needs it.
     fn readings(&mut self, at: Range<usize>, entries: &Entries<'_>) {
         let dpm = &self.config.dpm;
         let has_service = |domain: &DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
@@ -363,7 +363,7 @@ fn child<'a>(entries: &Entries<'a>, name: &str) -> Option<&'a Spanned<DeValue<'a
     entries.iter().find(|(key, ..)| *key == name).map(|(_, _, value)| *value)
 }
 
-/// Where the first of these keys is given.
+/// Returns where the first of these keys is given.
 fn place(entries: &Entries<'_>, names: &[&str]) -> Range<usize> {
     names.iter().find_map(|name| Some(child(entries, name)?.span())).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use rookery_shard::Door;
 
 use crate::config::Alarms;
 
-/// What is watched.
+/// The alarm blocks that are watched.
 pub struct Watch {
     blocks: Vec<Block>,
     /// In whose name the rooms are told.
@@ -51,7 +51,7 @@ impl Watch {
         Watch { blocks: blocks.collect(), domain }
     }
 
-    /// What is asked for each block, in their order.
+    /// Returns the request for each block, in their order.
     pub fn requests(&self) -> impl Iterator<Item = String> {
         self.blocks.iter().map(|block| match block.kind {
             Kind::Analog => format!("{}.ANALOG@Q,1000", block.device.name),

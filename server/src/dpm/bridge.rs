@@ -31,7 +31,7 @@ struct Known {
     listed: Arc<[Listed]>,
 }
 
-/// What the thread is to do.
+/// An order for the thread.
 pub enum Order {
     /// Read what a node stands for, for this shard.
     Open(Arc<Topic>, usize),
@@ -68,7 +68,7 @@ impl Bridge {
         }
     }
 
-    /// What the thread was told since it looked last.
+    /// Takes the orders that came since the thread looked last.
     pub fn take(&self) -> Vec<Order> {
         std::mem::take(&mut *lock(&self.0.orders))
     }
@@ -140,7 +140,7 @@ fn describe(database: &Database, node: &str) -> Result<Description, Status> {
     })
 }
 
-/// How often a node is read whose name says nothing of it.
+/// The period at which a node is read whose name names none.
 const PERIOD: Time = Time::Micros(1_000_000);
 
 #[cfg(test)]

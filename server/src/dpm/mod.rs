@@ -39,7 +39,7 @@ pub struct Opened {
     bridge: Bridge,
     watch: Watch,
     simulated: Option<Simulated>,
-    /// Where clients connect.
+    /// The addresses at which clients connect.
     pub addresses: Vec<SocketAddr>,
 }
 
@@ -209,13 +209,13 @@ fn speaking_domain(config: &Config) -> String {
     config.domains.iter().find(has_service).map(|domain| domain.name.clone()).unwrap_or_default()
 }
 
-/// Who may set devices.
+/// Returns the files that decide who may set devices.
 fn access(config: &Dpm) -> Access {
     let Dpm { keytab, principal, roles, audit, .. } = config.clone();
     Access { keytab, principal, roles, audit, ..Access::default() }
 }
 
-/// Where front-ends are talked to.
+/// Returns the address for talking to front-ends.
 pub fn front_ends(config: &Dpm) -> SocketAddr {
     let usual =
         if config.demo { SocketAddr::from(([127, 0, 0, 1], 0)) } else { SocketAddr::from(([0, 0, 0, 0], 6801)) };
@@ -250,5 +250,5 @@ fn key_of(config: &Dpm, address: SocketAddr) -> &'static str {
     if config.listen.contains(&address) { "listen" } else { "front_ends" }
 }
 
-/// What was recorded, in the data folder.
+/// The file with recorded readings, in the data folder.
 const HISTORY: &str = "readings.db";

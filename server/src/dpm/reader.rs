@@ -1,4 +1,5 @@
-//! What the chat has read: a client of DPM within its own thread, which reads each node once however many are subscribed to it.
+//! Readings for the chat: a client of DPM within its own thread, which reads each node once however
+//! many are subscribed to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub struct Reader {
     watch: Watch,
 }
 
-/// What is read.
+/// The purpose of a request.
 enum Job {
     Node {
         topic: Arc<Topic>,

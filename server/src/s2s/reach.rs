@@ -250,7 +250,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// How long one step may take.
+/// The time that one step may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one address may take.
+/// The time that one address may take.
 const WHOLE: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 //! A field never holds a line break, since neither an address nor a password can; so a line is a record, and a mistake in one line can't
 //! swallow the lines behind it.
 
-/// What a line holds.
+/// The content of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// Nothing.

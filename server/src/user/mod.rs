@@ -200,7 +200,7 @@ fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<()
     Ok(())
 }
 
-/// Whether a file is XML rather than lines of accounts: it begins with `<`.
+/// Returns whether a file is XML rather than lines of accounts: it begins with `<`.
 fn is_xml(file: &Path) -> Result<bool, Failure> {
     let mut first = [0; 64];
     let mut opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
@@ -268,7 +268,8 @@ fn no_account(jid: &Jid) -> Failure {
 
 /// Accounts that are asked for at a time.
 const PAGE: usize = 1000;
-/// How often it is looked whether a server has removed an account, how many times, and after how many of them it is asked again.
+/// The pause between two looks at whether a server has removed an account, the number of looks, and
+/// the number after which it is asked again.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 600;
 const LOOKS_PER_NOTE: u32 = 60;

@@ -2,7 +2,8 @@
 
 use super::rig::Rig;
 
-/// What another server exports: the examples of the standard, and what ejabberd and Prosody do besides.
+/// An export of another server: the examples of the standard, and what ejabberd and Prosody do
+/// besides.
 const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
 <server-data xmlns='urn:xmpp:pie:0'>
   <!-- a comment -->

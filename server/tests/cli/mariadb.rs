@@ -56,7 +56,7 @@ fn a_server_and_its_commands_keep_all_in_it() {
     assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
 }
 
-/// What `store migrate --sql` prints is what an administrator may run instead of the server.
+/// An administrator may run what `store migrate --sql` prints, instead of the server.
 #[test]
 fn an_administrator_can_migrate_it() {
     if is_left_out() {

@@ -12,7 +12,7 @@ pub struct Rig {
     folder: TempDir,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub code: i32,
@@ -124,7 +124,7 @@ impl Ended {
         assert!(self.err.contains(words), "{:?} is not in:\n{}", words, self.err);
     }
 
-    /// What was said on both.
+    /// Returns standard output and standard error.
     pub fn all(&self) -> String {
         format!("{}{}", self.out, self.err)
     }

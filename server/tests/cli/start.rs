@@ -1,4 +1,4 @@
-//! What the first start makes and says, and what later ones say.
+//! The first start makes files and says where; later ones say only what is new.
 
 use std::fs;
 use std::io::{Read, Write};

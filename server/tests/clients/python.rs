@@ -27,7 +27,7 @@ pub fn python(name: &str, requirements: &str) -> Command {
 
 struct Python {
     program: PathBuf,
-    /// Where its packages are, if it doesn't know by itself.
+    /// The folder of its packages, if it doesn't know by itself.
     packages: Option<PathBuf>,
 }
 

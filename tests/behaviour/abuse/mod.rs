@@ -1,4 +1,5 @@
-//! What floods and spam meet: limits for strangers, sessions that send too fast, block lists for rooms.
+//! Floods and spam, and what stops them: limits for strangers, sessions that send too fast, block
+//! lists for rooms.
 
 mod rate;
 mod rtbl;

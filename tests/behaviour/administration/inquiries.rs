@@ -1,4 +1,4 @@
-//! What is known of accounts: §4.8 to §4.22.
+//! Inquiries about accounts: §4.8 to §4.22.
 
 use rookery_testkit::befriend;
 use rookery_xml::{Element, ns};

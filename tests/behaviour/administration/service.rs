@@ -1,4 +1,4 @@
-//! What the domain says, who administers it, and its end: §4.23 to §4.32.
+//! The domain's messages, its administrators, and its end: §4.23 to §4.32.
 
 use rookery_operations::process::Wish;
 use rookery_operations::removed::Removal;

@@ -95,7 +95,7 @@ fn read_page(client: &mut Client, iq: &str) -> Page {
     }
 }
 
-/// What an error answers to a query.
+/// Sends a query, and checks that it fails with this condition.
 fn refused(client: &mut Client, iq: &str, condition: &str) {
     let answer = client.ask(iq);
     let error = answer.child("error", ns::CLIENT).unwrap_or_else(|| panic!("an error was expected, not {answer:?}"));

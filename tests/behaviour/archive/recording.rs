@@ -1,4 +1,4 @@
-//! What is in an archive (§5.1), and who may see it.
+//! The content of an archive (§5.1), and the rights to see it.
 
 use rookery_hub::Value;
 use rookery_testkit::Config;

@@ -1,4 +1,4 @@
-//! What must not get through, or through to others.
+//! Input that must not get through, or through to others.
 
 use rookery_stream::bosh::Status;
 use rookery_testkit::bosh::Bosh;

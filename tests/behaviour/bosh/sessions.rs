@@ -1,4 +1,4 @@
-//! What a user does over BOSH, which is what users do; and how sessions end.
+//! A user's doings over BOSH, which are those of users anywhere; and the ends of sessions.
 
 use rookery_testkit::bosh::Bosh;
 use rookery_testkit::{Config, Security, Server};

@@ -1,4 +1,4 @@
-//! What is wrong is named as XEP-0060 names it.
+//! Errors bear the names of XEP-0060.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn what_is_wrong_is_named() {
     assert_eq!(words(&answer), "cancel service-unavailable");
 }
 
-/// What comes in for a node that was closed meanwhile is nobody's.
+/// A reading that comes in for a node which was closed meanwhile goes to nobody.
 #[test]
 fn late_readings_are_dropped() {
     let mut scene = Scene::new();

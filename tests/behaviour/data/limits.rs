@@ -1,8 +1,8 @@
-//! Who may use the service, how much, and how often it says something.
+//! Limits of the service: its users, their number of nodes, and the rate of its events.
 
 use super::*;
 
-/// What comes in between is replaced by what comes later.
+/// A later reading replaces those that came in between.
 #[test]
 fn nobody_is_flooded() {
     let mut scene = Scene::new();
@@ -86,7 +86,7 @@ fn so_many_nodes_are_open() {
     subscribe(&mut scene.francisco, "b");
 }
 
-/// Who may not use it learns nothing of its nodes.
+/// Somebody who may not use it learns nothing of its nodes.
 #[test]
 fn strangers_learn_nothing() {
     let mut scene = Scene::with(&[("access", Value::List(vec!["crew@example.org".into()]))]);

@@ -85,7 +85,7 @@ impl Scene {
         Self { outside, server, hamlet, francisco }
     }
 
-    /// What is open, by name.
+    /// Returns the names of the open nodes.
     fn open(&self) -> Vec<String> {
         let mut open: Vec<_> = self
             .outside
@@ -119,7 +119,7 @@ fn done(client: &mut Client, type_: &str, action: &str) -> Element {
     answer
 }
 
-/// What is in the answer to a request that fails, as `type condition specific`.
+/// Returns the error of a request that fails, as `type condition specific`.
 fn refused(client: &mut Client, type_: &str, ns: &str, action: &str) -> String {
     words(&ask(client, type_, ns, action))
 }

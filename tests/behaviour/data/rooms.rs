@@ -1,4 +1,4 @@
-//! What is said in rooms (XEP-0045).
+//! Readings and alarms in rooms (XEP-0045).
 
 use rookery_jid::Jid;
 use rookery_pubsub::data::say;
@@ -49,7 +49,8 @@ fn a_room_that_is_not_there_is_made() {
     assert!(heard.contains("<body>one</body>") && heard.contains(&format!("{ROOM}/Alarms")), "{heard}");
 }
 
-/// Who has its nick already keeps it; and what could not be said is said when the room lets the service in.
+/// Somebody who has its nick already keeps it; and a message that could not be said is said when
+/// the room lets the service in.
 #[test]
 fn a_refusal_is_no_loss() {
     let mut scene = Scene::new();

@@ -182,7 +182,8 @@ fn switched_off_it_is_not_there() {
     romeo.expect_stream_error("unsupported-stanza-type");
 }
 
-/// What is not acknowledged is bounded; above it the session ends, and what it had not acknowledged waits for the next.
+/// Stanzas that are not acknowledged are bounded; above the bound the session ends, and what it had
+/// not acknowledged waits for the next.
 #[test]
 fn a_client_that_never_acknowledges_is_closed() {
     let options = vec![("stream_management", "max_stanzas", Value::Number(10))];
@@ -209,7 +210,7 @@ fn a_clean_end_gives_back_what_was_not_acknowledged() {
     assert_eq!(romeo.bodies(), ["3"]);
 }
 
-/// When the server stops it says what it has handled, and what it was not acknowledged is kept.
+/// A server that stops says what it has handled, and keeps what it was not acknowledged.
 #[test]
 fn a_stop_says_what_is_handled_and_loses_nothing() {
     let mut scene = Scene::new();

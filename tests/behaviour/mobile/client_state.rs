@@ -35,7 +35,7 @@ fn presence_waits_and_comes_together() {
     romeo.expect("<presence from='juliet@example.org/balcony'/>");
 }
 
-/// What a user wants to be told of goes at once, behind what waits before it.
+/// News that a user wants to be told goes at once, behind what waits before it.
 #[test]
 fn what_matters_takes_along_what_waits() {
     let server = Server::new();
@@ -53,7 +53,7 @@ fn what_matters_takes_along_what_waits() {
     romeo.expect_nothing();
 }
 
-/// What waits is bounded by the soft limit of the outbox.
+/// The soft limit of the outbox bounds what waits.
 #[test]
 fn what_waits_is_bounded() {
     let mut config = Config::default();

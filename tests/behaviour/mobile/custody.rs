@@ -235,7 +235,7 @@ fn every_step_counts() {
     scene.expect_acknowledged(2);
 }
 
-/// What waits in the lane is not worked off yet.
+/// A stanza that waits in the lane is not worked off yet.
 #[test]
 fn a_lane_is_waited_for() {
     let mut scene = Scene::new();
@@ -361,7 +361,7 @@ fn a_store_that_hangs_delays_acknowledgements_only() {
     scene.expect_nothing();
 }
 
-/// What the store refuses is told as an error, and that comes first.
+/// A refusal of the store is told as an error, and that comes first.
 #[test]
 fn an_error_comes_before_the_acknowledgement() {
     let mut scene = Scene::new();

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rookery_testkit::{Client, Config, Security, Server};
 use rookery_xml::ns;
 
-/// What happens to the connection of a client.
+/// The events of a client's connection.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// The client sends stanzas.

@@ -1,5 +1,5 @@
-//! What phones need: streams that outlive their connection (XEP-0198), quiet while nobody looks (XEP-0352). Section numbers are those of the
-//! standards.
+//! Features for phones: streams that outlive their connection (XEP-0198), quiet while nobody looks
+//! (XEP-0352). Section numbers are those of the standards.
 
 mod acks;
 mod client_state;

@@ -11,7 +11,7 @@ fn body(number: usize, of: &rookery_xml::Element) -> String {
     of.child_text("body", "jabber:client").unwrap_or_default()
 }
 
-/// What was not acknowledged comes again, in order, then what came since.
+/// A resumed session gets again what was not acknowledged, in order, then what came since.
 #[test]
 fn everything_comes_once_and_in_order() {
     let mut scene = Scene::new();
@@ -291,7 +291,7 @@ fn detached_sessions_make_room() {
     assert_eq!(server.sessions(), 3);
 }
 
-/// When the server stops, what detached sessions hold is kept.
+/// A server that stops keeps what detached sessions hold.
 #[test]
 fn a_stop_keeps_what_detached_sessions_hold() {
     let mut scene = Scene::new();

@@ -267,7 +267,7 @@ fn a_second_session_takes_over() {
     assert_eq!(bodies(&stage.hear(first)), ["two"]);
 }
 
-/// Where the session that is being served goes away, another one that takes messages gets the rest.
+/// Another session that takes messages gets the rest if the one that is being served goes away.
 #[test]
 fn another_session_gets_the_rest() {
     let stage = Stage::with(|settings| {

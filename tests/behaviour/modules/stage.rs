@@ -173,7 +173,7 @@ impl Stage {
         }
     }
 
-    /// Why a session has to be closed, if it has.
+    /// Returns the error with which a session has to be closed, if it has to be.
     pub fn closes(&self, link: Link) -> Option<StreamError> {
         self.events.iter().find_map(|event| match event {
             Event::Close(of, error, _) if *of == link => Some(error.clone()),

@@ -255,7 +255,8 @@ fn a_stanza_without_id() {
     );
 }
 
-/// Who blocks a recipient sends it nothing, as by a single message (XEP-0191 §3.3); so does who is blocked by one.
+/// A sender who blocks a recipient sends it nothing, as by a single message (XEP-0191 §3.3); one
+/// whom a recipient blocks doesn't either.
 #[test]
 fn block_lists_hold() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Who gets which copy (§5), on this server and without the service of another one.
+//! Copies and their recipients (§5), on this server and without the service of another one.
 
 use rookery_testkit::{Config, Server};
 use rookery_xml::ns;
@@ -62,7 +62,8 @@ fn information_passes() {
     scene.see(&format!("{information} to!NEAR"), &format!("{information} to!NEAR bcc:FAR"));
 }
 
-/// Who is listed twice gets one copy; the visible listing counts. A resource is another recipient than the account.
+/// A recipient who is listed twice gets one copy; the visible listing counts. A resource is another
+/// recipient than the account.
 #[test]
 fn repetitions() {
     let mut scene = Scene::new();
@@ -114,7 +115,7 @@ fn full_and_bare_addresses() {
     scene.nothing_is_delivered();
 }
 
-/// What waits for somebody who is away has the header that is for him.
+/// A message that waits for somebody who is away has the header that is for them.
 #[test]
 fn messages_wait_with_their_header() {
     let mut scene = Scene::new();
@@ -265,7 +266,7 @@ fn a_header_with_a_prefix() {
     scene.see("to!NEAR", "to!NEAR bcc:FAR");
 }
 
-/// Who lists itself gets a copy as everybody does, and may be blind to the others.
+/// A sender who is on the list gets a copy as everybody does, and may be blind to the others.
 #[test]
 fn the_sender_may_be_a_recipient() {
     let mut scene = Scene::new();

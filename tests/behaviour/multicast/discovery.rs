@@ -248,7 +248,8 @@ fn the_old_answer_serves_while_a_new_one_is_awaited() {
     }
 }
 
-/// Who doesn't answer within ten minutes has no service until the next day; what comes later is ignored.
+/// A server that doesn't answer within ten minutes has no service until the next day; what comes
+/// later is ignored.
 #[test]
 fn whoever_does_not_answer_has_none() {
     for known in [false, true] {
@@ -305,7 +306,7 @@ fn nobody_can_answer_for_another() {
     assert_eq!(discovery.sends_without_asking(), through("DOMAIN"));
 }
 
-/// How many of `count` visible recipients each copy for the service names as its own.
+/// Returns how many of `count` visible recipients each copy for the service names as its own.
 fn chunks(discovery: &mut Discovery, count: usize) -> Vec<usize> {
     let domain = discovery.domain.clone();
     discovery.scene.says(&(0..count).map(|at| format!("to:u{at}@{domain} ")).collect::<String>());
@@ -420,7 +421,7 @@ fn the_services_that_are_asked_are_bounded() {
     assert_eq!(discovery.answers(&items, &listed).len(), 50);
 }
 
-/// What is known belongs to the domain, not to the user who was the first.
+/// A known service belongs to the domain, not to the user who was the first.
 #[test]
 fn what_is_known_serves_all() {
     let discovery = Discovery::knows("");

@@ -86,7 +86,7 @@ impl Scene {
         text
     }
 
-    /// What the recipients see: `NEAR`, then `FAR`.
+    /// Checks what the recipients see: `NEAR`, then `FAR`.
     fn see(&mut self, near: &str, far: &str) {
         let wanted = (self.named(near), self.named(far));
         assert_eq!((saw(&mut self.near), saw(&mut self.far)), wanted);
@@ -166,7 +166,8 @@ fn error(id: &str, from: &str, type_: &str, condition: &str) -> String {
     )
 }
 
-/// What left for other servers: the address, and the header in short. Requests are left out.
+/// Returns the copies that left for other servers: the address, and the header in short. Requests
+/// are left out.
 fn copies(left: &[Left]) -> Vec<(String, String)> {
     let stanzas = left.iter().map(|left| (left.to.clone(), rookery_testkit::element(&left.text)));
     stanzas.filter(|(_, stanza)| stanza.name() != "iq").map(|(to, stanza)| (to, short(&stanza))).collect()

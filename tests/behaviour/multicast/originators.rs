@@ -38,7 +38,7 @@ fn those_who_were_told_are_forgotten() {
     scene.see("", "no header");
 }
 
-/// What was refused was not seen by anybody, and so is not repeated.
+/// A copy that was refused was not seen by anybody, and so is not repeated.
 #[test]
 fn what_was_refused_is_not_remembered() {
     let mut scene = Scene::new();
@@ -48,7 +48,7 @@ fn what_was_refused_is_not_remembered() {
     scene.nothing_is_delivered();
 }
 
-/// How many one originator can be seen by is bounded: none is sent what can't be remembered.
+/// The recipients that can see one originator are bounded: none is sent what can't be remembered.
 #[test]
 fn recipients_of_one_originator_are_bounded() {
     let mut scene = Scene::with_options(vec![("remote_presences", rookery_hub::Value::Number(0))]);

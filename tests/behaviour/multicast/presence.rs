@@ -8,7 +8,7 @@ fn end(scene: &Scene) -> String {
     format!("<presence type='unavailable' from='{}'/>", scene.sender.full())
 }
 
-/// Who got presence through the service hears of the end of the session, once.
+/// A recipient of presence through the service hears of the end of the session, once.
 #[test]
 fn unavailable_presence_follows() {
     let mut scene = Scene::new();

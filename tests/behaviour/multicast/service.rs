@@ -1,4 +1,4 @@
-//! What the service says of itself (§2), and where it is.
+//! The service's place, and its answers about itself (§2).
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server};

@@ -58,7 +58,7 @@ fn chunks() {
     assert_eq!(shown(server), wanted([(domain, &two), (domain, &one), ("x@other.net", "no header")]));
 }
 
-/// Where no service is known each contact gets its copy, and the server is asked.
+/// Each contact gets its own copy where no service is known, and the server is asked.
 #[test]
 fn copies_where_no_service_is_known() {
     let discovery = Discovery::new();

@@ -34,7 +34,7 @@ fn stored(server: &Server) -> u64 {
     server.done(server.stores().offline.count(server.address("juliet").as_ref())).expect("a count")
 }
 
-/// How long an account without session is remembered, and then some.
+/// A time longer than an account without session is remembered.
 const FORGOTTEN_MS: u64 = 120_000;
 
 /// Nothing of what the blocked sends is kept: neither right after the logout, nor when the list has to be loaded.

@@ -1,10 +1,11 @@
-//! What a blocked contact must not find out, by whatever way.
+//! Facts that a blocked contact must not find out in any way.
 
 use rookery_testkit::{Server, befriend};
 
 use super::{Scene, block};
 
-/// Who comes online asks all contacts for their presence; one who blocks the asker is as good as offline, also across a new login of either.
+/// A client that comes online asks all contacts for their presence; one who blocks the asker is as
+/// good as offline, also across a new login of either.
 #[test]
 fn a_login_of_the_blocked_shows_nothing() {
     for shard in [0, 1] {

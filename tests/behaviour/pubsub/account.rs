@@ -1,4 +1,5 @@
-//! What accounts keep beside their nodes or in them: private storage (XEP-0049), bookmarks (XEP-0402), vCards and avatars (XEP-0054, XEP-0084, XEP-0398).
+//! Data that accounts keep beside their nodes or in them: private storage (XEP-0049), bookmarks
+//! (XEP-0402), vCards and avatars (XEP-0054, XEP-0084, XEP-0398).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,5 @@
-//! Where clients look: service discovery of the domain, of commands, and the forms of configurations as strict libraries read them.
+//! Discovery by clients: of the domain, of commands, and the forms of configurations as strict
+//! libraries read them.
 
 use super::*;
 

@@ -65,7 +65,7 @@ fn is_result(answer: Element) -> Element {
     answer
 }
 
-/// What is in the answer to a request that fails, as `type condition specific`.
+/// Returns the error of a request that fails, as `type condition specific`.
 fn error(answer: &Element) -> String {
     let error = answer.children().find(|child| child.name() == "error").unwrap_or_else(|| panic!("{}", xml(answer)));
     let mut words = vec![error.attr("type").unwrap_or_default()];

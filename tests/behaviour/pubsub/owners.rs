@@ -1,4 +1,4 @@
-//! What owners do: configuration, subscriptions to approve and to manage, affiliations.
+//! Rights of owners: configuration, subscriptions to approve and to manage, affiliations.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What peers forge, repeat and overdo.
+//! Input that peers forge, repeat and overdo.
 
 use super::*;
 

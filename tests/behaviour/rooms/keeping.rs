@@ -1,4 +1,4 @@
-//! What stays when everybody has left, and when the server starts anew.
+//! Rooms that stay when everybody has left, and when the server starts again.
 
 use super::*;
 use rookery_store::StoreError;
@@ -57,7 +57,8 @@ fn an_empty_room_comes_back() {
     assert!(heard(&mut s.hag)[0].ends_with("110 201"), "it is a new one");
 }
 
-/// What comes while a room is on its way waits, in its order; a broken store is told by its name.
+/// Stanzas that come while a room is being loaded wait, in their order; a broken store is told by
+/// its name.
 #[test]
 fn stanzas_wait_for_a_room_that_is_loaded() {
     let stores = Memory::stores();
@@ -104,7 +105,7 @@ fn a_broken_store_is_told() {
     assert_eq!(heard(&mut crone).len(), 2);
 }
 
-/// Whoever gets the name of a removed account has nothing of its rights.
+/// The next owner of a removed account's name has nothing of its rights.
 #[test]
 fn a_removed_account_leaves_nothing_behind() {
     for fields in ["", "persistentroom=1"] {
@@ -165,8 +166,8 @@ fn a_room_that_sleeps_forgets_a_removed_account() {
     }
 }
 
-/// What the store refuses holds, whoever asked is told to wait, and the store has it in the end: a room that was changed, and one that was
-/// destroyed.
+/// A change that the store refuses holds, the user is told to wait, and the store has it in the
+/// end: a room that was changed, and one that was destroyed.
 #[test]
 fn what_the_store_refuses_is_written_again() {
     let held = Held::new(Memory::stores());

@@ -9,7 +9,8 @@ fn languages(message: &Element, name: &str) -> Vec<(String, String)> {
     texts.map(|text| (text.attr("xml:lang").unwrap_or_default().to_owned(), text.text())).collect()
 }
 
-/// What was written in more than one language stays that: for those who are there, who come later, and who read the archive.
+/// Texts in more than one language stay that: for those who are there, who come later, and who read
+/// the archive.
 #[test]
 fn texts_keep_their_languages() {
     let mut s = Scene::opened();

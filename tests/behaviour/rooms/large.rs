@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Whoever enters gets more presence than an outbox takes, all of it, in order, and what is said meanwhile behind it.
+/// A newcomer gets more presence than an outbox takes, all of it, in order, and what is said
+/// meanwhile behind it.
 #[test]
 fn a_room_may_show_more_than_an_outbox_takes() {
     let mut config = Config { federates: true, ..Config::default() };
@@ -42,7 +43,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
     }
 }
 
-/// Where the presence of moderators only is broadcast, an occupant hears of nobody else, and moderators are seen.
+/// An occupant sees nobody but moderators where only their presence is broadcast.
 #[test]
 fn presence_can_be_limited_to_roles() {
     let mut s = Scene::configured("presencebroadcast=moderator");

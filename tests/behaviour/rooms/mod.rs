@@ -84,7 +84,7 @@ impl Scene {
         self
     }
 
-    /// Whatever was said is heard.
+    /// Reads all that was said so far.
     fn hush(&mut self) {
         for client in [&mut self.crone, &mut self.wiccarocks, &mut self.hag] {
             client.all();
@@ -195,7 +195,7 @@ fn say(client: &mut Client, body: &str) {
     client.send(&format!("<message to='{COVEN}' type='groupchat' id='m'><body>{body}</body></message>"));
 }
 
-/// What a client heard, each stanza in short.
+/// Returns what a client heard, each stanza in short.
 fn heard(client: &mut Client) -> Vec<String> {
     client.all().iter().map(short).collect()
 }

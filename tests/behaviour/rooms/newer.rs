@@ -1,4 +1,5 @@
-//! What has grown around XEP-0045: self-ping (0410), pseudonyms (0421), retraction and moderation (0424, 0425), avatars (0486).
+//! Extensions that have grown around XEP-0045: self-ping (0410), pseudonyms (0421), retraction and
+//! moderation (0424, 0425), avatars (0486).
 
 use super::*;
 

@@ -197,7 +197,7 @@ fn logging_is_told() {
     }
 }
 
-/// Where nothing can be logged, no owner is offered it, or told that it works.
+/// An owner is neither offered logging, nor told that it works, where nothing can be logged.
 #[test]
 fn logging_is_refused_without_a_place_for_it() {
     let mut s = Scene::opened().all_in();

@@ -1,4 +1,4 @@
-//! What stays of what was said: archives (XEP-0313 §5.1.2) and logs.
+//! The past of a room: archives (XEP-0313 §5.1.2) and logs.
 
 use super::*;
 
@@ -169,7 +169,7 @@ fn archives_are_for_those_who_may_enter() {
     assert_eq!(outcome(&query(&mut s.crone, "").1), "service-unavailable");
 }
 
-/// Whoever takes a name that is free again learns nothing of what was said there before.
+/// The creator of a room whose name was free again learns nothing of what was said there before.
 #[test]
 fn a_new_room_has_no_past() {
     let mut s = Scene::opened();

@@ -110,7 +110,7 @@ fn an_admin_approves_a_registration() {
     }
 }
 
-/// Who is there as a visitor is shown to all as a member, and speaks.
+/// A visitor who is approved is shown to all as a member, and speaks.
 #[test]
 fn an_approved_visitor_is_shown_as_a_member() {
     let mut s = Scene::configured("moderatedroom=1").all_in();
@@ -167,7 +167,7 @@ fn requests_are_told_apart() {
     s.crone_hears(&["ROOM message/error conflict"]);
 }
 
-/// What waits is over when the user has become something else to the room.
+/// A request to register is void when the user has become something else to the room.
 #[test]
 fn an_affiliation_ends_the_waiting() {
     for affiliation in ["outcast", "member"] {

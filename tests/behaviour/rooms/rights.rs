@@ -1,4 +1,5 @@
-//! Who lacks a right is told `forbidden`, whatever the command, and nothing has changed by it (§8 to §10).
+//! Rights in rooms: a user who lacks one is told `forbidden`, for any command, and nothing has
+//! changed by it (§8 to §10).
 
 use super::*;
 
@@ -12,7 +13,7 @@ fn items(type_: &'static str, items: &str) -> Command {
     (type_, format!("<query xmlns='{ADMIN}'>{items}</query>"))
 }
 
-/// What needs a moderator.
+/// Returns the commands that need a moderator.
 fn of_moderators() -> Vec<Command> {
     let mut commands: Vec<_> =
         ["participant", "visitor"].map(|role| items("get", &format!("<item role='{role}'/>"))).to_vec();
@@ -31,7 +32,7 @@ fn of_moderators() -> Vec<Command> {
     commands
 }
 
-/// What needs an admin.
+/// Returns the commands that need an admin.
 fn of_admins() -> Vec<Command> {
     let mut commands =
         vec![items("get", "<item affiliation='outcast'/>"), items("get", "<item affiliation='member'/>")];
@@ -49,7 +50,7 @@ fn of_admins() -> Vec<Command> {
     commands
 }
 
-/// What needs an owner.
+/// Returns the commands that need an owner.
 fn of_owners() -> Vec<Command> {
     let mut commands = vec![items("get", "<item affiliation='admin'/>"), items("get", "<item affiliation='owner'/>")];
     for affiliation in ["admin", "owner"] {

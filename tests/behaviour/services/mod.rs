@@ -1,4 +1,5 @@
-//! What clients ask their server about the network: external services (XEP-0215), their own address (XEP-0279), capabilities (XEP-0390).
+//! Questions of clients about the network: external services (XEP-0215), their own address
+//! (XEP-0279), capabilities (XEP-0390).
 
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server, play};

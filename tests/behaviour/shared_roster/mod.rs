@@ -64,7 +64,7 @@ fn members_are_contacts() {
     dave.expect_nothing();
 }
 
-/// What a client changes is kept as names and groups; it can't remove what the operator wants there.
+/// A client's change is kept as names and groups; it can't remove what the operator wants there.
 #[test]
 fn a_contact_by_group_cannot_be_edited_away() {
     let server = Server::with(config(&["Sales: alice@example.org, bob@example.org"]));
@@ -367,7 +367,8 @@ fn small_outbox(groups: &[&str]) -> Config {
     config
 }
 
-/// Whoever comes sees all members who are there, though that is more than an outbox has room for; and none of the blocked.
+/// A newcomer sees all members who are there, though that is more than an outbox has room for; and
+/// none of the blocked.
 #[test]
 fn more_members_are_seen_than_an_outbox_holds() {
     let server = Server::with(small_outbox(&["Everybody: @all@"]));

@@ -1,4 +1,5 @@
-//! What no client says. Each gets the error that its standard names, then the closing handshake.
+//! Input that no client sends. Each gets the error that its standard names, then the closing
+//! handshake.
 
 use rookery_testkit::websocket::{BINARY, TEXT, frame};
 use rookery_testkit::{Client, Server};

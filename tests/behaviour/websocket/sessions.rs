@@ -1,4 +1,4 @@
-//! What a user does over a WebSocket, which is what users do.
+//! A user's doings over a WebSocket, which are those of users anywhere.
 
 use rookery_testkit::{Config, Security, Server, play};
 

@@ -13,7 +13,7 @@ use super::{Proxy, guard, programs};
 /// ends, however that happens.
 pub struct Mariadb {
     folder: PathBuf,
-    /// What ends it waits for the end of its standard input.
+    /// The process that ends it: it waits for the end of its standard input.
     guard: Child,
     port: u16,
     databases: AtomicUsize,
@@ -188,5 +188,5 @@ const SOCKET: &str = "socket";
 /// The rights that a server needs that may make its tables.
 const RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, REFERENCES";
 
-/// How long a start may take on a machine that does much else.
+/// The time that a start may take on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use super::{Postgres, postgres};
 pub struct Pair {
     /// The first one is the primary.
     clusters: Vec<Postgres>,
-    /// Where clusters are, by the order of the hosts in addresses.
+    /// The folders of the clusters, by the order of the hosts in addresses.
     folders: [PathBuf; 2],
     databases: AtomicUsize,
 }
@@ -90,10 +90,10 @@ impl Pair {
     }
 }
 
-/// What is acknowledged can be read on the standby.
+/// The settings of the primary: what is acknowledged can be read on the standby.
 const SETTINGS: [&str; 1] = ["synchronous_commit=remote_apply"];
 
 const STREAMS: &str = "SELECT COUNT(*) FROM pg_stat_replication WHERE state = 'streaming'";
 
-/// How long a standby may take to follow.
+/// The time that a standby may take to follow.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ use super::{Proxy, guard, servers};
 /// ends, however that happens.
 pub struct Postgres {
     folder: PathBuf,
-    /// What ends it waits for the end of its standard input.
+    /// The process that ends it: it waits for the end of its standard input.
     guard: Child,
     port: u16,
     databases: AtomicUsize,

@@ -17,7 +17,7 @@ pub struct Proxy {
     shared: Arc<Shared>,
 }
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From those who connect to the database.

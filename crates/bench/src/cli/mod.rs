@@ -20,7 +20,7 @@ pub struct Bench {
     command: Command,
 }
 
-/// What to do.
+/// The commands of `rookery bench`.
 #[derive(Debug, Clone, Subcommand)]
 enum Command {
     /// List the scenarios with what they do, their flags and defaults
@@ -31,7 +31,8 @@ enum Command {
     /// Repeat the six experiments of multicast_test (2007) with this server's code, in process
     #[command(after_help = MULTICAST_EXAMPLES)]
     MulticastTest(MulticastTest),
-    /// What it costs that people have accounts on different servers, and what an idle stream between servers takes
+    /// Measure what messages between two servers cost, and what an idle stream between servers
+    /// takes
     #[command(after_help = FEDERATION_EXAMPLES)]
     Federation(Federation),
     /// Run a scenario against a server
@@ -57,7 +58,8 @@ enum Command {
     /// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
     #[command(after_help = PEERS_EXAMPLES)]
     Peers(peers::Peers),
-    /// What users in browsers cost: the same load over TCP, WebSocket and BOSH, on Rookery, ejabberd and Prosody
+    /// Measure what users in browsers cost: the same load over TCP, WebSocket and BOSH, on Rookery,
+    /// ejabberd and Prosody
     #[command(after_help = BROWSERS_EXAMPLES)]
     WebsocketVsBosh(peers::WebsocketVsBosh),
 }

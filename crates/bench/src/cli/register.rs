@@ -12,13 +12,13 @@ use crate::engine::{Count, Crew, Load, Worker};
 use crate::scenario::{Arrivals, Place, Wave};
 use crate::{Outcome, chat};
 
-/// Which accounts to make.
+/// The accounts to make.
 #[derive(Debug, Clone, Args)]
 pub struct Register {
     /// The server.
     #[command(flatten)]
     place: Place,
-    /// How many; they are user0000000@DOMAIN and up
+    /// Number of accounts; they are user0000000@DOMAIN and up
     #[arg(long, value_name = "N")]
     users: usize,
     /// Write them into a file for `rookery user import` instead

@@ -32,7 +32,7 @@ pub struct Federation {
     /// Seconds of one measurement
     #[arg(long, default_value_t = 3)]
     seconds: u64,
-    /// How often each is measured
+    /// Repetitions of each measurement
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Domains to which idle streams are opened for their memory; 0 leaves that out
@@ -43,7 +43,7 @@ pub struct Federation {
     binary: Option<PathBuf>,
 }
 
-/// What a stretch of time has cost both servers.
+/// The cost of messages to both servers over a stretch of time.
 #[derive(Debug, Clone, Copy)]
 struct Crossing {
     /// Microseconds of CPU per message: of the first server, and of the second.
@@ -158,7 +158,7 @@ struct Across {
 struct Half {
     fleet: Fleet,
     pid: u32,
-    /// What each client sends its partner on the other server.
+    /// The messages that each client sends its partner on the other server.
     messages: Vec<Vec<u8>>,
 }
 
@@ -238,7 +238,7 @@ impl Across {
 
 /// Logins at a time.
 const AT_ONCE: usize = 100;
-/// How long everybody has before something is measured.
+/// The time that everybody has to settle before something is measured.
 const SETTLING: Duration = Duration::from_millis(500);
-/// How long the idle streams may take to be opened.
+/// The time within which the idle streams have to be open.
 const MOST_OPENING: Duration = Duration::from_secs(120);

@@ -86,7 +86,7 @@ impl Two {
     }
 }
 
-/// How clients log in.
+/// Returns how clients log in to a server.
 pub fn target(server: &Server, resource: &str) -> Arc<Target> {
     Arc::new(Target {
         transport: Transport::Tcp,

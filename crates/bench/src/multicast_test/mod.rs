@@ -21,7 +21,7 @@ pub struct MulticastTest {
     /// Routes to measure.
     #[arg(long, value_delimiter = ',', default_values = ["normal", "trusted", "untrusted"])]
     routes: Vec<Route>,
-    /// Where the addresses are: all on one server, or each on its own.
+    /// Places of the addresses: all on one server, or each on its own.
     #[arg(long, value_delimiter = ',', default_values = ["single", "multiple"])]
     servers: Vec<Servers>,
     /// The smallest number of destinations.
@@ -33,7 +33,7 @@ pub struct MulticastTest {
     /// The step between.
     #[arg(long, default_value_t = 100)]
     step: usize,
-    /// Whether the addresses are `to` or `bcc`, on the untrusted route.
+    /// Type of the addresses on the untrusted route: `to` or `bcc`.
     #[arg(long, default_value = "to")]
     address: Kind,
     /// Messages that are measured for each number of destinations.

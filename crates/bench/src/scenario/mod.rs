@@ -50,7 +50,7 @@ pub struct Against<S: Args> {
     /// Flags of the scenario.
     #[command(flatten, next_help_heading = "Sizes")]
     pub scenario: S,
-    /// Where to, and what to write.
+    /// The server to measure, and the files to write.
     #[command(flatten, next_help_heading = "Server and output")]
     pub server: Server,
 }

@@ -33,7 +33,7 @@ pub struct Multicast {
     /// From one number of recipients to the next
     #[arg(long, default_value_t = 100)]
     step: usize,
-    /// How to address them
+    /// Ways to address the recipients
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Way::Bcc, Way::To, Way::Single])]
     ways: Vec<Way>,
     /// Rounds at each point, at most

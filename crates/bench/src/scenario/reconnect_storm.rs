@@ -17,7 +17,7 @@ pub struct ReconnectStorm {
     /// Users; as many as descriptors allow
     #[arg(long, default_value_t = 10_000)]
     users: usize,
-    /// How often everyone drops and comes back
+    /// Number of times that everyone drops and comes back
     #[arg(long, default_value_t = 1)]
     waves: usize,
     /// Seconds between dropping and coming back

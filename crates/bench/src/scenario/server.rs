@@ -13,7 +13,7 @@ use rookery_stream::tls::client::{ClientSettings, Newest};
 use crate::Outcome;
 use crate::engine::{Settings, Transport, login::Target};
 
-/// Which server, how to log in, what to write.
+/// The server to measure, the way to log in, and the files to write.
 #[derive(Debug, Clone, Args)]
 pub struct Server {
     /// The server.
@@ -36,7 +36,7 @@ pub struct Server {
     pub html: Option<PathBuf>,
 }
 
-/// Which server, and how to reach it.
+/// The server, and the way to reach it.
 #[derive(Debug, Clone, Args)]
 pub struct Place {
     /// Address and port of the server
@@ -45,10 +45,10 @@ pub struct Place {
     /// Domain of the accounts
     #[arg(long, default_value = "localhost")]
     pub domain: String,
-    /// How to encrypt
+    /// Encryption of the connections
     #[arg(long, value_enum, default_value_t = Tls::None)]
     pub tls: Tls,
-    /// What carries the streams: HOST:PORT is the port for HTTP where it isn't TCP
+    /// Transport of the streams: HOST:PORT is the port for HTTP where it isn't TCP
     #[arg(long, value_enum, default_value_t = Transport::Tcp)]
     pub transport: Transport,
     /// Password of all accounts

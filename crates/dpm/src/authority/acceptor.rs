@@ -18,8 +18,8 @@ pub struct Authority {
 
 /// Lets clients prove who they are, by GSS-API.
 pub trait Acceptor: Debug + Send {
-    /// Whom clients get a ticket for, as they are told: `daeset@localhost` for the principal
-    /// `daeset/localhost`.
+    /// Returns the name for which clients get a ticket, as they are told it: `daeset@localhost` for
+    /// the principal `daeset/localhost`.
     fn service_name(&self) -> &str;
 
     /// Returns the start of a conversation.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{AuditFile, Authority, Kerberos, Roles, Tokens};
 
-/// Who may set devices. Without a keytab nobody may.
+/// The files and names that decide who may set devices. Without a keytab or tokens nobody may.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Access {
     /// The service's key in Kerberos: with it clients can prove who they are and set devices. Without it nothing can be set
@@ -27,10 +27,10 @@ pub struct Access {
     /// The realm of the principals that tokens name, so that they are those of Kerberos [default: the issuer]
     #[arg(long, value_name = "REALM", requires = "tokens")]
     pub token_realm: Option<String>,
-    /// Who may set which devices
+    /// The roles, which say who may set which devices
     #[arg(long, value_name = "FILE.toml")]
     pub roles: Option<PathBuf>,
-    /// Where a line is written for each setting that somebody tries
+    /// Write a line into this file for each setting that somebody tries
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ pub enum AddressType {
     Cc,
     /// A recipient whom the others don't see.
     Bcc,
-    /// Whom to reply to.
+    /// An address to reply to.
     ReplyTo,
     /// The room to reply in.
     ReplyRoom,

@@ -274,7 +274,7 @@ fn work_is_linear_in_recipients_and_domains() {
 }
 
 proptest::proptest! {
-    /// Whatever the addresses: each wanted recipient gets one well-formed copy, which shows all
+    /// For any set of addresses, each wanted recipient gets one well-formed copy, which shows all
     /// visible ones, and no blind one but itself.
     #[test]
     fn any_header_keeps_the_rules(addresses in proptest::collection::vec(any_address(), 1..12)) {

@@ -1,4 +1,5 @@
-//! How the hub asks the tables: what a domain's modules show, who handles a stanza, who hears of what happens.
+//! Questions of the hub to the tables: what a domain's modules show, which of them handles a
+//! stanza, which hear of what happens.
 //!
 //! A call is made only where its module is on for the domain that the matter is of.
 

@@ -12,7 +12,7 @@ pub enum Target {
     Account,
 }
 
-/// When a filter sees a stanza, relative to the others.
+/// The moment at which a filter sees a stanza, relative to the other filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// May refuse: blocking, access rules.
@@ -39,7 +39,7 @@ pub struct LoginSeen<'a> {
     pub who: Option<JidRef<'a>>,
     /// The domain that it was for.
     pub domain: &'a str,
-    /// Where the client is.
+    /// The address of the client.
     pub address: std::net::IpAddr,
     /// The transport of the stream.
     pub transport: Transport,
@@ -54,7 +54,7 @@ pub struct LoginSeen<'a> {
 pub struct Guest {
     /// The driver's number for the connection; handed back with the answer.
     pub connection: u64,
-    /// Where it comes from.
+    /// The address that it comes from.
     pub address: std::net::IpAddr,
     /// Set if what it says can't be read on the way.
     pub secure: bool,

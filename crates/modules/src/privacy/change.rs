@@ -27,9 +27,9 @@ pub(crate) struct Shift {
     hidden: Vec<(SessionRef, Jid)>,
     /// The contacts that see it again.
     shown: Vec<(SessionRef, Jid)>,
-    /// Whose presence comes no longer.
+    /// The contacts that the session no longer sees.
     gone: Vec<(SessionRef, Jid)>,
-    /// Whose presence may come again.
+    /// The contacts that the session may see again.
     back: Vec<(SessionRef, Jid)>,
 }
 

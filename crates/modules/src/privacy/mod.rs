@@ -1,5 +1,5 @@
-//! Whom an account lets through: XEP-0191 Blocking Command and XEP-0016 Privacy Lists, over one set
-//! of rules.
+//! Rules about whom an account lets through: XEP-0191 Blocking Command and XEP-0016 Privacy Lists,
+//! over one set of rules.
 //!
 //! # Layout
 //!

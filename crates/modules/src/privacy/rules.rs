@@ -55,7 +55,7 @@ struct First([usize; KINDS]);
 pub struct Item {
     /// Its place among the others.
     pub order: u32,
-    /// Whom it is about.
+    /// The addresses that it is about.
     pub test: Test,
     /// True if a stanza that matches is stopped.
     pub deny: bool,
@@ -63,7 +63,7 @@ pub struct Item {
     pub stanzas: Stanzas,
 }
 
-/// Whom a rule is about.
+/// The addresses that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Test {
     /// A full JID, all of an account, a resource of a domain, or all of a domain.

@@ -117,7 +117,7 @@ impl Groups {
         self.members(seen_by)
     }
 
-    /// Whose presence the accounts with a key see; they may be among them.
+    /// Returns the accounts whose presence those with a key see; they may be among them.
     pub fn watched(&self, mine: &[usize]) -> Members<'_> {
         self.members(self.seen(mine))
     }

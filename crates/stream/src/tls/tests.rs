@@ -314,7 +314,7 @@ fn settings_name_what_is_wrong() {
 }
 
 proptest! {
-    /// Whatever is altered on the way, and however it is cut: bytes or an error, never a panic.
+    /// Any alteration on the way, cut in any manner, leads to bytes or an error, never to a panic.
     #[test]
     fn altered_handshakes_never_panic(
         tls12: bool,

@@ -1,4 +1,4 @@
-//! How an authority is reached: one connection for each request, since there are few and far between.
+//! Requests to an authority: one connection for each, since they are few and far between.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -84,7 +84,7 @@ async fn exchange(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -
     Ok(Response::from_parts(parts, Full::new(bytes)).into())
 }
 
-/// How long a request may take.
+/// The time that a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of an answer: chains of certificates have some thousands.
 const MOST_BYTES: usize = 1024 * 1024;

@@ -1,4 +1,5 @@
-//! What all pages have in common: the head, the way to the other pages, what is to be said of the last form.
+//! The frame that all pages have in common: the head, the links to the other pages, the outcome of
+//! the last form.
 
 use hyper::{Response, StatusCode};
 
@@ -33,9 +34,9 @@ pub struct Frame<'a> {
     pub path: &'a str,
     /// Its title.
     pub title: &'a str,
-    /// Who looks, if they are signed in.
+    /// The visitor, if they are signed in.
     pub seen: Option<&'a Seen>,
-    /// What is to be said first.
+    /// A message at the top of the page.
     pub notice: Option<Notice>,
 }
 

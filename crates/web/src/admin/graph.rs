@@ -5,19 +5,19 @@ use super::html::Html;
 /// A graph.
 #[derive(Debug)]
 pub struct Graph<'a> {
-    /// What it shows.
+    /// Its title in the page.
     pub title: &'a str,
     /// Its id in the page.
     pub id: &'a str,
-    /// When each value was, milliseconds since 1970, oldest first.
+    /// The time of each value, in milliseconds since 1970, oldest first.
     pub times: &'a [u64],
     /// The lines, four at most; each has as many values as there are times.
     pub lines: Vec<Line<'a>>,
-    /// What its values are.
+    /// The unit of its values.
     pub unit: Unit,
 }
 
-/// What values are, and so how they are written.
+/// The unit of values, and so the form in which they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Things, or things per second.
@@ -31,7 +31,7 @@ pub enum Unit {
 /// A line.
 #[derive(Debug)]
 pub struct Line<'a> {
-    /// What it is.
+    /// Its name in the key.
     pub name: &'a str,
     /// Its values; `None` where there is none, and the line has a gap.
     pub values: Vec<Option<f64>>,
@@ -60,7 +60,8 @@ impl Graph<'_> {
         html
     }
 
-    /// How much of the past is shown, milliseconds: what there is, from five minutes to an hour.
+    /// Returns the length of the past that is shown, in milliseconds: from five minutes to an hour,
+    /// as much as there is.
     fn span(&self) -> u64 {
         let (first, last) = (self.times.first().copied(), self.times.last().copied());
         let there = last.unwrap_or_default().saturating_sub(first.unwrap_or_default());
@@ -208,7 +209,7 @@ fn place_y(value: f64, top: f64) -> f64 {
 
 /// Classes of the lines.
 const CLASSES: [&str; 4] = ["one", "two", "three", "four"];
-/// What the graph is wide and high, and its margins.
+/// The width and height of the graph, and its margins.
 const WIDTH: i32 = 360;
 const HEIGHT: i32 = 160;
 const LEFT: i32 = 58;
@@ -216,7 +217,7 @@ const TOP: i32 = 8;
 const BOTTOM: i32 = 22;
 /// Lines of the grid, but for the zero.
 const PARTS: i32 = 4;
-/// How much of the past may be shown, milliseconds.
+/// The lengths of the past that may be shown, in milliseconds.
 const SPANS_MS: [u64; 4] = [300_000, 900_000, 1_800_000, 3_600_000];
 
 #[cfg(test)]

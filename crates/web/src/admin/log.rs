@@ -1,4 +1,5 @@
-//! What administrators did, logins and changes, and who else logged in or failed to.
+//! The log of administrators' actions, of their logins, and of other users' logins and failures to
+//! log in.
 
 use rookery_base::date;
 use rookery_operations::Outcome;

@@ -106,7 +106,7 @@ fn own_domain(shared: &Shared, account: &Jid) -> String {
     shared.domain_of(account.domain()).unwrap_or_default()
 }
 
-/// What the cookie of a visit holds.
+/// Returns the content of a visit's cookie.
 pub fn cookie(headers: &HeaderMap, origin: Origin) -> Option<String> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -53,10 +53,10 @@ use frame::{Frame, PAGES};
 use html::Html;
 use visits::{Notice, Seen};
 
-/// Where the page is.
+/// The path of the page.
 pub const PREFIX: &str = "/admin";
 
-/// What the page keeps, in memory.
+/// The state of the page, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
     visits: visits::Visits,
@@ -65,22 +65,22 @@ pub(crate) struct Admin {
 /// A request of somebody who is signed in.
 pub(crate) struct Visit {
     pub shared: Arc<Shared>,
-    /// Who it is, and by which visit.
+    /// The visitor, with the visit.
     pub seen: Seen,
     /// The domains that they administer, in the order of the configuration; at least one.
     pub domains: Vec<String>,
     origin: Origin,
-    /// What the query, or the form, says.
+    /// The fields of the query, or of the form.
     given: Vec<(String, String)>,
 }
 
-/// What a form leads to.
+/// The result of a form.
 pub(crate) struct Done {
     /// The page to go to, behind [`PREFIX`].
     pub to: String,
-    /// What that says.
+    /// The message that the page shows.
     pub words: String,
-    /// What came of it to copy.
+    /// A text for the visitor to copy, if there is one.
     pub copy: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl Done {
 }
 
 impl Visit {
-    /// What a field says; empty if it isn't there.
+    /// Returns the content of a field; it is empty if the field isn't there.
     pub fn value(&self, name: &str) -> &str {
         form::value(&self.given, name)
     }
@@ -120,7 +120,8 @@ impl Visit {
         if self.domains.contains(&domain) { Ok(jid) } else { Err(missing()) }
     }
 
-    /// Whether what the form is about was written out, as is asked for what can't be undone.
+    /// Checks that the visitor wrote out what the form is about, which is asked for where nothing
+    /// can be undone.
     ///
     /// # Errors
     /// It wasn't.
@@ -310,7 +311,7 @@ fn failed(refusal: &Refusal) -> Response<Body> {
     text(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now; its log says why")
 }
 
-/// What a query or a form says.
+/// Reads the fields of a query or a form.
 async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
     let refused = |status, words: &str| Box::new(text(status, words));
     let written = if request.method() == Method::POST {
@@ -325,7 +326,8 @@ async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<
     form::pairs(&written).ok_or_else(|| refused(StatusCode::BAD_REQUEST, "the request can't be read"))
 }
 
-/// Whether a browser says that a page of another site sent this. The token of the visit says the same for browsers that say nothing, but for the login.
+/// Returns whether a browser says that a page of another site sent this. The token of the visit
+/// says the same for browsers that say nothing, but for the login.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     match (text("sec-fetch-site"), text("origin")) {
@@ -335,7 +337,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     }
 }
 
-/// What browsers are told of how to treat the pages.
+/// Adds the headers that tell browsers how to treat the pages.
 fn protect(headers: &mut HeaderMap, path: &str) {
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));

@@ -1,4 +1,4 @@
-//! Who is signed in to the admin page.
+//! The visits of those who are signed in to the admin page.
 //!
 //! A visit is known by a cookie of 256 random bits, of which the server keeps the hash, in memory: a restart ends all visits. It ends when nobody does
 //! anything for half an hour, after twelve hours in any case, and with the password that it began
@@ -21,20 +21,20 @@ pub struct Visits(Mutex<HashMap<[u8; 32], Visit>>);
 /// Something that a page says of what was done before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether it wasn't done.
+    /// True if it wasn't done.
     pub is_error: bool,
     /// In words.
     pub words: String,
-    /// What came of it to copy, such as a link.
+    /// A text for the visitor to copy, such as a link.
     pub copy: Option<String>,
 }
 
 /// One of them, as a request sees it.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Who it is.
+    /// The account of the visitor.
     pub account: Jid,
-    /// What forms have to carry.
+    /// The token that forms have to carry.
     pub token: String,
     /// A stand-in for the password that it began with.
     pub password: String,
@@ -106,7 +106,7 @@ impl Visits {
         }
     }
 
-    /// What the next page is to say.
+    /// Takes the message that the next page is to show.
     pub fn take_notice(&self, seen: &Seen) -> Option<Notice> {
         self.lock().get_mut(&seen.id)?.notice.take()
     }
@@ -123,7 +123,7 @@ impl Visit {
 }
 
 impl Seen {
-    /// Whether a form carries the token of this visit.
+    /// Returns whether a form carries the token of this visit.
     pub fn has_token(&self, token: &str) -> bool {
         self.token.as_bytes().ct_eq(token.as_bytes()).into()
     }
@@ -139,7 +139,7 @@ fn random() -> Option<String> {
     Some(hex::encode(bytes))
 }
 
-/// How long a visit may be idle, and how long it lasts at most, milliseconds.
+/// The time that a visit may be idle, and the time that it lasts at most, in milliseconds.
 const IDLE_MS: u64 = 30 * 60_000;
 const LONGEST_MS: u64 = 12 * 3_600_000;
 /// Visits at a time, of one account and in all.

@@ -17,7 +17,7 @@ use crate::ask::now_ms;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
 
-/// Where the API is.
+/// The path of the API.
 pub const PREFIX: &str = "/api/v1";
 
 /// A request that may be carried out.
@@ -120,7 +120,7 @@ impl Call {
         if self.token.is_for(domain) { Ok(()) } else { Err(Problem::domain()) }
     }
 
-    /// Where a list begins, and how long it is at most.
+    /// Returns the address after which a list begins, and its length at most.
     ///
     /// # Errors
     /// `after` is no address.

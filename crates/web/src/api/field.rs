@@ -10,15 +10,15 @@ use super::problem::Problem;
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// The values that it may have.
     pub kind: Kind,
-    /// Whether it must be there.
+    /// True if it must be there.
     pub is_required: bool,
-    /// What it means, in a sentence.
+    /// Its meaning, in a sentence.
     pub doc: &'static str,
 }
 
-/// What a value may be.
+/// The values that a field may have.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// A text of so many characters.
@@ -61,7 +61,7 @@ impl Values {
         self.0.get(name).and_then(whole)
     }
 
-    /// Whether nothing was given.
+    /// Returns whether nothing was given.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

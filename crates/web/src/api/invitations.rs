@@ -39,5 +39,5 @@ async fn answer(call: Call, domain: &str, wanted: Wanted, act: String) -> Result
     Ok(Reply::json(&body).with_status(hyper::StatusCode::CREATED))
 }
 
-/// How long a link is good if nothing is said.
+/// The days for which a link is good if the request names no number.
 const DAYS: u64 = 7;

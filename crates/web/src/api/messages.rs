@@ -1,4 +1,4 @@
-//! What a domain says.
+//! Messages of a domain to its users.
 
 use hyper::StatusCode;
 use rookery_jid::Jid;

@@ -14,9 +14,9 @@ use crate::reply::{Body, reply};
 pub struct Problem {
     /// The status.
     pub status: StatusCode,
-    /// What kind of problem it is: the end of its type, a URN.
+    /// The kind of problem: the end of its type, a URN.
     pub kind: &'static str,
-    /// What is wrong this time, in words.
+    /// A description of this case, in words.
     pub detail: String,
     /// A header that belongs to it.
     pub header: Option<(HeaderName, HeaderValue)>,

@@ -17,17 +17,17 @@ pub(crate) struct Operation {
     pub path: &'static str,
     /// Its name for programs.
     pub id: &'static str,
-    /// What it is for, in a line.
+    /// Its purpose, in a line.
     pub summary: &'static str,
-    /// What a token needs.
+    /// The scope that a token needs.
     pub scope: Scope,
-    /// What the query may have.
+    /// The parameters that the query may have.
     pub query: &'static [Field],
-    /// What the body may have, if it takes one.
+    /// The members that the body may have, if it takes one.
     pub body: Option<&'static [Field]>,
     /// The status of success, with what it means.
     pub success: (u16, &'static str),
-    /// What success answers.
+    /// The content of a successful response.
     pub answer: Answer,
     /// Errors beyond those that all operations have.
     pub errors: &'static [u16],
@@ -35,7 +35,7 @@ pub(crate) struct Operation {
     pub run: fn(Call) -> Answering,
 }
 
-/// What an operation answers with.
+/// The content of an operation's response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answer {
     /// Nothing.

@@ -21,10 +21,10 @@ pub const NAME: &str = "converse.js";
 pub const VERSION: &str = "14.0.0";
 /// The SHA-512 of the package, in Base64, as the registry's `integrity` has it.
 pub const INTEGRITY: &str = "LFUg030jDalV47vI/vyVPqYPZfJYXFbubq8v0cFDe2zXNeeGEk3Up0Fj/WTzT6t+6do+cAIToy73eAj7RNDj2Q==";
-/// What is behind the name of a file's compressed form.
+/// The suffix of a file's compressed form.
 pub(super) const COMPRESSED: &str = ".gz";
 
-/// Where the files of this version are in a data folder.
+/// Returns the folder for the files of this version, in a data folder.
 pub fn folder(data: &Path) -> PathBuf {
     data.join("web").join(format!("{NAME}-{VERSION}"))
 }
@@ -38,7 +38,7 @@ pub fn install(package: &[u8], data: &Path) -> Result<usize, String> {
     unpack(package, &folder(data)).map_err(|error| format!("{}: {error}", folder(data).display()))
 }
 
-/// Whether the bytes have this SHA-512.
+/// Checks that the bytes have this SHA-512.
 fn verify(package: &[u8], integrity: &str) -> Result<(), String> {
     let found = STANDARD.encode(Sha512::digest(package));
     if found == integrity {
@@ -95,8 +95,8 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Where a file of the package goes, if a browser needs it: what was built, without maps for debuggers and without the forms that are larger than
-/// need be.
+/// Returns where a file of the package goes, if a browser needs it: files that were built, without
+/// maps for debuggers and without the forms that are larger than need be.
 fn wanted(path: &Path) -> Option<&Path> {
     let path = path.strip_prefix("package/dist").ok()?;
     let name = path.to_str()?;

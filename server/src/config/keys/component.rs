@@ -5,7 +5,7 @@ use super::super::error::Wrong;
 use super::super::given::Given;
 use super::{file, put};
 
-/// What the tables are about, in the example.
+/// The comment at the head of these tables in the example.
 pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another network: a program of its own that connects to an address of\n\
                          `components` in [listen] and serves all addresses of this name. The first one needs a restart.";
 
@@ -13,7 +13,7 @@ pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another n
 pub struct ComponentKey {
     /// Its name.
     pub name: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub doc: &'static str,
     /// Puts a value into the component's configuration.
     pub set: fn(&mut ComponentConfig, &Given<'_>) -> Result<(), Wrong>,

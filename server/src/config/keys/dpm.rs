@@ -12,7 +12,7 @@ use super::super::error::Wrong;
 use super::super::given::Given;
 use super::{Key, Shown, address, bytes, file, list, path, plain, put, quoted};
 
-/// What the table is about.
+/// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Readings of devices: each device is polled once for everybody who asks (`rookery dpm` serves them alone).\n\
                          A change needs a restart; the device database is read again with this file.";
 
@@ -194,5 +194,5 @@ fn written(alarms: &Alarms) -> String {
 
 const TABLE: &str = "dpm";
 
-/// Where clients connect, unless the operator says another address.
+/// The address at which clients connect, unless the operator names another.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 6802);

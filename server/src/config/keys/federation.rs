@@ -10,7 +10,7 @@ use super::super::given::Given;
 use super::super::{Exception, Rule};
 use super::{Key, address, list, plain, put, word};
 
-/// What the table is about.
+/// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
                          The operator's guide says which DNS records and certificates it takes.";
 

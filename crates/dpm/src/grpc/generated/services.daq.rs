@@ -19,7 +19,7 @@ pub struct Readings {
     #[prost(message, repeated, tag = "2")]
     pub reading: ::prost::alloc::vec::Vec<Reading>,
 }
-/// What became of the request at a place of the list.
+/// The outcome of the request at a place of the list.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReadingReply {
     #[prost(uint32, tag = "1")]

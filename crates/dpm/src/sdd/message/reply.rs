@@ -234,7 +234,7 @@ direction! {
     }
     /// The answer to a step of authentication.
     Authenticate = 0x1c76 {
-        /// Whom to get a ticket for.
+        /// The name to get a ticket for.
         service_name: Option<String> = 0x6338,
         /// The token of the next step.
         token: Option<Bytes> = 0x8da1,
