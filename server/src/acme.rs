@@ -60,7 +60,7 @@ impl Plan {
     }
 }
 
-/// The certificates that a configuration wants.
+/// Returns the certificates that a configuration wants.
 pub fn wanted(config: &Config) -> Vec<Wanted> {
     let domains = config.domains.iter().filter(|domain| covers(config, domain));
     let wanted = domains.filter_map(|domain| {
@@ -71,7 +71,8 @@ pub fn wanted(config: &Config) -> Vec<Wanted> {
     wanted.collect()
 }
 
-/// The file of a domain's certificate and key, if the configuration wants one by ACME and there is one.
+/// Returns the file of a domain's certificate and key, if the configuration wants one by ACME and
+/// there is one.
 pub fn issued(config: &Config, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
     let file = folder.issued(&ascii(&domain.name).filter(|_| covers(config, domain))?);
     file.is_file().then_some(file)
@@ -183,7 +184,7 @@ struct Kept {
     account: String,
 }
 
-/// The account at the authority: the one that was kept, or a new one.
+/// Opens the account at the authority: the one that was kept, or a new one.
 async fn open(plan: &Plan) -> Result<Client, String> {
     let file = plan.folder.account();
     let kept = fs::read_to_string(&file).ok().and_then(|text| toml::from_str::<Kept>(&text).ok());
@@ -224,7 +225,7 @@ fn covers(config: &Config, domain: &DomainConfig) -> bool {
     acme.enabled && is_named && config.files_of(domain).is_none()
 }
 
-/// A domain as authorities have it, in A-labels; `None` if it can't be one of DNS.
+/// Returns a domain as authorities have it, in A-labels; `None` if it can't be one of DNS.
 pub fn ascii(domain: &str) -> Option<String> {
     let ascii = idna::domain_to_ascii(domain).ok()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);

@@ -50,7 +50,7 @@ pub struct Wanted {
     pub own: bool,
 }
 
-/// The certificates that a configuration asks for, that of the default domain first.
+/// Returns the certificates that a configuration asks for, that of the default domain first.
 pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
     let mut all: Vec<Wanted> = Vec::new();
     for domain in &config.domains {

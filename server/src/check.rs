@@ -239,7 +239,7 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
     }
 }
 
-/// The device database.
+/// Reports on the device database.
 fn devices(report: &mut Report, config: &Config) {
     if !config.dpm.enabled {
         return;
@@ -279,7 +279,7 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
     }
 }
 
-/// A connection is an open file.
+/// Reports on the limit of open files: a connection is one.
 fn open_files(report: &mut Report) {
     // The server raises its own to what it may have.
     match getrlimit(Resource::Nofile).maximum {

@@ -4,17 +4,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Whole days from now until then, negative if it is past.
+/// Returns the whole days from now until then, negative if it is past.
 pub fn days_until(then: i64) -> i64 {
     then.saturating_sub_unsigned(now()).div_euclid(DAY)
 }
 
-/// The day in UTC, as `2026-11-21`.
+/// Returns the day in UTC, as `2026-11-21`.
 pub fn date(unix: i64) -> String {
     OffsetDateTime::from_unix_timestamp(unix)
         .map_or_else(|_| format!("second {unix} of the epoch"), |time| time.date().to_string())

@@ -23,12 +23,13 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Something went wrong with a file.
+    /// Returns the failure of something that went wrong with a file.
     pub fn file(path: &Path, error: &io::Error) -> Failure {
         Failure::Failed(format!("{}: {error}", path.display()))
     }
 
-    /// The exit code that tells it to scripts. Code 2, for wrong arguments, comes from the parser of the command line.
+    /// Returns the exit code that tells it to scripts. Code 2, for wrong arguments, comes from the
+    /// parser of the command line.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Failed(_) | Failure::Told => ExitCode::FAILURE,

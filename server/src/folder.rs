@@ -14,7 +14,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder of that name; nothing is made yet.
+    /// Names a folder; nothing is made yet.
     pub fn new(path: PathBuf) -> Folder {
         Folder { path }
     }
@@ -62,7 +62,8 @@ impl Folder {
         Ok(Lock { _file: file.try_clone().map_err(failed)? })
     }
 
-    /// The process id of the server that runs in this folder, as it wrote it; `None` if none runs.
+    /// Returns the process id of the server that runs in this folder, as it wrote it; `None` if
+    /// none runs.
     pub fn running(&self) -> Option<String> {
         let mut file = File::open(self.path.join(LOCK)).ok()?;
         match file.try_lock_shared() {
@@ -75,12 +76,12 @@ impl Folder {
         }
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The configuration file that is read if no other is named.
+    /// Returns the configuration file that is read if no other is named.
     pub fn config(&self) -> PathBuf {
         self.path.join("rookery.toml")
     }
@@ -90,32 +91,33 @@ impl Folder {
         self.path.join(CONTROL)
     }
 
-    /// The database.
+    /// Returns the file of the database.
     pub fn database(&self) -> PathBuf {
         self.path.join("rookery.db")
     }
 
-    /// The files that users have shared.
+    /// Returns the folder of the files that users have shared.
     pub fn uploads(&self) -> PathBuf {
         self.path.join("uploads")
     }
 
-    /// The self-signed certificate.
+    /// Returns the file of the self-signed certificate.
     pub fn certificate(&self) -> PathBuf {
         self.path.join("certs/self-signed.pem")
     }
 
-    /// Its key.
+    /// Returns the file of its key.
     pub fn key(&self) -> PathBuf {
         self.path.join("certs/self-signed.key")
     }
 
-    /// Chain and key that an authority has issued for a domain, given in A-labels.
+    /// Returns the file with the chain and key that an authority has issued for a domain, given in
+    /// A-labels.
     pub fn issued(&self, domain: &str) -> PathBuf {
         self.path.join("certs/acme").join(format!("{domain}.pem"))
     }
 
-    /// The account at that authority.
+    /// Returns the file of the account at that authority.
     pub fn account(&self) -> PathBuf {
         self.path.join("certs/acme/account.toml")
     }

@@ -61,7 +61,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The configured addresses with what is spoken there.
+/// Returns the configured addresses with what is spoken there.
 pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
     let has_others = config.federation.enabled;
     let has_components = !config.components.is_empty();
@@ -122,7 +122,8 @@ pub fn refused(address: SocketAddr, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}; {mend}")
 }
 
-/// No `SO_REUSEPORT`: a second server would silently share the port instead of being told that it is taken.
+/// Opens a socket, without `SO_REUSEPORT`: a second server would silently share the port instead of
+/// being told that it is taken.
 fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;

@@ -89,7 +89,7 @@ impl Loaded {
         Loaded::with(source, config, decoys, old)
     }
 
-    /// The same, from a configuration that was read before.
+    /// Makes a generation as [`Loaded::load`] does, from a configuration that was read before.
     ///
     /// # Errors
     ///

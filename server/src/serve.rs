@@ -173,7 +173,7 @@ fn plan(loaded: &Loaded) -> Option<Plan> {
     Plan::of(&loaded.config, &loaded.source.folder)
 }
 
-/// `None` if no port is for it: then the modules have nobody to ask.
+/// Starts the relay; `None` if no port is for it: then the modules have nobody to ask.
 fn start_relay(start: &Start, listeners: Vec<Listener>) -> Result<Option<rookery_relay::Running>, Failure> {
     if listeners.is_empty() {
         return Ok(None);
@@ -358,8 +358,8 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     }
 }
 
-/// For stream ids, on which other protocols build (RFC 6120 §4.7.3): from the operating system, or, should that fail, from the keys
-/// that every process draws at its start.
+/// Returns a number for stream ids, on which other protocols build (RFC 6120 §4.7.3): from the
+/// operating system, or, should that fail, from the keys that every process draws at its start.
 fn unpredictable() -> u128 {
     let mut bytes = [0; 16];
     if chance::fill(&mut bytes).is_err() {

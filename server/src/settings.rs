@@ -10,7 +10,7 @@ use rookery_stream::c2s::Policy;
 use crate::config::{Config, DomainConfig};
 use crate::database::Decoys;
 
-/// The hub's settings.
+/// Returns the hub's settings.
 pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
     let limits = &config.limits;
     Settings {

@@ -131,7 +131,7 @@ fn create_admin(
     Ok(Admin::Made { jid, password: keep()? })
 }
 
-/// A password of 100 bits, without letters that are taken for others.
+/// Returns a password of 100 bits, without letters that are taken for others.
 fn random_password() -> Result<String, Failure> {
     chance::text(20).map_err(|error| Failure::Failed(error.to_string()))
 }

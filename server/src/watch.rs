@@ -82,7 +82,7 @@ fn look(watched: &Weak<Mutex<Seen>>) -> Option<bool> {
     Some(settled)
 }
 
-/// The files of certificates that the operator named.
+/// Returns the files of certificates that the operator named.
 fn files(config: &Config) -> Vec<PathBuf> {
     let named = config.domains.iter().filter_map(|domain| config.files_of(domain));
     let mut files: Vec<PathBuf> =

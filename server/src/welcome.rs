@@ -186,7 +186,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> S
     steps
 }
 
-/// The options that a command needs to find this server's data.
+/// Returns the options that a command needs to find this server's data.
 fn options(loaded: &Loaded) -> String {
     let mut options = String::new();
     let folder = &loaded.source.folder;
@@ -199,7 +199,7 @@ fn options(loaded: &Loaded) -> String {
     options
 }
 
-/// A path as a shell takes it.
+/// Returns a path as a shell takes it.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@".contains(c));

@@ -102,7 +102,7 @@ fn script(argument: &str) -> Output {
     command.output().expect("Python")
 }
 
-/// The folder that acsys-python is in, if it is to be had.
+/// Returns the folder that acsys-python is in, if it is to be had.
 fn acsys() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOUND.get_or_init(|| std::env::var_os("ROOKERY_ACSYS").map(PathBuf::from).or_else(fetch_acsys)).as_deref()
@@ -124,7 +124,7 @@ fn fetch_acsys() -> Option<PathBuf> {
     (done.status.success() && folder.join("acsys/__init__.py").exists()).then_some(folder)
 }
 
-/// A Python with what the clients need, once the programs are there.
+/// Returns a Python with what the clients need, once the programs are there.
 fn interpreter() -> Command {
     rookery_needs::programs(&[
         ("krb5kdc", "krb5-kdc"),

@@ -82,7 +82,7 @@ fn the_protocol_crates_cannot_reach_the_outside() {
     }
 }
 
-/// The crates of the workspace with the names of their normal dependencies.
+/// Returns the crates of the workspace with the names of their normal dependencies.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");

@@ -66,7 +66,7 @@ fn metadata(world: &mut World, iq: Iq) {
     });
 }
 
-/// The largest page in the archive of this account or room.
+/// Returns the largest page in the archive of this account or room.
 fn limits(world: &World, owner: &Jid) -> PageLimits {
     PageLimits { messages: option(world, owner, PAGE.key), bytes: world.settings().outbox.hard / 4 }
 }

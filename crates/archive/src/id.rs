@@ -26,7 +26,7 @@ impl Ids {
     }
 }
 
-/// The lowest id of a millisecond.
+/// Returns the lowest id of a millisecond.
 pub fn at(unix_ms: u64) -> u64 {
     unix_ms.min(u64::MAX >> (BITS + 1)) << BITS
 }
@@ -36,7 +36,7 @@ pub fn time(id: u64) -> u64 {
     id >> BITS
 }
 
-/// The id as clients see it: thirteen letters and digits.
+/// Returns the id as clients see it: thirteen letters and digits.
 pub fn text(id: u64) -> String {
     let mut text = String::with_capacity(LENGTH as usize);
     text.extend((0..LENGTH).rev().map(|at| char::from(DIGITS[(id >> (5 * at)) as usize & 31])));

@@ -60,7 +60,7 @@ pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -
     has_any.then(|| packet.without_children(|child| Claim::read(child).is_some_and(|claim| is_forged(&claim))))
 }
 
-/// The `<stanza-id/>` of an archive.
+/// Returns the `<stanza-id/>` of an archive.
 pub fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
     let mut stanza_id = Writer::with_ns("stanza-id", ns::STANZA_ID);
     stanza_id.attr("by", by.bare_str()).attr("id", id);

@@ -46,7 +46,8 @@ pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: View, f
     finish(world, iq, query, &found);
 }
 
-/// One message of a page (§4.2). What its own wrapping makes too deep for the scanner is left out, as §3.2 allows for messages that are gone.
+/// Sends one message of a page (§4.2). A message that its wrapping makes too deep for the scanner
+/// is left out, as §3.2 allows for messages that are gone.
 fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, stanza: &[u8]) {
     let whole = result(iq, query, id, |writer| match (scanned(stanza), view) {
         (Some(stanza), View::Account | View::Room) => {
@@ -86,7 +87,7 @@ fn result(iq: &Iq, query: &Query, id: u64, stanza: impl FnOnce(&mut Writer)) -> 
     message.finish()
 }
 
-/// The result of the query, behind its messages (§4.3).
+/// Sends the result of the query, behind its messages (§4.3).
 fn finish(world: &mut World, iq: &Iq, query: &Query, Found { page, reached }: &Found) {
     let mut reply = iq.result();
     reply.start_ns("fin", ns::MAM);
@@ -113,7 +114,7 @@ pub(super) fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
     world.reply_error(iq, condition(error));
 }
 
-/// A stanza out of the store.
+/// Reads a stanza out of the store.
 pub(super) fn scanned(stanza: &[u8]) -> Option<Stanza<'_>> {
     Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
 }

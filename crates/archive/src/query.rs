@@ -143,7 +143,7 @@ impl Query {
         Ok(())
     }
 
-    /// An id that must be in the archive.
+    /// Reads an id that must be in the archive.
     fn known(&mut self, text: &str) -> Result<u64, Condition> {
         let id = id::read(text).ok_or(Condition::ItemNotFound)?;
         self.wanted.known.push(id);
@@ -161,7 +161,7 @@ impl Query {
     }
 }
 
-/// The fields that a query can have (§4.1.6).
+/// Returns the form with the fields that a query can have (§4.1.6).
 pub(super) fn form(view: View) -> Element {
     let form = Form::new("form").hidden("FORM_TYPE", ns::MAM).field(Field::jid_single(WITH));
     let texts = [START, END, BEFORE_ID, AFTER_ID, TEXT].map(Field::text_single);

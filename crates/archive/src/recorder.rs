@@ -289,7 +289,7 @@ fn ask(world: &mut World, group: Group) {
     });
 }
 
-/// The store has answered for a group: it counts no longer.
+/// Stops counting a group that the store has answered for.
 fn done(world: &mut World, group: &Group) {
     let archives = world.state_mut::<Archives>();
     for (message, (cause, _)) in group.messages.iter().zip(&group.notes) {
@@ -338,14 +338,15 @@ fn ask_again(world: &mut World) {
     }
 }
 
-/// The store has taken something: it is not away any more.
+/// Notes that the store has taken something, so that it is not away any more.
 fn back(world: &mut World) {
     if std::mem::take(&mut world.state_mut::<Archives>().away_ms) > 0 {
         info!("the store is back: archives take what has waited for it");
     }
 }
 
-/// The archives will lack a group. Those whose stanzas are acknowledged now hear of it before.
+/// Tells of a group that the archives will lack. Those whose stanzas are acknowledged now hear of
+/// it before.
 fn refused(world: &mut World, group: &Group, error: &StoreError) {
     done(world, group);
     let count = group.messages.len();

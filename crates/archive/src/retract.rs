@@ -130,12 +130,12 @@ pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Pa
     retract(world, owner, message, mark);
 }
 
-/// The `<retracted/>` of a tombstone: by which message, and when.
+/// Returns the `<retracted/>` of a tombstone: by which message, and when.
 pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
     Element::new("retracted", ns::RETRACT).with_attr("stamp", date::timestamp_ms(unix_ms)).with_attr("id", id)
 }
 
-/// The newest message of a page that was taken back, with what stays of it.
+/// Returns the newest message of a page that was taken back, with what stays of it.
 fn bury(page: &ArchivePage, message: &Retracted, retracted: &Element) -> Option<(u64, Vec<u8>)> {
     page.messages.iter().rev().find_map(|(id, bytes)| {
         let stanza = scanned(bytes).filter(|stanza| is_it(stanza, message))?;
@@ -174,7 +174,8 @@ fn tombstone(stanza: &Stanza<'_>, retracted: &Element) -> Vec<u8> {
     tombstone.finish().bytes().to_vec()
 }
 
-/// The pseudonym of an occupant, and what a room notes beside it for those who may know more.
+/// Returns whether an element is the pseudonym of an occupant, or what a room notes with it for
+/// those who may know more.
 fn tells_who(child: &Child<'_>) -> bool {
     child.is("occupant-id", ns::OCCUPANT_ID) || child.is("x", ns::MUC_USER)
 }

@@ -128,7 +128,7 @@ impl Search {
         });
     }
 
-    /// Has the background find the words. Its turn ends with that.
+    /// Gives a portion to the background, which finds the words. Its turn ends with that.
     fn look_into(mut self, world: &mut World, iq: Iq, portion: ArchivePage) {
         let more = portion.more;
         self.examined.0 += portion.messages.len();

@@ -58,7 +58,8 @@ impl World {
         }
     }
 
-    /// A request from a connection that has not logged in, for one of the domains. `false` if no module handles it.
+    /// Handles a request for one of the domains, from a connection that has not logged in. Returns
+    /// `false` if no module handles it.
     pub fn guest_iq(&mut self, guest: Guest, iq: Iq) -> bool {
         let domain = self.place_of(iq.to.domain()).and_then(|at| self.catalogue.settings.domains.get(at));
         match domain.and_then(|domain| self.catalogue.registry.guest_iq(iq.payload.ns(), domain)) {
@@ -70,12 +71,12 @@ impl World {
         }
     }
 
-    /// The reply to a connection that has not logged in.
+    /// Replies to a connection that has not logged in.
     pub fn reply_to_guest(&mut self, guest: Guest, reply: Writer) {
         self.out.events.push_back(crate::Event::GuestReply(guest.connection, reply.finish()));
     }
 
-    /// An error for a connection that has not logged in.
+    /// Sends an error to a connection that has not logged in.
     pub fn refuse_guest(&mut self, guest: Guest, iq: &Iq, error: impl Into<StanzaError>) {
         self.counters.errors += 1;
         let mut reply = iq.reply("error");
@@ -83,7 +84,7 @@ impl World {
         self.reply_to_guest(guest, reply);
     }
 
-    /// A request that came by routing, for an address that this server answers for.
+    /// Handles a request that came by routing, for an address that this server answers for.
     pub(crate) fn answer_packet(&mut self, packet: &Packet, to: Jid) {
         if !matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
             return;

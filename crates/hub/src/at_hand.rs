@@ -127,7 +127,8 @@ impl AtHand {
         self.documents.iter().map(|kept| kept.bytes).sum()
     }
 
-    /// The store has taken a value, or refused it: then what it has counts again, unless a later change counts already.
+    /// Settles a change that the store has taken, or refused: then the former value counts again,
+    /// unless a later change counts already.
     pub(crate) fn settle(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, is_stored: bool) {
         self.change(name, |kept| {
             if is_stored {

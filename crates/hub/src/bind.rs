@@ -24,7 +24,8 @@ impl World {
         self.bind_as(link, account, resource, self.catalogue.settings.conflict);
     }
 
-    /// The same for a resource that belongs to one client: the session that has it is an older one of the same (XEP-0386 §3.2).
+    /// Binds a resource that belongs to one client: the session that has it is an older one of the
+    /// same client (XEP-0386 §3.2).
     pub fn bind_in_place(&mut self, link: Link, account: &Jid, resource: &str) {
         self.bind_as(link, account, Some(resource), Conflict::EndOlder);
     }
@@ -50,7 +51,8 @@ impl World {
         }
     }
 
-    /// The connection of a session is gone. What it sent is worked off first, then it ends; see [`Event::Released`].
+    /// Takes note that the connection of a session is gone. Stanzas that it sent are worked off
+    /// first, then it ends; see [`Event::Released`].
     pub fn closed(&mut self, link: Link) {
         let Some(session) = self.at_mut(link) else {
             return self.out.events.push_back(Event::Released(link));
@@ -192,7 +194,7 @@ impl World {
         }
     }
 
-    /// A continuation of the session is done: works off what waited behind it.
+    /// Takes note that a continuation of the session is done, and works off what waited behind it.
     pub(crate) fn lane_done(&mut self, session: SessionRef) {
         if let Some(found) = self.session_mut(session) {
             let lane = &mut found.rare().lane;
@@ -219,7 +221,7 @@ impl World {
         self.lane_idle(session);
     }
 
-    /// The lane of a session has run empty: read on, or end.
+    /// Goes on with a session whose lane has run empty: reads again, or ends it.
     fn lane_idle(&mut self, session: SessionRef) {
         let Some(found) = self.session_mut(session) else { return };
         let (ending, gone) = (found.ending, found.gone);
@@ -238,7 +240,7 @@ impl World {
         }
     }
 
-    /// The end of a session: presence, what was not delivered, memory.
+    /// Ends a session: its presence, what was not delivered to it, its memory.
     fn end(&mut self, link: Link) {
         self.become_unavailable(link, None);
         self.call_of_session(|registry| &registry.sessions.ended, link);
@@ -311,9 +313,9 @@ impl World {
         }
     }
 
-    /// A stanza that lay in the outbox of a session that ended: messages go where they would have gone without that session,
-    /// requests are answered (RFC 6121 §8.5.3.2), the rest concerned nobody else.
-    /// If it came a while ago, it says so (XEP-0198 §4, XEP-0203).
+    /// Deals with a stanza that lay in the outbox of a session that ended: messages go where they
+    /// would have gone without that session, requests are answered (RFC 6121 §8.5.3.2), the rest
+    /// concerned nobody else. If it came a while ago, it says so (XEP-0198 §4, XEP-0203).
     fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
         let hash = self.hash(to.bare_str());
         let is_message = packet.kind() == Kind::Message;

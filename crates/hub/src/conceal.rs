@@ -51,7 +51,7 @@ impl World {
         });
     }
 
-    /// The bare JIDs of the contacts from whom a session conceals itself.
+    /// Returns the bare JIDs of the contacts from whom a session conceals itself.
     pub(crate) fn concealed_from(&self, link: Link) -> BTreeSet<Box<str>> {
         let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else {
             return BTreeSet::new();
@@ -61,7 +61,7 @@ impl World {
         contacts.iter().map(|contact| contact.as_str().into()).collect()
     }
 
-    /// The bare JIDs of the contacts to whom a session may not send this probe.
+    /// Returns the bare JIDs of the contacts to whom a session may not send this probe.
     pub(crate) fn shunned(&mut self, link: Link, probe: &Packet) -> BTreeSet<Box<str>> {
         let owner = self.outboxes.address(link).filter(|_| self.has_documents(link));
         let mut contacts = owner.map(|owner| self.watched(owner.bare())).unwrap_or_default();
@@ -69,7 +69,8 @@ impl World {
         contacts.iter().map(|contact| contact.as_str().into()).collect()
     }
 
-    /// The contacts who see the presence of an account whose home this is, as far as it lets them (RFC 6121 §4.2.2). Nobody if it has no session.
+    /// Returns the contacts who see the presence of an account whose home this is, as far as it
+    /// lets them (RFC 6121 §4.2.2). There are none if it has no session.
     pub fn watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
         let mut watchers = self.own_watchers(account);
         let by_group = self.watchers_by_group(account);
@@ -81,12 +82,13 @@ impl World {
         watchers
     }
 
-    /// The same without those who see it by group only.
+    /// Returns the same contacts without those who see it by group only.
     pub(crate) fn own_watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
         self.subscribed(account, |_, from| from)
     }
 
-    /// The contacts whose presence an account sees by subscription, whose home this is. Nobody if it has no session.
+    /// Returns the contacts whose presence an account whose home this is sees by subscription.
+    /// There are none if it has no session.
     pub fn watched(&self, account: JidRef<'_>) -> Vec<Jid> {
         self.subscribed(account, |to, _| to)
     }
@@ -113,7 +115,7 @@ impl World {
         Some(Subscription::new(own.to() || shared.to(), own.from() || shared.from()))
     }
 
-    /// The same without groups.
+    /// Returns the subscription without what groups add.
     pub fn own_subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
         let user = self.people.users.get(user as usize)?;
@@ -122,7 +124,8 @@ impl World {
         Some(found.map_or(Subscription::None, |found| Subscription::new(found.to(), found.from())))
     }
 
-    /// To whom a session has sent directed presence that still stands (RFC 6121 §4.6.3).
+    /// Returns the addresses to which a session has sent directed presence that still stands (RFC
+    /// 6121 §4.6.3).
     pub fn directed_to(&self, link: Link) -> Vec<Jid> {
         let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
         rare.map(|rare| rare.directed.iter().cloned().collect()).unwrap_or_default()

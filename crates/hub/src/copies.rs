@@ -32,7 +32,8 @@ impl World {
         }
     }
 
-    /// The same for those who are accounts of this server. `away` gets those of other servers; what is left are services and domains.
+    /// Fans out to those who are accounts of this server. `away` gets those of other servers; what
+    /// is left are services and domains.
     fn fan_out_here<'a>(
         &mut self,
         packet: &Packet,

@@ -73,13 +73,13 @@ struct Closing {
 }
 
 impl Ledger {
-    /// One more stanza is taken, in this custody.
+    /// Counts one more stanza as taken, and returns the custody that it is in.
     pub fn count(&mut self) -> Custody {
         self.handled = self.handled.wrapping_add(1);
         self.open.get_or_insert_with(|| Custody(Arc::default())).clone()
     }
 
-    /// The newest of them were not worked off after all.
+    /// Takes back the newest `number` stanzas, which were not worked off after all.
     pub fn take_back(&mut self, number: u32) {
         if let Some(closing) = &mut self.closing
             && self.handled.wrapping_sub(closing.count) < number

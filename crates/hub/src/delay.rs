@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rookery_base::date;
 use rookery_xml::{Built, Writer, ns};
 
-/// The `<delay/>` that tells when `from` received what is delivered only now.
+/// Returns the `<delay/>` that tells when `from` received what is delivered only now.
 pub fn element(from: &str, unix_ms: u64) -> Built {
     let mut delay = Writer::with_ns("delay", ns::DELAY);
     delay.attr("from", from).attr("stamp", &date::timestamp(unix_ms));
@@ -18,7 +18,7 @@ pub fn element(from: &str, unix_ms: u64) -> Built {
 pub(crate) struct Taken(VecDeque<(u64, u64)>);
 
 impl Taken {
-    /// From now on `number` copies have been taken.
+    /// Notes that `number` copies have been taken until now.
     pub fn note(&mut self, number: u64, unix_ms: u64) {
         match self.0.back_mut() {
             Some((last, at)) if *last == number => *at = unix_ms,

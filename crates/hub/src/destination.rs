@@ -57,13 +57,14 @@ impl World {
         user.is_some_and(|user| self.is_copying(user))
     }
 
-    /// The same for a user.
+    /// Returns whether a user has a session that wants copies.
     pub(crate) fn is_copying(&self, user: u32) -> bool {
         let links = self.people.users.get(user as usize).map(|user| user.links.as_slice()).unwrap_or_default();
         links.iter().any(|&link| self.session_at(link).is_some_and(|session| session.carbons))
     }
 
-    /// The sessions of an account whose home this is that want copies. Costs no allocation where there is none.
+    /// Returns the sessions that want copies of an account whose home this is. Allocates nothing if
+    /// there are none.
     pub fn links_with_carbons(&self, account: JidRef<'_>) -> Vec<Link> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
         let links = user.and_then(|user| self.people.users.get(user as usize)).map(|user| user.links.as_slice());

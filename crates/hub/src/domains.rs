@@ -41,7 +41,7 @@ impl World {
         self.place_of(name).is_some()
     }
 
-    /// One of the local domains by its name.
+    /// Returns one of the local domains by its name.
     pub fn domain(&self, name: &str) -> Option<&Domain> {
         self.catalogue.settings.domains.get(self.place_of(name)?)
     }
@@ -51,22 +51,22 @@ impl World {
         self.domain(domain)?.module(module)
     }
 
-    /// The filters that are on in a domain.
+    /// Returns the filters that are on in a domain.
     pub(crate) fn filters(&self, domain: &str) -> Filters {
         self.place_of(domain).map(|at| self.filters_at(at)).unwrap_or_default()
     }
 
-    /// The filters that are on in any domain.
+    /// Returns the filters that are on in any domain.
     pub(crate) fn filters_anywhere(&self) -> Filters {
         self.catalogue.served.anywhere
     }
 
-    /// The same for a place in the settings.
+    /// Returns the filters that are on in the domain at a place in the settings.
     pub(crate) fn filters_at(&self, domain: usize) -> Filters {
         self.catalogue.served.filters.get(domain).copied().unwrap_or_default()
     }
 
-    /// The place of a domain in the settings.
+    /// Returns the place of a domain in the settings.
     pub(crate) fn place_of(&self, name: &str) -> Option<usize> {
         // Most servers have one domain: that is known without a hash.
         match self.catalogue.settings.domains.as_slice() {

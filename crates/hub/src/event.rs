@@ -51,7 +51,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// The stanza error to answer with.
+    /// Returns the stanza error to answer with.
     pub fn to_stanza_error(&self) -> StanzaError {
         match self {
             Self::Malformed => Condition::BadRequest.into(),

@@ -30,7 +30,7 @@ impl World {
         self.out.federation.is_some()
     }
 
-    /// A stanza that came in from another server, on the home shard of that server's domain.
+    /// Takes a stanza that came in from another server, on the home shard of that server's domain.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
         if !self.lets_cross(packet.sender().as_ref().map(Jid::as_ref), to.domain()) {
             return;
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// A stanza for another server.
+    /// Sends a stanza to another server.
     pub(crate) fn route_away(&mut self, packet: &Packet, to: JidRef<'_>) {
         if !self.federates() {
             // RFC 6120 §8.3.3.16.
@@ -57,12 +57,12 @@ impl World {
         self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
     }
 
-    /// One packet for recipients of another server, all of them blind: the trusted route.
+    /// Sends one packet to recipients of another server, all of them blind: the trusted route.
     pub(crate) fn fan_out_away(&mut self, packet: &Packet, domain: String, to: Vec<Jid>) {
         self.multicast_away(bcc(domain, packet, to));
     }
 
-    /// The part of a multicast that goes to another server.
+    /// Sends the part of a multicast that goes to another server.
     pub fn multicast_away(&mut self, distant: Distant) {
         let shard = home(self.hash(&distant.domain), self.shards());
         if shard != self.shard() && self.federates() {
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// The multicast service of a remote domain, and how many recipients it takes at once.
+    /// Returns the multicast service of a remote domain, and how many recipients it takes at once.
     fn service_for(&mut self, distant: &Distant) -> Option<(Jid, usize)> {
         // A component gets its stanzas one by one: it is as near as a service.
         if self.is_component(&distant.domain) {

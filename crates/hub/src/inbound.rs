@@ -28,7 +28,7 @@ pub enum Intake {
 }
 
 impl World {
-    /// A stanza from a bound session.
+    /// Takes a stanza from a bound session.
     pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let too_fast = self.charge(link, stanza.bytes().len());
         let intake = self.take_in(link, stanza);
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// The canonical form of a session's stanza, with its full JID as sender.
+    /// Returns the canonical form of a session's stanza, with its full JID as sender.
     pub(crate) fn stamp(&self, link: Link, stanza: Stanza<'_>, type_: StanzaType) -> Option<Packet> {
         self.stamp_as(link, stanza, type_, self.outboxes.address(link)?.as_ref())
     }
@@ -168,7 +168,8 @@ impl World {
         }
     }
 
-    /// A session's stanza as the modules leave it that want to see it before it is routed; `None` if one has taken it.
+    /// Returns a session's stanza as the modules leave it that want to see it before it is routed;
+    /// `None` if one has taken it.
     pub(crate) fn leaving<'p>(&mut self, link: Link, packet: &'p Packet, to: JidRef<'_>) -> Option<Cow<'p, Packet>> {
         let account = self.outboxes.address(link)?;
         let on = self.filters(account.domain()).route;

@@ -38,7 +38,7 @@ impl Iq {
         self.from.bare() == self.to.as_ref()
     }
 
-    /// The beginning of a result; the payload is the caller's.
+    /// Returns the beginning of a result; the payload is the caller's.
     pub fn result(&self) -> Writer {
         self.reply("result")
     }

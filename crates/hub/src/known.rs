@@ -12,7 +12,8 @@ use crate::at_hand::{AtHand, Known};
 use crate::session::SessionRef;
 
 impl World {
-    /// The roster item of a contact, of an account whose roster is at hand; see [`Document::needs_roster`](crate::Document::needs_roster).
+    /// Returns the roster item of a contact, of an account whose roster is in memory; see
+    /// [`Document::needs_roster`](crate::Document::needs_roster).
     pub fn roster_item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<&RosterItem> {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
@@ -89,7 +90,7 @@ fn known(roster: Roster) -> Known {
     roster.items.into_iter().map(|item| (item.jid.clone(), slim(item))).collect()
 }
 
-/// Nobody asks for the stanza of a request.
+/// Removes the stanza of a request, which nobody asks for, from an item.
 fn slim(item: RosterItem) -> RosterItem {
     RosterItem { pending_in: None, ..item }
 }

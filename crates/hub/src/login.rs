@@ -13,7 +13,7 @@ use crate::module::LoginSeen;
 use crate::waiting::{Login, WithCredentials};
 
 impl World {
-    /// A login has succeeded or failed.
+    /// Tells modules that a login has succeeded or failed.
     pub fn login_seen(&self, seen: &LoginSeen<'_>) {
         self.call_login(seen);
     }
@@ -53,8 +53,8 @@ impl World {
         });
     }
 
-    /// The credentials of an account, if there is one, and whether it is disabled; `None` if the store failed. One statement tells both, so that
-    /// the time tells nothing.
+    /// Gets the credentials of an account, if there is one, and whether it is disabled; `None` if
+    /// the store failed. One statement tells both, so that the time tells nothing.
     pub(crate) fn with_credentials(
         &mut self,
         account: Jid,

@@ -134,8 +134,8 @@ impl World {
         enabled.map(|enabled| enabled.unwrap_or_else(|condition| failed(&condition, None))).into_iter().collect()
     }
 
-    /// A client wants to know how many of its stanzas are handled (§4): it is told at once if the store has all that they led to, else when
-    /// it has.
+    /// Tells a client how many of its stanzas are handled (§4): at once if the store has all that
+    /// they led to, otherwise when it has.
     pub fn say_handled(&mut self, link: Link) {
         let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return };
         (ledger.asked, ledger.unanswered) = (true, true);
@@ -178,7 +178,8 @@ impl World {
         }
     }
 
-    /// A request has not been answered for a while: says how far it is.
+    /// Answers a request that has waited for a while with the number of stanzas that are handled by
+    /// now.
     fn show_patience(&mut self, session: SessionRef) {
         if self.session(session).is_none() {
             return;
@@ -202,7 +203,7 @@ impl World {
         self.outboxes.push_element(link, &Packet::element(&answer.finish()));
     }
 
-    /// A client has handled that many stanzas (§4).
+    /// Takes note that a client has handled that many stanzas (§4).
     ///
     /// # Errors
     /// They are more than it was sent (§6).
@@ -227,7 +228,8 @@ impl World {
         }
     }
 
-    /// A client that doesn't answer has lost its connection, whatever the system believes.
+    /// Waits for the answer of a client: without one its connection is lost, whatever the system
+    /// believes.
     fn expect_answer(&mut self, session: SessionRef, question: u16) {
         self.after(ANSWER_MS, move |world| {
             if world.session(session).is_some() && world.outboxes.is_open(session.link, question) {
@@ -236,7 +238,8 @@ impl World {
         });
     }
 
-    /// The connection of a session is gone without a word: it waits for its client, if it may. `false` if it has to end: see [`World::closed`].
+    /// Lets a session whose connection is gone without a word wait for its client, if it may.
+    /// Returns `false` if it has to end: see [`World::closed`].
     pub fn detach(&mut self, link: Link) -> bool {
         let Some(session) = self.reference(link) else { return false };
         let Some(found) = self.at_mut(link).filter(|session| !session.ending) else { return false };
@@ -262,7 +265,7 @@ impl World {
         self.outboxes.attention(link) == Attention::Detached
     }
 
-    /// The session of an account that has this id, connected or not.
+    /// Finds the session of an account that has this id, connected or not.
     ///
     /// # Errors
     /// There is none, or none can be resumed.
@@ -311,7 +314,7 @@ impl World {
         }
     }
 
-    /// The oldest session of an account that has no connection, if there is one.
+    /// Returns the oldest session of an account that has no connection, if there is one.
     pub(crate) fn oldest_detached(&self, links: &[Link]) -> Option<Link> {
         links.iter().copied().find(|&link| self.is_detached(link))
     }
@@ -329,7 +332,7 @@ impl World {
     }
 }
 
-/// An attribute of an element that is no stanza.
+/// Returns an attribute of an element that is no stanza.
 fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
     debug_assert_eq!(element.kind(), Kind::Other);
     rookery_xml::Element::read(&element).attr(name).map(str::to_owned)

@@ -32,14 +32,14 @@ struct Entry {
 }
 
 impl Names {
-    /// The number of a name that is known.
+    /// Returns the number of a name that is known.
     pub fn find(&self, hash: u64, text: &str) -> Option<NameId> {
         self.table
             .find(hash, |&at| self.entries.get(at as usize).is_some_and(|entry| &*entry.text == text))
             .map(|&at| NameId(at))
     }
 
-    /// The number of a name, with one more reference to it.
+    /// Returns the number of a name, with one more reference to it.
     pub fn intern(&mut self, hash: u64, text: &str) -> NameId {
         if let Some(id) = self.find(hash, text) {
             if let Some(entry) = self.entries.get_mut(id.index()) {
@@ -80,12 +80,12 @@ impl Names {
         self.free.push(id.0);
     }
 
-    /// The bare JID behind a number, and its hash.
+    /// Returns the bare JID behind a number, and its hash.
     pub fn get(&self, id: NameId) -> Option<(u64, &str)> {
         self.entries.get(id.index()).map(|entry| (entry.hash, &*entry.text))
     }
 
-    /// The index of the user who is present under this name, see [`Names::set_user`].
+    /// Returns the index of the user who is present under this name, see [`Names::set_user`].
     pub fn user(&self, id: NameId) -> Option<u32> {
         self.entries.get(id.index()).map(|entry| entry.user).filter(|&user| user != NOBODY)
     }

@@ -110,7 +110,7 @@ pub struct User {
 }
 
 impl User {
-    /// The subscription with a contact, if there is one.
+    /// Returns the subscription with a contact, if there is one.
     pub(crate) fn contact(&self, name: NameId) -> Option<Contact> {
         let at = self.contacts.partition_point(|contact| contact.name() < name);
         self.contacts.get(at).copied().filter(|contact| contact.name() == name)

@@ -70,7 +70,7 @@ impl Stanzas {
     /// All of them.
     pub const ALL: Self = Self::MESSAGES.and(Self::PRESENCE).and(Self::IQS);
 
-    /// Stanzas of one kind that have one of these types.
+    /// Returns the stanzas of one kind that have one of these types.
     pub const fn of(kind: Kind, types: &[StanzaType]) -> Self {
         let (mut set, mut at) = (0, 0);
         while at < types.len() {
@@ -80,7 +80,7 @@ impl Stanzas {
         Self(set)
     }
 
-    /// Those of both sets.
+    /// Returns the stanzas of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -119,31 +119,35 @@ impl From<Stanzas> for Wanted {
 }
 
 impl Wanted {
-    /// Of these only those that name any of these namespaces. Others may come as well, where telling them apart would cost more.
+    /// Narrows this to stanzas that name any of these namespaces. Others may come as well, where
+    /// telling them apart would cost more.
     #[must_use]
     pub fn naming(self, namespaces: &[&str]) -> Self {
         Self { namespaces: Some(Namespaces::of(namespaces)), ..self }
     }
 
-    /// Of these only those of accounts that have this document at hand, see [`Hooks::document`](crate::Hooks::document).
+    /// Narrows this to stanzas of accounts that have this document in memory, see
+    /// [`Hooks::document`](crate::Hooks::document).
     #[must_use]
     pub fn with_document(self, document: &'static str) -> Self {
         Self { document: Some(document), ..self }
     }
 
-    /// Of these only those of accounts that have a session which wants copies, see [`World::set_carbons`](crate::World::set_carbons).
+    /// Narrows this to stanzas of accounts that have a session which wants copies, see
+    /// [`World::set_carbons`](crate::World::set_carbons).
     #[must_use]
     pub fn with_carbons(self) -> Self {
         Self { carbons: true, ..self }
     }
 
-    /// Of these none that came from a session of this server, see [`Packet::is_local`].
+    /// Narrows this to stanzas that didn't come from a session of this server, see
+    /// [`Packet::is_local`].
     #[must_use]
     pub fn from_elsewhere(self) -> Self {
         Self { elsewhere: true, ..self }
     }
 
-    /// Of these only those in domains where the options of the module say so.
+    /// Narrows this to domains where the options of the module say so.
     #[must_use]
     pub fn where_options(self, applies: fn(&Options) -> bool) -> Self {
         Self { applies, ..self }
@@ -212,7 +216,7 @@ impl<F: Copy> Passages<F> {
         self.namespaces = named.fold(Namespaces::NONE, Namespaces::bitor);
     }
 
-    /// The filters that are on in a domain.
+    /// Returns the filters that are on in a domain.
     pub(crate) fn on(&self, domain: &Domain) -> u64 {
         let is_on =
             |hook: Call<Wish<F>>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
@@ -241,7 +245,7 @@ impl<F: Copy> Passages<F> {
     }
 }
 
-/// The place of a kind and type in a set. Errors are the one type that all kinds have.
+/// Returns the place of a kind and type in a set. Errors are the one type that all kinds have.
 const fn slot(kind: Kind, type_: StanzaType) -> usize {
     match (type_, kind) {
         (StanzaType::Error, Kind::Presence) => 30,

@@ -15,7 +15,7 @@ use crate::session::Contact;
 use crate::subscribe::short_text;
 
 impl World {
-    /// Presence from a session (RFC 6121 §4.2 to §4.6).
+    /// Handles presence from a session (RFC 6121 §4.2 to §4.6).
     pub(crate) fn presence_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: Option<JidRef<'_>>) {
         match (type_, to) {
             (StanzaType::Available, None) => self.available(link, stanza),
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// Initial presence and updates (§4.2, §4.4).
+    /// Handles initial presence and updates (§4.2, §4.4).
     fn available(&mut self, link: Link, stanza: Stanza<'_>) {
         let Some(priority) = priority(stanza) else {
             return self.refuse(link, stanza, Condition::BadRequest.into());
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// The resource is not available any more (§4.5): by its own word in `packet`, or because it is gone.
+    /// Makes a resource unavailable (§4.5): by its own word in `packet`, or because it is gone.
     pub(crate) fn become_unavailable(&mut self, link: Link, packet: Option<Packet>) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let Some(session) = self.at_mut(link) else { return };
@@ -123,7 +123,8 @@ impl World {
         });
     }
 
-    /// To the contacts who see the user, and to the user's own available resources (§4.2.2).
+    /// Sends a packet to the contacts who see the user, and to the user's own available resources
+    /// (§4.2.2).
     fn broadcast(&mut self, link: Link, packet: &Packet) {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
         let mut left_out = self.concealed_from(link);
@@ -156,7 +157,7 @@ impl World {
         self.probe_circle(&from);
     }
 
-    /// The contacts of other servers, by domain, without those that are left out.
+    /// Returns the contacts of other servers, by domain, without those that are left out.
     fn contacts_away(
         &self,
         user: u32,
@@ -177,7 +178,7 @@ impl World {
         away
     }
 
-    /// The contacts of this server, and of others, without those that are left out.
+    /// Returns the contacts of this server and of others, without those that are left out.
     fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool, left_out: &BTreeSet<Box<str>>) -> Audience {
         let mut audience = Audience::new(self.shards());
         let contacts = self.people.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
@@ -202,7 +203,7 @@ impl World {
         });
     }
 
-    /// The user's other available resources, for one that has just become available (§4.2.2).
+    /// Shows the user's other available resources to one that has just become available (§4.2.2).
     fn show_own_resources(&mut self, new: Link) {
         let user = self.session_at(new).map(|session| session.user);
         self.for_each_link(user, |world, link| {
@@ -249,7 +250,8 @@ impl World {
         true
     }
 
-    /// The presence of the available resources of an account that don't conceal themselves from somebody; `None` if none is available.
+    /// Returns the presence of the available resources of an account that don't conceal themselves
+    /// from somebody; `None` if none is available.
     pub(crate) fn presence_for(&self, user: &User, who: &Jid) -> Option<Vec<Packet>> {
         let present = user.links.iter().filter_map(|&link| Some((link, self.session_at(link)?.presence.clone()?)));
         let mut present: Vec<(Link, Packet)> = present.collect();
@@ -310,7 +312,7 @@ impl World {
         });
     }
 
-    /// Directed presence (§4.6): whoever got it hears when the resource becomes unavailable.
+    /// Handles directed presence (§4.6): its recipients hear when the resource becomes unavailable.
     fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(packet) = self.stamp(link, stanza, type_) else { return };
         // A service that passes presence on remembers itself to whom: nobody is present at its own address, nor at that of a domain.
@@ -364,7 +366,7 @@ impl World {
         user.is_some_and(|user| self.may_see(user, to))
     }
 
-    /// Presence that came by routing, at the home of the account (§8.5.2.1.2, §8.5.3).
+    /// Handles presence that came by routing, at the home of the account (§8.5.2.1.2, §8.5.3).
     pub(crate) fn deliver_presence(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         match (packet.type_(), to.resource()) {
             (StanzaType::Available | StanzaType::Unavailable, None) => {
@@ -446,21 +448,22 @@ const LAST_WORD: usize = 4096;
 /// The number of absent contacts whose last presence is loaded at a time.
 const AWAY: usize = 512;
 
-/// Unavailable presence in the name of a resource that can't send its own.
+/// Returns unavailable presence in the name of a resource that can't send its own.
 fn unavailable(address: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("type", "unavailable").attr("from", address.as_str());
     Packet::built(&presence.finish()).ok()
 }
 
-/// A probe in the name of a resource (§4.3.1).
+/// Returns a probe in the name of a resource (§4.3.1).
 fn probe(from: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("type", "probe").attr("from", from.as_str());
     Packet::built(&presence.finish()).ok()
 }
 
-/// The priority that a presence states (§4.7.2.3); zero if none, `None` if it is no number from -128 to 127.
+/// Returns the priority that a presence states (§4.7.2.3): zero if it states none, `None` if it is
+/// no number from -128 to 127.
 fn priority(stanza: Stanza<'_>) -> Option<i8> {
     if !stanza.children().any(|child| child.name() == "priority") {
         return Some(0);

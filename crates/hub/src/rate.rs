@@ -25,7 +25,7 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// For how many microseconds a stanza uses the rate up.
+    /// Returns for how many microseconds a stanza uses the rate up.
     pub(crate) fn cost_us(&self, bytes: usize) -> u64 {
         let of_bytes = (bytes as u64).saturating_mul(SECOND_US).checked_div(self.bytes).unwrap_or_default();
         of_bytes.max(SECOND_US.checked_div(self.stanzas).unwrap_or_default())
@@ -37,7 +37,7 @@ impl Rate {
 pub(crate) struct Paid(pub(crate) Places<Bucket>);
 
 impl Paid {
-    /// A new session begins with an empty bucket.
+    /// Gives a new session an empty bucket.
     pub(crate) fn open(&mut self, link: Link) {
         if let Some(bucket) = self.0.open(link) {
             *bucket = Bucket::default();

@@ -27,7 +27,7 @@ impl Roll {
         self.len
     }
 
-    /// The accounts of this server with their home shards.
+    /// Returns the accounts of this server with their home shards.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = (usize, &Arc<Addresses>)> {
         self.shards.iter().enumerate().flat_map(|(shard, chunks)| chunks.iter().map(move |chunk| (shard, chunk)))
     }

@@ -17,7 +17,7 @@ use crate::session::SessionRef;
 use crate::settings::RosterLimits;
 
 impl World {
-    /// A roster get or set of an account's own session.
+    /// Handles a roster get or set of an account's own session.
     pub(crate) fn roster(&mut self, iq: Iq) {
         // Only sessions ask about their own account; without one there is nobody to hold the lane of.
         let Some(session) = iq.origin else { return self.reply_error(&iq, Condition::ServiceUnavailable) };
@@ -27,7 +27,7 @@ impl World {
         if iq.set { self.roster_set(session, iq) } else { self.roster_get(session, iq) }
     }
 
-    /// §2.1.3 and §2.6.2.
+    /// Handles a roster get (§2.1.3, §2.6.2).
     fn roster_get(&mut self, session: SessionRef, iq: Iq) {
         if let Some(found) = self.session_mut(session) {
             found.interested = true;
@@ -92,7 +92,7 @@ impl World {
         self.reply_error(iq, condition(error));
     }
 
-    /// §2.1.5, §2.3 to §2.5.
+    /// Handles a roster set (§2.1.5, §2.3 to §2.5).
     fn roster_set(&mut self, session: SessionRef, iq: Iq) {
         let wanted = match Wanted::read(&iq.payload, &self.catalogue.settings.roster) {
             Ok(wanted) => wanted,
@@ -135,7 +135,7 @@ impl World {
         });
     }
 
-    /// §2.5.2: a contact who is removed hears that nothing is shared any more.
+    /// Tells a contact who is removed that nothing is shared any more (§2.5.2).
     fn end_subscriptions(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
         let Some(before) = &changed.before else { return };
         let contact = contact.to_bare();
@@ -319,7 +319,7 @@ fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {
     hidden_part(a) == hidden_part(b)
 }
 
-/// A roster push (§2.1.6): built once for all resources that get it.
+/// Returns a roster push (§2.1.6), which is built once for all resources that get it.
 fn push(id: &str, version: Option<u64>, change: &Change) -> Option<Packet> {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", id);
@@ -335,7 +335,8 @@ fn push(id: &str, version: Option<u64>, change: &Change) -> Option<Packet> {
     Packet::built(&iq.finish()).ok()
 }
 
-/// A roster push of a contact by group, which no version tells of: its item, or that it is gone.
+/// Returns a roster push of a contact by group, which no version tells of: its item, or that it is
+/// gone.
 pub(crate) fn push_unversioned(id: &str, contact: &Jid, item: Option<RosterItem>) -> Option<Packet> {
     let change = item.map_or_else(|| Change::Removed(contact.clone()), Change::Put);
     push(id, None, &change)

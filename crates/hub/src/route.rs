@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
+    /// Handles a stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
     fn route_to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
         if packet.kind() != Kind::Iq && self.call_to_domain(packet, to) == Verdict::Taken {
             return;
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// RFC 6121 §8.5.2.1.1, §8.5.2.2.1 and §8.5.3, messages.
+    /// Delivers a message (RFC 6121 §8.5.2.1.1, §8.5.2.2.1 and §8.5.3).
     fn deliver_message(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &mut Notes) {
         let session = to.resource().and_then(|resource| self.find_resource(user, resource));
         if session.is_some_and(|link| self.push(link, packet, To::Full)) {
@@ -147,7 +147,8 @@ impl World {
         any
     }
 
-    /// A message that no resource takes: a module may keep it, else the sender hears of it.
+    /// Offers a message that no resource takes to the modules; if none keeps it, its sender hears
+    /// of it.
     fn undelivered(&mut self, passage: Passage<'_>) {
         let (packet, to) = (passage.packet, passage.to);
         if self.call_undelivered(passage) == Verdict::Pass {
@@ -155,7 +156,7 @@ impl World {
         }
     }
 
-    /// RFC 6121 §8.5.2.1.3 and §8.5.3, IQs.
+    /// Delivers an IQ (RFC 6121 §8.5.2.1.3 and §8.5.3).
     fn deliver_iq(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
         if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
@@ -167,7 +168,7 @@ impl World {
         }
     }
 
-    /// The session of a user that has bound a resource.
+    /// Returns the session of a user that has bound a resource.
     pub(crate) fn find_resource(&self, user: Option<u32>, resource: &str) -> Option<Link> {
         let user = self.people.users.get(user? as usize)?;
         user.links.iter().rev().copied().find(|&link| {
@@ -216,7 +217,8 @@ impl World {
     }
 }
 
-/// A roster push, as a client would take it (RFC 6121 §2.1.6), or a change that only an account's own resources may ask for (§2.3.3). Nobody sends either to
+/// Returns whether a packet is a roster push, as a client would take it (RFC 6121 §2.1.6), or a
+/// change that only an account's own resources may ask for (§2.3.3). Nobody sends either to
 /// somebody else's client.
 fn is_roster_set(packet: &Packet) -> bool {
     packet.type_() == StanzaType::Set

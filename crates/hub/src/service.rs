@@ -25,7 +25,8 @@ pub struct Listed {
     pub name: String,
 }
 
-/// The host of a module's service for a domain: its option `host`, in which `@` stands for the domain.
+/// Returns the host of a module's service for a domain: its option `host`, in which `@` stands for
+/// the domain.
 fn host_of(domain: &Domain, module: &str) -> Option<String> {
     let host = domain.module(module)?.text("host").replace('@', &domain.name);
     (!host.is_empty()).then_some(host)
@@ -81,7 +82,8 @@ impl World {
         settings.components.iter().map(String::as_str).filter(move |name| of(name) == domain)
     }
 
-    /// The domain that a host of this server belongs to: itself, or the one that it is a service of.
+    /// Returns the domain that a host of this server belongs to: itself, or the one that it is a
+    /// service of.
     pub fn domain_of(&self, host: &str) -> Option<&Domain> {
         let service = || self.catalogue.services.get(host).map(|service| service.domain);
         self.catalogue.settings.domains.get(self.place_of(host).or_else(service)?)
@@ -95,7 +97,7 @@ impl World {
             .is_some_and(|service| self.catalogue.registry.service_module(service.hook) == Some(module))
     }
 
-    /// The services of a domain, in the order of the module table.
+    /// Returns the services of a domain, in the order of the module table.
     pub fn services_of(&self, domain: &str) -> Vec<Listed> {
         let Some(domain) = self.domain(domain) else { return Vec::new() };
         let hosts = self.catalogue.registry.services().filter_map(|(hook, module)| {
@@ -114,7 +116,7 @@ impl World {
         self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });
     }
 
-    /// A stanza for a service. `false` if nothing serves that host.
+    /// Handles a stanza for a service. Returns `false` if nothing serves that host.
     pub(crate) fn serve(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         let Some(service) = self.catalogue.services.get(to.domain()).copied() else { return false };
         let settings = self.catalogue.settings.clone();

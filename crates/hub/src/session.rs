@@ -99,7 +99,8 @@ impl Session {
 pub(crate) struct Contact(u32);
 
 impl Contact {
-    /// `to`: the user sees the contact; `from`: the contact sees the user.
+    /// Returns the state of a subscription. `to`: the user sees the contact; `from`: the contact
+    /// sees the user.
     pub fn new(name: NameId, to: bool, from: bool) -> Self {
         Self(name.0 << 2 | u32::from(to) << 1 | u32::from(from))
     }

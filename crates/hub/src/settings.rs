@@ -89,7 +89,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The options of a module, if it is on.
+    /// Returns the options of a module, if it is on.
     pub fn module(&self, name: &str) -> Option<&Options> {
         self.modules.get(name)
     }
@@ -142,7 +142,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults of the declared options.
+    /// Returns the defaults of the declared options.
     pub fn defaults(specs: &[OptionSpec]) -> Self {
         Self { values: specs.iter().map(|spec| (spec.key, (spec.default)())).collect() }
     }
@@ -152,12 +152,12 @@ impl Options {
         self.values.insert(spec.key, value);
     }
 
-    /// A switch; off if the module declares no such.
+    /// Returns a switch; off if the module declares no such key.
     pub fn switch(&self, key: &str) -> bool {
         matches!(self.values.get(key), Some(Value::Switch(true)))
     }
 
-    /// A number; 0 if the module declares no such.
+    /// Returns a number; 0 if the module declares no such key.
     pub fn number(&self, key: &str) -> u64 {
         match self.values.get(key) {
             Some(Value::Number(number)) => *number,
@@ -165,7 +165,7 @@ impl Options {
         }
     }
 
-    /// A text; empty if the module declares no such.
+    /// Returns a text; empty if the module declares no such key.
     pub fn text(&self, key: &str) -> &str {
         match self.values.get(key) {
             Some(Value::Text(text)) => text,
@@ -173,7 +173,7 @@ impl Options {
         }
     }
 
-    /// A list of texts; empty if the module declares no such.
+    /// Returns a list of texts; empty if the module declares no such key.
     pub fn list(&self, key: &str) -> &[String] {
         match self.values.get(key) {
             Some(Value::List(list)) => list,

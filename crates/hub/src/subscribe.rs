@@ -15,7 +15,8 @@ use crate::session::SessionRef;
 use crate::subscription::{self, Direction, Effects, Event};
 
 impl World {
-    /// A subscription stanza from a session: its sender is the account (§3.1.2), its state is changed before it goes out.
+    /// Handles a subscription stanza from a session: its sender is the account (§3.1.2), whose
+    /// state is changed before it goes out.
     pub(crate) fn subscription_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let contact = to.bare().to_jid();
@@ -57,7 +58,7 @@ impl World {
         self.carry_out(effects, owner, contact);
     }
 
-    /// A subscription stanza for an account, at its home.
+    /// Handles a subscription stanza for an account, at its home.
     pub(crate) fn subscription_for(&mut self, packet: &Packet, owner: JidRef<'_>) {
         let Some(contact) = packet.sender().map(|from| from.to_bare()) else { return };
         let owner = owner.to_jid();
@@ -118,7 +119,8 @@ impl World {
         self.send(&presence.finish(), contact);
     }
 
-    /// The requests that wait for an answer, for a resource that has just become available (§3.1.3).
+    /// Shows a resource that has just become available the requests that wait for an answer
+    /// (§3.1.3).
     pub(crate) fn show_requests(&mut self, link: Link) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let Some(session) = self.reference(link) else { return };

@@ -149,7 +149,8 @@ mod tests {
         Jid::parse("contact@example.org").unwrap()
     }
 
-    /// An item in one of the nine states of Appendix A.1, e.g. `"from out"`, `"none in"`; `None` for no item.
+    /// Returns an item in one of the nine states of Appendix A.1, e.g. `"from out"`, `"none in"`;
+    /// `None` for no item.
     fn state(name: &str) -> Option<RosterItem> {
         let mut item = RosterItem::new(contact());
         for word in name.split(' ') {
@@ -181,7 +182,8 @@ mod tests {
         (after, effects)
     }
 
-    /// One row of a table of Appendix A: event, state before, state after, and whether the stanza is passed on.
+    /// Checks one row of a table of Appendix A: event, state before, state after, and whether the
+    /// stanza is passed on.
     fn row(direction: Direction, type_: StanzaType, before: &str, after: &str, pass: bool) {
         let (item, effects) = step(direction, type_, before);
         assert_eq!(item, state(after), "{direction:?} {type_:?} in '{before}'");

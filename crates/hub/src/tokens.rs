@@ -190,7 +190,7 @@ impl Tokens {
         Self { password: password.to_owned(), tokens }
     }
 
-    /// The document; `None` without tokens.
+    /// Returns the document; `None` without tokens.
     fn write(&self) -> Option<Vec<u8>> {
         let mut text = self.password.clone();
         for token in &self.tokens {
@@ -235,7 +235,7 @@ pub fn password_mark(credentials: &Credentials) -> String {
     hex::encode(TokenKey::of(&hex::encode(&keys.stored_key)).bytes())
 }
 
-/// The name of the document for a client, whose identifier may be any text.
+/// Returns the name of the document for a client, whose identifier may be any text.
 fn document(client: &str) -> String {
     format!("{PREFIX}{}", hex::encode(TokenKey::of(client).bytes()))
 }

@@ -13,7 +13,8 @@ pub struct Wakeups {
 }
 
 impl Wakeups {
-    /// `notify` is called from any thread when there is something to do and was nothing before.
+    /// Makes a queue of wake-ups. `notify` is called from any thread when there is something to do
+    /// and was nothing before.
     pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { woken: Mutex::default(), notify: Box::new(notify) })
     }

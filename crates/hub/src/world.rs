@@ -59,7 +59,7 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// A world without users.
+    /// Returns a world without users.
     pub fn new(
         place: Place,
         settings: Arc<Settings>,
@@ -109,12 +109,12 @@ impl World {
         self.clock.taken.note(self.outboxes.pushed_total(), unix_ms);
     }
 
-    /// The time of day, in milliseconds since 1970.
+    /// Returns the time of day, in milliseconds since 1970.
     pub fn time(&self) -> u64 {
         self.clock.unix_ms
     }
 
-    /// The server stops: modules do now what they have put off. Its sessions end after this.
+    /// Stops the server: modules do now what they have put off. Its sessions end after this.
     pub fn stop(&mut self) {
         self.clock.is_stopping = true;
         self.call_all(|registry| &registry.rounds.stopping);
@@ -131,12 +131,12 @@ impl World {
         self.clock.now_ms.saturating_sub(self.clock.started_ms.unwrap_or(self.clock.now_ms))
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.catalogue.settings
     }
 
-    /// The modules of this shard.
+    /// Returns the modules of this shard.
     pub fn registry(&self) -> &Registry {
         &self.catalogue.registry
     }
@@ -146,12 +146,12 @@ impl World {
         self.out.events.pop_front()
     }
 
-    /// The shard that is home to an account.
+    /// Returns the shard that is home to an account.
     pub fn home_of(&self, account: JidRef<'_>) -> usize {
         home(self.hash(account.bare_str()), self.out.mail.len())
     }
 
-    /// The shard that is home to what is no account, by any text that names it.
+    /// Returns the shard that is home to something that is no account, by any text that names it.
     pub fn home_of_text(&self, text: &str) -> usize {
         home(self.hash(text), self.out.mail.len())
     }
@@ -166,12 +166,12 @@ impl World {
         self.outboxes.address(link)
     }
 
-    /// A session by its link, if one is there.
+    /// Returns a session by its link, if one is there.
     pub fn session_at(&self, link: Link) -> Option<&Session> {
         self.people.sessions.get(link)?.as_ref()
     }
 
-    /// The session that a reference means, if it still lives.
+    /// Returns the session that a reference means, if it still lives.
     pub fn session(&self, session: SessionRef) -> Option<&Session> {
         self.session_at(session.link).filter(|found| found.serial == session.serial)
     }
@@ -186,7 +186,8 @@ impl World {
         }
     }
 
-    /// The links of an account's sessions on this shard, if this is its home; newest last, without those that are ending.
+    /// Returns the links of an account's sessions on this shard, if this is its home; newest last,
+    /// without those that are ending.
     pub fn links_of(&self, account: JidRef<'_>) -> Vec<Link> {
         let hash = self.hash(account.bare_str());
         let user = self.user_named(hash, account.bare_str()).and_then(|user| self.people.users.get(user as usize));
@@ -194,7 +195,8 @@ impl World {
         links.iter().copied().filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect()
     }
 
-    /// The accounts of a domain that have sessions on this shard, with those sessions; without those that are ending.
+    /// Returns the accounts of a domain that have sessions on this shard, with those sessions;
+    /// without those that are ending.
     pub fn present<'w>(&'w self, domain: &'w str) -> impl Iterator<Item = (&'w str, Vec<Link>)> {
         let named = self.people.users.iter().filter_map(|(_, user)| Some((self.people.names.get(user.name)?.1, user)));
         let of_domain = named.filter(move |(bare, _)| bare.split_once('@').is_some_and(|(_, found)| found == domain));
@@ -208,7 +210,8 @@ impl World {
         present.filter(|(_, links)| !links.is_empty())
     }
 
-    /// A text that this server has never given out before and that nobody can guess without its keys: 16 letters and digits.
+    /// Returns a text that this server has never given out before and that nobody can guess without
+    /// its keys: 16 letters and digits.
     pub fn unique_text(&mut self) -> String {
         self.here.unique += 1;
         let mut bits = self.here.hashing.hash_one((self.here.shard, self.here.unique, self.clock.unix_ms, "unique"));
@@ -240,7 +243,8 @@ impl World {
         self.catalogue.states.get_mut().unwrap_or_else(|| undeclared::<T>())
     }
 
-    /// A share in the custody of what is being worked on, for what is put off without [`World::wait`]; `None` if nobody waits for that.
+    /// Returns a share in the custody of what is being worked on, for what is put off without
+    /// [`World::wait`]; `None` if nobody waits for that.
     pub fn custody(&self) -> Option<Custody> {
         self.waiting.custody.clone()
     }
@@ -285,7 +289,7 @@ impl World {
         self.session_at(link).map(|session| SessionRef { link, serial: session.serial })
     }
 
-    /// The index of the user with this bare JID, if any session of it is here.
+    /// Returns the index of the user with this bare JID, if any session of it is here.
     pub(crate) fn user_named(&self, hash: u64, bare: &str) -> Option<u32> {
         self.people.names.user(self.people.names.find(hash, bare)?)
     }

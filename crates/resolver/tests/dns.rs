@@ -76,7 +76,7 @@ impl Server {
         self.script.lock().expect("the script").insert((name.to_owned(), type_), say);
     }
 
-    /// The names that were asked for.
+    /// Returns the names that were asked for.
     fn asked(&self, type_: RecordType) -> Vec<String> {
         let asked = self.asked.lock().expect("questions");
         asked.iter().filter(|(_, of)| *of == type_).map(|(name, _)| name.clone()).collect()

@@ -22,7 +22,7 @@ use crate::shard::Shard;
 use crate::sids::Place;
 
 impl<S> Connection<S> {
-    /// The id of its session, if it is one of BOSH.
+    /// Returns the id of its session, if it is one of BOSH.
     pub(crate) fn sid(&self) -> Option<u128> {
         match &self.wire {
             Wire::Bosh(session) => Some(session.sid()),
@@ -32,7 +32,7 @@ impl<S> Connection<S> {
 }
 
 impl<D: Driver> Shard<D> {
-    /// A request has come.
+    /// Takes a request.
     pub(crate) fn posted(&mut self, mut posted: Box<BoshRequest>) {
         match std::mem::replace(&mut posted.request.whose, Whose::Nobody) {
             Whose::New(opening) => self.open_session(*posted, &opening),
@@ -49,7 +49,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A connection broke on which a request of this session waited.
+    /// Takes note that a connection broke on which a request of this session waited.
     pub(crate) fn bosh_gone(&mut self, sid: u128) {
         match self.common.post.sids.find(sid) {
             Some(Place { shard, link: Some(link) }) if shard == self.index() => {
@@ -114,7 +114,8 @@ impl<D: Driver> Shard<D> {
         self.taken(link);
     }
 
-    /// A request was taken: it may have ended the session, or have something for the stream.
+    /// Goes on after a request was taken: it may have ended the session, or have something for the
+    /// stream.
     fn taken(&mut self, link: Link) {
         let Some(session) = self.session(link) else { return };
         if session.is_over() {
@@ -162,7 +163,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A stream begins anew.
+    /// Begins the stream again.
     fn restart(&mut self, link: Link, opening: &Opening) {
         let is_bound = self.connections.get(link).is_some_and(Connection::is_bound);
         if is_bound {
@@ -244,7 +245,7 @@ impl<D: Driver> Shard<D> {
         self.lost(link);
     }
 
-    /// The machine of a stream says something.
+    /// Passes on what the machine of a stream says.
     pub(crate) fn say(&mut self, link: Link, stream: &[u8]) {
         if let Some(session) = self.session(link) {
             session.say(stream);
@@ -252,7 +253,8 @@ impl<D: Driver> Shard<D> {
         self.answering.push(link);
     }
 
-    /// Something waits in the outbox of a session of BOSH; `false` if it is none.
+    /// Notes that something waits in the outbox of a session of BOSH; returns `false` if it is
+    /// none.
     pub(crate) fn note_news(&mut self, link: Link) -> bool {
         let Some(session) = self.session(link) else { return false };
         session.has_news = true;
@@ -304,7 +306,7 @@ impl<D: Driver> Shard<D> {
         self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent)
     }
 
-    /// A session is bound: what it is sent counts from here on.
+    /// Counts what a session is sent from here on, since it is bound now.
     pub(crate) fn count_what_is_sent(&mut self, link: Link) {
         let bytes = u32::try_from(self.world.outboxes.limits().hard).unwrap_or(u32::MAX);
         self.world.outboxes.manage(link, Bounds { stanzas: MOST_UNCONFIRMED, bytes }, true);
@@ -337,7 +339,7 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// A connection has got a link here.
+    /// Notes the place of a session whose connection has got a link here.
     pub(crate) fn bosh_placed(&mut self, link: Link) {
         let index = self.index();
         let Some(session) = self.session(link) else { return };
@@ -359,7 +361,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The time has come to look at a session.
+    /// Looks at a session when the time for it has come.
     pub(crate) fn look_at_bosh(&mut self, link: Link, due_ms: u64) {
         let now = self.timing.now_ms;
         let sent = self.sent(link);

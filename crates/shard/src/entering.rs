@@ -17,7 +17,8 @@ use crate::letters::{Handed, Port};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// A new connection, at this moment on the clock of [`Shard::tick`]: the last tick may have been long ago.
+    /// Takes a new connection, at this moment on the clock of [`Shard::tick`]: the last tick may
+    /// have been long ago.
     pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, port: Port, now_ms: u64) {
         self.timing.now_ms = now_ms;
         let direct_tls = matches!(port, Port::ClientsTls | Port::ServersTls);
@@ -45,7 +46,7 @@ impl<D: Driver> Shard<D> {
         self.insert(connection);
     }
 
-    /// A connection that was begun elsewhere.
+    /// Takes a connection that was begun elsewhere.
     pub(crate) fn handed(&mut self, handed: Handed<D::Socket>) {
         let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_local, transport } = handed;
         if !self.may_enter(peer) {

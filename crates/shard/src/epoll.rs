@@ -40,7 +40,7 @@ impl std::fmt::Debug for News {
 }
 
 impl Epoll {
-    /// An empty set.
+    /// Makes an empty set.
     ///
     /// # Errors
     /// What the system says when it gives no descriptor.
@@ -51,7 +51,7 @@ impl Epoll {
         Ok(Self { set, wake })
     }
 
-    /// Something that wakes a wait, from any thread.
+    /// Returns a function that wakes a wait, from any thread.
     pub fn waker(&self) -> Box<dyn Fn() + Send + Sync> {
         let wake = self.wake.clone();
         // It can only fail by being full, and then the shard wakes anyway.

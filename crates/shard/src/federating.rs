@@ -74,7 +74,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Another server has connected, or a component.
+    /// Takes a connection from another server or a component.
     pub(crate) fn accept_server(&mut self, socket: D::Socket, peer: SocketAddr, port: Port) {
         if self.federating.is_none() || !self.may_enter(peer) {
             return;
@@ -93,7 +93,7 @@ impl<D: Driver> Shard<D> {
         self.federating = Some(federating);
     }
 
-    /// A connection of another server that belongs here.
+    /// Takes a connection of another server that belongs here.
     pub(crate) fn adopt_server(&mut self, moving: Moving<D::Socket>) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
@@ -106,7 +106,7 @@ impl<D: Driver> Shard<D> {
         self.federating = Some(federating);
     }
 
-    /// DNS has answered.
+    /// Takes an answer of DNS.
     pub(crate) fn resolved(&mut self, domain: &str, found: &Found) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
@@ -115,7 +115,7 @@ impl<D: Driver> Shard<D> {
         self.federating = Some(federating);
     }
 
-    /// A connection with another server is ready.
+    /// Goes on with a connection with another server that is ready.
     pub(crate) fn server_ready(&mut self, ready: &Ready) {
         let Some(mut federating) = self.federating.take() else { return };
         federating.servers.set_time(self.timing.now_ms);
@@ -413,7 +413,7 @@ impl<D: Driver> Shard<D> {
         federating.lingering.push_back((self.timing.now_ms + LINGER_MS, key, serial));
     }
 
-    /// The connection is gone: the stream hears of it.
+    /// Closes a connection, and tells its stream.
     fn close_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, reason: &str) {
         if let Some(wire) = federating.take(key) {
             self.forget_wire(&wire);

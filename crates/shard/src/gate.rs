@@ -80,8 +80,9 @@ impl Drop for Opening {
 }
 
 impl Gate {
-    /// A session is opened that needs no connection of its own, so that nothing else bounds how many somebody opens without ever logging in.
-    /// `None` if there are too many of them, in all or from this address; `is_limited`: whether the address says anything.
+    /// Lets a session open that needs no connection of its own, so that nothing else bounds how
+    /// many somebody opens without ever logging in. Returns `None` if there are too many of them,
+    /// in all or from this address; `is_limited` tells whether the address says anything.
     pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<Opening> {
         let mut inner = self.lock();
         let address = household(address);
@@ -126,7 +127,7 @@ impl Gate {
         true
     }
 
-    /// A connection that came in is gone.
+    /// Takes note that a connection that came in is gone.
     pub fn leave(&self, address: IpAddr) {
         let mut inner = self.lock();
         let address = household(address);

@@ -204,7 +204,8 @@ impl<S> std::fmt::Debug for Post<S> {
 }
 
 impl<S> Post<S> {
-    /// One mailbox per waker; a waker is called when its mailbox gets something and had nothing.
+    /// Makes one mailbox per waker; a waker is called when its mailbox gets something and had
+    /// nothing.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
         let boxes = wakers.into_iter().map(|wake| Mailbox { letters: Mutex::default(), wake }).collect();
         Arc::new(Self { boxes, sids: Sids::default() })
@@ -239,7 +240,7 @@ impl<S> Post<S> {
         }
     }
 
-    /// All letters that wait for a shard.
+    /// Takes all letters that wait for a shard.
     pub fn take(&self, shard: usize) -> Vec<Letter<S>> {
         let letters = self.boxes.get(shard).map(|mailbox| &mailbox.letters);
         letters.map(|letters| std::mem::take(&mut *lock(letters))).unwrap_or_default()

@@ -173,7 +173,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The handshake is complete.
+    /// Goes on when the handshake of TLS is complete.
     pub(crate) fn tls_established(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &connection.tls else { return };
@@ -187,7 +187,7 @@ impl<D: Driver> Shard<D> {
         self.with_machine(link, |machine| machine.tls_started(facts));
     }
 
-    /// An iq about registration from a connection without a session.
+    /// Handles an iq about registration from a connection without a session.
     fn before_login(&mut self, link: Link, bytes: &[u8]) {
         let host = self.with_machine(link, |machine| {
             machine.host().map(|host| host.name.clone()).zip(Some(machine.facts().secure))
@@ -221,7 +221,7 @@ impl<D: Driver> Shard<D> {
         self.guest_reply(self.key_of(link), &reply.finish());
     }
 
-    /// A module's answer to such an iq.
+    /// Sends a module's answer to such an iq.
     pub(crate) fn guest_reply(&mut self, key: u64, reply: &Built) {
         let Some(link) = self.connection_of(key) else { return };
         let mut out = Vec::new();
@@ -229,7 +229,7 @@ impl<D: Driver> Shard<D> {
         self.answered(link, &out);
     }
 
-    /// The world's answer to a request to bind a resource.
+    /// Takes the world's answer to a request to bind a resource.
     pub(crate) fn bound(&mut self, link: Link, bound: Result<Jid, BindError>) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         if bound.is_err() {
@@ -262,7 +262,7 @@ impl<D: Driver> Shard<D> {
         self.input(link, &mut []);
     }
 
-    /// The negotiation is over: what the session keeps of it is handed on, the rest is dropped.
+    /// Ends the negotiation: what the session keeps of it is handed on, the rest is dropped.
     pub(crate) fn is_bound(&mut self, link: Link) {
         let session = self.world.address(link).cloned();
         self.note_login(link, session.as_ref(), None);
@@ -297,7 +297,8 @@ impl<D: Driver> Shard<D> {
         self.world.login_seen(&LoginSeen { who, domain, address, transport, mechanism, failure });
     }
 
-    /// The machine has its answer: sends what it says to it, and goes on with what came in meanwhile.
+    /// Goes on when the machine has its answer: sends what it says to it, and reads what came in
+    /// meanwhile.
     pub(crate) fn answered(&mut self, link: Link, out: &[u8]) {
         self.write_raw(link, out);
         self.asked(link, false);
@@ -313,7 +314,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// An account is removed or disabled: whoever is logging in to it has to begin again.
+    /// Ends the logins to an account that is removed or disabled: their clients have to begin
+    /// again.
     pub(crate) fn end_logins(&mut self, account: &Jid) {
         let is_of =
             |stage: &Stage| matches!(stage, Stage::Negotiating(negotiation) if negotiation.machine.is_of(account));

@@ -178,13 +178,13 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A second stream header, which is no XML within a stream (RFC 6120 §4.9.3.1).
+    /// Takes a second stream header, which is no XML within a stream (RFC 6120 §4.9.3.1).
     pub(crate) fn opened_again(&mut self, link: Link, len: usize) -> (Pass, usize) {
         self.fail(link, &StreamError::BadFormat, Some("the stream is open already"));
         (Pass::Over, len)
     }
 
-    /// A stanza that relies on prefixes of the stream header.
+    /// Takes a stanza that relies on prefixes of the stream header.
     pub(crate) fn rare(&mut self, link: Link, bytes: &[u8], limits: &Limits) -> Result<Intake, Fault> {
         let connection = self.connections.get(link);
         let prefixes = connection.and_then(|connection| connection.prefixes.as_deref()).unwrap_or_default();

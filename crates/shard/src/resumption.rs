@@ -37,7 +37,7 @@ impl<D: Driver> Shard<D> {
         any
     }
 
-    /// The world keeps the session of a connection that is gone.
+    /// Empties the connection of a session that the world keeps while its client is gone.
     pub(crate) fn detached(&mut self, link: Link) {
         if let Some(connection) = self.connections.get_mut(link) {
             connection.stage = Stage::Detached;
@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The session that a connection which has logged in may resume.
+    /// Finds the session that a connection which has logged in may resume.
     pub(crate) fn find_resumable(&mut self, link: Link, previd: &str) -> Result<Link, NotResumed> {
         let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
         let unknown = || NotResumed { condition: rookery_stream::error::Condition::ItemNotFound, handled: None };

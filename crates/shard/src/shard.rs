@@ -130,7 +130,7 @@ impl<D: Driver> std::fmt::Debug for Shard<D> {
 }
 
 impl<D: Driver> Shard<D> {
-    /// A shard without connections.
+    /// Makes a shard without connections.
     pub fn new(setup: Setup<D>) -> Self {
         let generation = setup.generation.clone();
         let mut shard = Self {
@@ -160,7 +160,7 @@ impl<D: Driver> Shard<D> {
         self.index
     }
 
-    /// The network that the shard uses.
+    /// Returns the network that the shard uses.
     pub fn driver(&mut self) -> &mut D {
         &mut self.driver
     }
@@ -320,7 +320,7 @@ impl<D: Driver> Shard<D> {
         Some(link)
     }
 
-    /// A number for a connection at a link, by which it is told from those before.
+    /// Returns a number for a connection at a link, by which it is told from those before.
     pub(crate) fn next_serial(&mut self) -> u32 {
         self.timing.serial = self.timing.serial.wrapping_add(1);
         self.timing.serial
@@ -387,7 +387,7 @@ impl<D: Driver> Shard<D> {
         self.pause(link, false);
     }
 
-    /// The world has let go of a session.
+    /// Forgets a session that the world has let go of.
     fn released(&mut self, link: Link) {
         if let Some(connection) = self.connections.get_mut(link) {
             connection.in_world = false;
@@ -433,7 +433,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// The connection behind a key that the world was given with a question.
+    /// Returns the connection behind a key that the world was given with a question.
     pub(crate) fn connection_of(&self, key: u64) -> Option<Link> {
         // The lower half is the link: see `key_of`.
         let link = Link(key as u32);
@@ -441,14 +441,14 @@ impl<D: Driver> Shard<D> {
         (u64::from(connection.serial) == key >> 32).then_some(link)
     }
 
-    /// The key of a connection for questions to the world.
+    /// Returns the key of a connection for questions to the world.
     pub(crate) fn key_of(&self, link: Link) -> u64 {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
         u64::from(serial) << 32 | u64::from(link.0)
     }
 
-    /// Has the world answer a login question, later or not at all if attempts like it have failed
-    /// too often.
+    /// Asks the world a login question; later, or not at all, if attempts like it have failed too
+    /// often.
     pub(crate) fn ask(&mut self, link: Link, question: Question) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
@@ -534,7 +534,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Has a session of BOSH looked at.
+    /// Sets the time at which a session of BOSH is looked at.
     pub(crate) fn look_at(&mut self, link: Link, due_ms: u64) {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
         self.timing.timers.push(Reverse((due_ms, link, serial, Timer::Bosh)));

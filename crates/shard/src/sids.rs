@@ -28,7 +28,8 @@ impl Sids {
         self.lock().insert(sid, Place { shard, link: Some(link) });
     }
 
-    /// It is on its way to a shard. If it has arrived meanwhile that is known already.
+    /// Notes that a session is on its way to a shard. If it has arrived meanwhile, that is known
+    /// already.
     pub fn moves(&self, sid: u128, shard: usize) {
         if let Some(place) = self.lock().get_mut(&sid)
             && place.shard != shard

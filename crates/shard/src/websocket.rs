@@ -70,7 +70,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A message that isn't UTF-8 has a status of its own (RFC 6455 §8.1).
+    /// Notes a message that isn't UTF-8, which has a status of its own (RFC 6455 §8.1).
     fn note_encoding(&mut self, link: Link, message: &[u8]) {
         if std::str::from_utf8(message).is_err()
             && let Some(frames) = self.websocket(link)
@@ -199,7 +199,8 @@ impl<D: Driver> Shard<D> {
         self.write_through(link, &out, 0);
     }
 
-    /// The client closes the WebSocket and not the stream: to the session that is a lost connection (RFC 7395 §3.6).
+    /// Takes note that the client closes the WebSocket and not the stream: to the session that is a
+    /// lost connection (RFC 7395 §3.6).
     fn closed_by_peer(&mut self, link: Link) {
         let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());
         if is_free && !self.world.outboxes.is_begun(link) {

@@ -166,7 +166,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A connection that was full takes bytes again.
+    /// Writes on to a connection that was full and takes bytes again.
     pub(crate) fn writable(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let (Some(socket), Some(unsent)) = (&connection.socket, &mut connection.unsent) else { return };
@@ -254,7 +254,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A connection whose login was given up while the world was still answering.
+    /// Forgets a connection whose login was given up while the world was still answering.
     pub(crate) fn forget_unless_connected(&mut self, link: Link) {
         if self.connections.get(link).is_some_and(|connection| !connection.is_connected()) {
             self.lost(link);

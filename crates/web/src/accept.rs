@@ -163,7 +163,7 @@ async fn begin(
     Ok((conduit, peer))
 }
 
-/// An XMPP client that came to the port for browsers goes where XMPP clients are.
+/// Hands an XMPP client that came to the port for browsers over to the shards.
 fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Result<()> {
     let Parts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {

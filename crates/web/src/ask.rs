@@ -39,7 +39,7 @@ impl Shared {
         timeout(PATIENCE, pending).await.map_err(|_| Refusal::Late)?.map_err(Refusal::from)
     }
 
-    /// All that is kept for an account, as the body of an answer (XEP-0227).
+    /// Returns all that is kept for an account, as the body of a response (XEP-0227).
     ///
     /// # Errors
     /// The store or the disk failed.
@@ -78,7 +78,7 @@ async fn answered<T>(answer: Awaited<Outcome<T>>) -> Outcome<T> {
     timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
 }
 
-/// The time of day, milliseconds since 1970.
+/// Returns the time of day, in milliseconds since 1970.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

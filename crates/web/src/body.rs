@@ -32,12 +32,12 @@ struct Part {
 }
 
 impl Body {
-    /// Bytes.
+    /// Returns a body of bytes.
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self(Source::Bytes(bytes.into()))
     }
 
-    /// `len` bytes of a file, from `start` on.
+    /// Returns a body of `len` bytes of a file, from `start` on.
     pub fn file(file: File, start: u64, len: u64) -> Self {
         Self(Source::File(Part { file: Some(file), at: start, left: len, reading: None }))
     }

@@ -38,7 +38,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The files that `rookery web install` puts into this data folder.
+    /// Returns the files that `rookery web install` puts into this data folder.
     pub fn new(data: &Path) -> Self {
         Self { folder: package::folder(data) }
     }
@@ -89,7 +89,7 @@ impl Files {
         kept(page, BRIEFLY)
     }
 
-    /// A file of the package, compressed if that is there and wanted.
+    /// Returns a file of the package, compressed if that is there and wanted.
     async fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
         let plain = self.folder.join(path);
         let compressed = self.folder.join(format!("{path}{}", package::COMPRESSED));
@@ -122,8 +122,8 @@ impl Files {
     }
 }
 
-/// The page itself. What Converse.js is to know stands in an attribute, since scripts may not stand in the page; where WebSocket and BOSH are it
-/// works out from its own address.
+/// Returns the page itself. What Converse.js is to know stands in an attribute, since scripts may
+/// not stand in the page; where WebSocket and BOSH are it works out from its own address.
 fn html(settings: &Settings) -> String {
     let domain = settings.domains.first().map_or("localhost", String::as_str);
     let told = json!({
@@ -169,7 +169,8 @@ fn uploads(domains: &[Domain]) -> Vec<String> {
     origins
 }
 
-/// Scheme, host and port of an address; `None` if it has anything that could end a part of a policy.
+/// Returns Scheme, host and port of an address; `None` if it has anything that could end a part of
+/// a policy.
 fn origin_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next()?;
@@ -177,7 +178,7 @@ fn origin_of(url: &str) -> Option<&str> {
     is_one.then(|| url.get(..scheme.len() + "://".len() + host.len()))?
 }
 
-/// The host of an origin, as Converse.js compares it.
+/// Returns the host of an origin, as Converse.js compares it.
 fn host_of(origin: &str) -> Option<&str> {
     let (_, host) = origin.split_once("://")?;
     Some(host.rsplit_once(':').map_or(host, |(name, _)| name))
@@ -206,7 +207,7 @@ fn kept(mut response: Response<Body>, how_long: &'static str) -> Response<Body> 
     response
 }
 
-/// A text for an element or an attribute in double quotes.
+/// Returns a text for an element or an attribute in double quotes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }

@@ -27,7 +27,8 @@ pub struct Encoder {
 }
 
 impl Coding {
-    /// The first of ours that a client accepts. One that it refuses, with a weight of 0, is not taken.
+    /// Returns the first of ours that a client accepts. One that it refuses, with a weight of 0, is
+    /// not taken.
     pub fn wanted(headers: &HeaderMap) -> Option<Self> {
         let lines = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
         let accepted: Vec<&str> = lines.flat_map(|line| line.split(',')).filter_map(accepted).collect();
@@ -35,7 +36,7 @@ impl Coding {
         [Self::Gzip, Self::Deflate].into_iter().find(|coding| is_accepted(coding.name()))
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -44,7 +45,7 @@ impl Coding {
     }
 }
 
-/// The name of a coding in a list, unless its weight is 0.
+/// Returns the name of a coding in a list, unless its weight is 0.
 fn accepted(item: &str) -> Option<&str> {
     let mut parts = item.split(';').map(str::trim);
     let name = parts.next()?;
@@ -67,7 +68,8 @@ pub fn encode(coding: Coding, plain: &[u8], encoder: &Encoder) -> Vec<u8> {
     out
 }
 
-/// `window_bits` as zlib has it: positive for its own head and checksum, 0 for none.
+/// Compresses into `out`. `window_bits` as zlib has it: positive for its own head and checksum, 0
+/// for none.
 fn compress(compressor: &Mutex<Option<Box<CompressorOxide>>>, window_bits: i32, plain: &[u8], out: &mut Vec<u8>) {
     let mut compressor = lock(compressor);
     let new = || Box::new(CompressorOxide::new(create_comp_flags_from_zip_params(LEVEL, window_bits, 0)));
@@ -81,7 +83,7 @@ fn compress(compressor: &Mutex<Option<Box<CompressorOxide>>>, window_bits: i32, 
     compressor.reset();
 }
 
-/// RFC 1952 §8.
+/// Returns the checksum of RFC 1952 §8.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8))
 }

@@ -60,12 +60,12 @@ pub struct Parts {
 }
 
 impl Conduit {
-    /// Without TLS.
+    /// Wraps a connection without TLS.
     pub fn plain(socket: TcpStream) -> Self {
         Self { socket, tls: None, ahead: Vec::new(), is_unsent: Arc::default(), stall: None, patience: PATIENCE }
     }
 
-    /// With TLS, behind its handshake.
+    /// Wraps a connection with TLS, behind its handshake.
     ///
     /// # Errors
     /// The peer doesn't speak TLS, or is gone.
@@ -78,7 +78,7 @@ impl Conduit {
         Ok(conduit)
     }
 
-    /// The protocol that TLS has agreed on.
+    /// Returns the protocol that TLS has agreed on.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.tls.as_ref()?.session.alpn()
     }
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection on this machine, and its other end.
+    /// Returns a connection on this machine, and its other end.
     async fn pair() -> (Conduit, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -35,7 +35,8 @@ fn xrd(links: &[(&str, String)]) -> String {
     )
 }
 
-/// The relations of what is spoken here, with their addresses as this client can reach them.
+/// Returns the relations of what is spoken here, with their addresses as this client can reach
+/// them.
 fn links(host: Host<'_>, origin: Origin, settings: &Settings) -> Vec<(&'static str, String)> {
     // A name that isn't ours could be somebody else's: nobody is sent there because somebody said so.
     let said = match host {

@@ -65,7 +65,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Has the library serve requests until the connection ends or one of them takes it away.
+/// Lets the library serve requests until the connection ends or one of them takes it away.
 async fn requests(
     conduit: Conduit,
     client: Client,

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use tokio::time::timeout;
 
-/// Names and values in their order, decoded; `None` if the text is none of that kind.
+/// Returns names and values in their order, decoded; `None` if the text is none of that kind.
 pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -18,7 +18,7 @@ pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// The first value of a name; empty if there is none.
+/// Returns the first value of a name; empty if there is none.
 pub fn value<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
     pairs.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
 }
@@ -39,7 +39,8 @@ pub fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Percent-encodes what isn't unreserved (RFC 3986 §2.3), for a part of a path or of a query.
+/// Encodes with percent signs what isn't unreserved (RFC 3986 §2.3), for a part of a path or of a
+/// query.
 pub fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
         match byte {
@@ -59,7 +60,7 @@ pub enum Unread {
     Broken,
 }
 
-/// A whole body, within [`BODY_BYTES`].
+/// Reads a whole body, within [`BODY_BYTES`].
 ///
 /// # Errors
 /// It is too large or too slow.

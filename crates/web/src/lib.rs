@@ -228,7 +228,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The domain of this server that a host is, or that has its rooms there.
+    /// Returns the domain of this server that a host is, or that has its rooms there.
     pub fn domain_of(&self, host: &str) -> Option<String> {
         let settings = self.settings();
         let has_rooms = |domain: &Domain| rooms::host(domain).is_some_and(|rooms| rooms == host);

@@ -89,7 +89,7 @@ pub struct Asker {
 }
 
 impl Places {
-    /// So many places, besides those that only this machine gets.
+    /// Makes so many places, besides those that only this machine gets.
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, inner: Mutex::default() })
     }

@@ -40,7 +40,7 @@ pub async fn read_header(socket: &mut (impl AsyncReadExt + Unpin)) -> io::Result
     }
 }
 
-/// The source address, where TCP has one.
+/// Reads the source address, where TCP has one.
 fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static str> {
     let short = "the header of the proxy is too short";
     let port = |at: usize| addresses.get(at..).and_then(<[u8]>::first_chunk::<2>).map(|port| u16::from_be_bytes(*port));
@@ -111,7 +111,8 @@ pub fn origin(client: Client, headers: &HeaderMap, trusted: &[Network]) -> Origi
     }
 }
 
-/// The address that `X-Forwarded-For` tells. What can't be read was not written by a proxy of ours, so what stands before it tells nothing either.
+/// Returns the address that `X-Forwarded-For` tells. What can't be read was not written by a proxy
+/// of ours, so what stands before it tells nothing either.
 fn told(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     let mut found = None;
     for line in headers.get_all("x-forwarded-for").into_iter().rev() {
@@ -126,7 +127,7 @@ fn told(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     found
 }
 
-/// An address, which may stand in brackets or have a port behind it.
+/// Reads an address, which may stand in brackets or have a port behind it.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))

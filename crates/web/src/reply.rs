@@ -6,12 +6,13 @@ use hyper::{Response, StatusCode};
 
 pub use crate::body::Body;
 
-/// An answer with a body of some type. Nothing that this server writes is to be guessed at, framed, or run.
+/// Returns a response with a body of some type. Nothing that this server writes is to be guessed
+/// at, framed, or run.
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     protected(status, content_type, body.into()).map(Body::bytes)
 }
 
-/// The same, with a body that is bytes whoever reads it.
+/// Returns a response as [`reply`] does, with a body that is bytes, whoever reads it.
 pub fn protected(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -23,7 +24,7 @@ pub fn protected(status: StatusCode, content_type: &'static str, body: Bytes) ->
     response
 }
 
-/// A line of text.
+/// Returns a response with a line of text.
 pub fn text(status: StatusCode, words: &str) -> Response<Body> {
     reply(status, "text/plain; charset=utf-8", format!("{words}\n"))
 }

@@ -100,7 +100,7 @@ impl Names {
     }
 }
 
-/// The name or address in front of a port; `None` if it can't be one.
+/// Returns the name or address in front of a port; `None` if it can't be one.
 pub fn name(host: &str) -> Option<&str> {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?.0,

@@ -21,7 +21,7 @@ pub(crate) trait Storage: Send + Sync {
     /// Begins a file; what there was of that name is gone.
     fn begin(&self, token: &str) -> Doing<'static, Box<dyn Growing>>;
 
-    /// So many bytes of a file, from a place on; `None` if there is no such file.
+    /// Returns `len` bytes of a file, from `start` on; `None` if there is no such file.
     fn read(&self, token: &str, start: u64, len: u64) -> Doing<'static, Option<Body>>;
 
     /// Removes a file, if there is one.
@@ -33,7 +33,7 @@ pub(crate) trait Growing: Send {
     /// Writes what comes next.
     fn append(&mut self, bytes: Vec<u8>) -> Doing<'_, ()>;
 
-    /// There is no more: keeps the file for good.
+    /// Keeps the file for good: there is no more of it.
     fn end(self: Box<Self>) -> Doing<'static, ()>;
 }
 

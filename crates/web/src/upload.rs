@@ -42,7 +42,7 @@ impl std::fmt::Debug for Files {
 }
 
 impl Files {
-    /// Files in a folder, which is made when the first one comes.
+    /// Returns files in a folder, which is made when the first one comes.
     pub fn new(folder: PathBuf, slots: Arc<dyn Slots>) -> Self {
         Self { storage: Arc::new(Folder::new(folder)), slots }
     }
@@ -102,7 +102,7 @@ impl Files {
         }
     }
 
-    /// The slot of an address: token and name, as they were handed out.
+    /// Finds the slot of an address: token and name, as they were handed out.
     async fn find(&self, rest: &str) -> Result<Slot, Failed> {
         let missing = || told(StatusCode::NOT_FOUND, "there is no such file");
         let (token, name) = rest.split_once('/').filter(|(token, _)| is_token(token)).ok_or_else(missing)?;
@@ -205,7 +205,7 @@ fn store(error: rookery_store::StoreError) -> Failed {
     Failed::Here(error.to_string())
 }
 
-/// XEP-0363 §6: the length must be that of the slot, and so should the type.
+/// Checks the headers: the length must be that of the slot, and so should the type (XEP-0363 §6).
 fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), Failed> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     match length {
@@ -269,8 +269,9 @@ async fn drain(body: &mut Incoming) {
     }
 }
 
-/// The type that is said of a file. A page takes a file of its own site as script or style if its type is one of those, whatever else is said
-/// of the file; so only what browsers run nowhere keeps the type that its owner gave it, and all else is bytes.
+/// Returns the type that is said of a file. A page takes a file of its own site as script or style
+/// if its type is one of those, whatever else is said of the file; so only what browsers run
+/// nowhere keeps the type that its owner gave it, and all else is bytes.
 fn given_type(kind: &str) -> &str {
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (main, sub) = essence.split_once('/').unwrap_or_default();

@@ -58,7 +58,7 @@ fn has_loopback(networks: &[WrittenNetwork]) -> bool {
     networks.iter().any(|network| loopback.iter().any(|address| network.network.contains(*address)))
 }
 
-/// The ports that something listens on, of a table of Linux (proc_pid_net(5)).
+/// Returns the ports that something listens on, from a table of Linux (proc_pid_net(5)).
 fn listening(table: &str) -> impl Iterator<Item = u16> {
     table.lines().skip(1).filter_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);

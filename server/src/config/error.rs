@@ -24,7 +24,7 @@ pub struct Wrong {
 }
 
 impl Wrong {
-    /// A mistake whose key is still to be said, by [`Wrong::of`].
+    /// Returns a mistake whose key is still to be said, by [`Wrong::of`].
     pub fn new(at: Range<usize>, what: impl Into<String>) -> Wrong {
         Wrong { at, key: String::new(), what: what.into() }
     }
@@ -36,12 +36,13 @@ impl Wrong {
 }
 
 impl ConfigError {
-    /// The file can't be read at all.
+    /// Returns the error of a file that can't be read at all.
     pub fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
         ConfigError::because(format!("{}: cannot be read: {error}", file.display()))
     }
 
-    /// Something outside the file that the file asks for, such as a certificate.
+    /// Returns the error of something outside the file that the file asks for, such as a
+    /// certificate.
     pub fn because(reason: String) -> ConfigError {
         ConfigError { reasons: vec![reason] }
     }
@@ -65,7 +66,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The number of the line that holds a byte, the first line being 1.
+/// Returns the number of the line that holds a byte, the first line being 1.
 fn line_of(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
     1 + before.iter().filter(|byte| **byte == b'\n').count()

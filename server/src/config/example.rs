@@ -7,7 +7,7 @@ use rookery_hub::{Module, Value};
 use super::Config;
 use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, Shown, TABLES, quote};
 
-/// A commented configuration that says what holds without one.
+/// Returns a commented configuration that says what holds without one.
 pub fn example(table: &[Box<dyn Module>]) -> String {
     let config = Config::defaults(table);
     let mut text = HEAD.to_owned();

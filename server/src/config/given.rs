@@ -26,28 +26,28 @@ impl<'a> Given<'a> {
         self.value.span()
     }
 
-    /// A mistake at this place.
+    /// Returns a mistake at this place.
     pub fn wrong(&self, what: impl Into<String>) -> Wrong {
         Wrong::new(self.at(), what)
     }
 
-    /// A text.
+    /// Reads a text.
     pub fn text(&self) -> Result<&'a str, Wrong> {
         self.value.get_ref().as_str().ok_or_else(|| self.unlike("a text in quotes"))
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub fn switch(&self) -> Result<bool, Wrong> {
         self.value.get_ref().as_bool().ok_or_else(|| self.unlike("true or false"))
     }
 
-    /// A whole number in a range.
+    /// Reads a whole number in a range.
     pub fn number(&self, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
         let number = self.integer().ok_or_else(|| self.unlike(&between(&range, &plain)))?;
         self.within(number, &range, &plain)
     }
 
-    /// A number of bytes in a range: a whole number, or a text like `64 KiB`.
+    /// Reads a number of bytes in a range: a whole number, or a text like `64 KiB`.
     pub fn bytes(&self, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
         let bytes = self.integer().or_else(|| size::parse(self.value.get_ref().as_str()?));
         let bytes = bytes.ok_or_else(|| self.unlike("a size such as 262144 or \"256 KiB\""))?;
@@ -55,25 +55,25 @@ impl<'a> Given<'a> {
         usize::try_from(bytes).map_err(|_| self.wrong("more than this machine can address"))
     }
 
-    /// A text that stands for something; `what` says what, with an example.
+    /// Reads a text that stands for something; `what` says what, with an example.
     pub fn parsed<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Wrong> {
         let text = self.value.get_ref().as_str().ok_or_else(|| self.unlike(what))?;
         read(text).ok_or_else(|| self.wrong(format!("{text:?} is not {what}")))
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Wrong> {
         let names: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
         self.parsed(&names.join(" or "), |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value))
     }
 
-    /// A list, read element by element so that a mistake points at its line.
+    /// Reads a list, element by element so that a mistake points at its line.
     pub fn list<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
         let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
         elements.iter().map(|element| read(Given::new(element))).collect()
     }
 
-    /// A list that isn't empty, or one element alone.
+    /// Reads a list that isn't empty, or one element alone.
     pub fn one_or_more<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
         match self.value.get_ref() {
             DeValue::Array(elements) if elements.is_empty() => Err(self.wrong("at least one is needed")),
@@ -82,7 +82,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The values of a table that has these keys and no others, in their order.
+    /// Reads the values of a table that has these keys and no others, in their order.
     pub fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[Given<'a>; N], Wrong> {
         let expected = || format!("a table with {}", names.map(|name| format!("`{name}`")).join(" and "));
         let table = self.value.get_ref().as_table().ok_or_else(|| self.unlike(&expected()))?;
@@ -100,7 +100,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A value of the same kind as a module's default.
+    /// Reads a value of the same kind as a module's default.
     pub fn like(&self, default: &Value) -> Result<Value, Wrong> {
         Ok(match default {
             Value::Switch(_) => Value::Switch(self.switch()?),

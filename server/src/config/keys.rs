@@ -61,7 +61,8 @@ pub const TABLES: [(&str, &str); 11] = [
     ("log", "The log goes to standard error."),
 ];
 
-/// All keys; those of a table in the order of the example. Those of modules come from the modules themselves.
+/// Returns all keys; those of a table in the order of the example. Those of modules come from the
+/// modules themselves.
 pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
     KEYS.iter().chain(web::KEYS).chain(store::KEYS).chain(federation::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
 }
@@ -325,7 +326,7 @@ pub const DOMAIN_KEYS: [DomainKey; 2] = [
     },
 ];
 
-/// A text as TOML writes it.
+/// Returns a text as TOML writes it.
 pub fn quote(text: impl Into<String>) -> String {
     toml::Value::String(text.into()).to_string()
 }

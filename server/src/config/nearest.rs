@@ -1,6 +1,7 @@
 //! Guesses which known word an unknown one was meant to be.
 
-/// The known word that takes the fewest changes to get to, if they are few enough to be a slip.
+/// Returns the known word that takes the fewest changes to get to, if they are few enough to be a
+/// slip.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bound = (word.chars().count() / 3).max(2);
     let candidates = known.into_iter().map(|candidate| (distance(word, candidate), candidate));

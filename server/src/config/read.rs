@@ -56,7 +56,7 @@ impl Reader<'_> {
         self.together(&entries);
     }
 
-    /// A table of [`TABLES`].
+    /// Reads a table of [`TABLES`].
     fn section(&mut self, table: &str, value: &Spanned<DeValue<'_>>) {
         for (name, at, value) in self.entries_of(table, value) {
             let inner = dotted(table, name);
@@ -67,7 +67,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A key of [`keys::all`].
+    /// Reads a key of [`keys::all`].
     fn key(&mut self, table: &str, name: &str, at: &Range<usize>, value: &Spanned<DeValue<'_>>) {
         let Some(key) = keys::all().find(|key| key.table == table && key.name == name) else {
             return self.unknown(table, name, at);
@@ -76,7 +76,8 @@ impl Reader<'_> {
         self.note(set, || dotted(table, name));
     }
 
-    /// The tables `[domain."NAME"]`. They are served beside those of `domains`, or alone if that key isn't given.
+    /// Reads the tables `[domain."NAME"]`. They are served beside those of `domains`, or alone if
+    /// that key isn't given.
     fn domains(&mut self, value: Option<&Spanned<DeValue<'_>>>, listed: bool) {
         let Some(value) = value else { return };
         let tables = self.entries_of(DOMAIN, value);
@@ -117,7 +118,7 @@ impl Reader<'_> {
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
     }
 
-    /// The tables `[component."NAME"]`.
+    /// Reads the tables `[component."NAME"]`.
     fn components(&mut self, value: Option<&Spanned<DeValue<'_>>>) {
         let Some(value) = value else { return };
         for (name, at, value) in self.entries_of(COMPONENT, value) {
@@ -157,7 +158,7 @@ impl Reader<'_> {
         self.config.components.push(component);
     }
 
-    /// The tables `[modules.NAME]`, of all domains or of one.
+    /// Reads the tables `[modules.NAME]`, of all domains or of one.
     fn modules(&mut self, modules: &mut Modules, path: &str, value: Option<&Spanned<DeValue<'_>>>) {
         let Some(value) = value else { return };
         for (name, at, value) in self.entries_of(path, value) {
@@ -280,7 +281,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A certificate without its key, or the other way round.
+    /// Notes a certificate without its key, or the other way round.
     fn pair(&mut self, files: &Files, path: &str, entries: &Entries<'_>) {
         let (given, missing) = match (&files.certificate, &files.key) {
             (Some(_), None) => ("certificate", "key"),
@@ -294,7 +295,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A key that isn't in [`keys::all`], nor a table.
+    /// Notes a key that isn't in [`keys::all`], nor a table.
     fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
         let elsewhere = keys::all().find(|key| key.name == name);
         let Some(key) = elsewhere else {
@@ -314,7 +315,7 @@ impl Reader<'_> {
         self.wrongs.push(Wrong::new(at.clone(), what).of(dotted(table, name)));
     }
 
-    /// A name that is unknown where it stands.
+    /// Notes a name that is unknown where it stands.
     fn stranger<'k>(
         &mut self,
         path: &str,
@@ -348,7 +349,7 @@ impl Reader<'_> {
     }
 }
 
-/// The entries of a table in the order of the text.
+/// Returns the entries of a table in the order of the text.
 fn entries<'a>(table: &'a DeTable<'a>) -> Entries<'a> {
     let mut entries: Entries<'a> = table.iter().map(|(key, value)| (&**key.get_ref(), key.span(), value)).collect();
     entries.sort_by_key(|(_, at, _)| at.start);

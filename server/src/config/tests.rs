@@ -45,7 +45,7 @@ fn parse(text: &str) -> Config {
     Config::parse(text, &table()).unwrap_or_else(|wrongs| panic!("{wrongs:?}"))
 }
 
-/// The only mistake in a text, as `KEY: WHAT`.
+/// Returns the only mistake in a text, as `KEY: WHAT`.
 fn mistake(text: &str) -> String {
     let wrongs = Config::parse(text, &table()).expect_err("a mistake");
     assert_eq!(wrongs.len(), 1, "{wrongs:?}");

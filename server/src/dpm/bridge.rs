@@ -46,7 +46,7 @@ pub enum Order {
 }
 
 impl Bridge {
-    /// A bridge to a thread that can be woken.
+    /// Makes a bridge to a thread that can be woken.
     pub fn new(database: Arc<Database>, wake: Wake) -> Bridge {
         let known = RwLock::new(Known::new(database));
         Bridge(Arc::new(Common { known, orders: Mutex::default(), wake }))
@@ -107,7 +107,8 @@ impl Known {
     }
 }
 
-/// The request that a node's name is, as the thread asks it: one that says nothing of when is asked again and again.
+/// Returns the request that a node's name is, as the thread asks it: one that says nothing of when
+/// is asked again and again.
 pub fn request(node: &str) -> Result<Request, Status> {
     let mut request = Request::parse(node).map_err(rookery_dpm::drf::Error::status)?;
     if request.event == Event::Default {

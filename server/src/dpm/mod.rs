@@ -52,7 +52,7 @@ pub struct Running {
     simulated: Option<SocketAddr>,
 }
 
-/// The device database that the configuration names, checked against it.
+/// Reads the device database that the configuration names, checked against it.
 ///
 /// # Errors
 ///
@@ -194,7 +194,7 @@ fn obey(bridge: &Bridge, reader: &mut Reader, dpm: &mut Service, now: Moment) ->
     false
 }
 
-/// The same server, which records what the database says.
+/// Lets a server record what the database says.
 fn record(server: Server, config: &Dpm, folder: &Folder) -> Result<Server, Failure> {
     let path = folder.path().join(HISTORY);
     let bounds = Bounds { age: config.history_days * 86_400, size: config.history_bytes as u64 };
@@ -203,7 +203,7 @@ fn record(server: Server, config: &Dpm, folder: &Folder) -> Result<Server, Failu
     server.with_history(archive).map_err(|error| failed(error.to_string()))
 }
 
-/// The first domain whose service can speak in rooms.
+/// Returns the first domain whose service can speak in rooms.
 fn speaking_domain(config: &Config) -> String {
     let has_service = |domain: &&DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
     config.domains.iter().find(has_service).map(|domain| domain.name.clone()).unwrap_or_default()

@@ -7,7 +7,7 @@ use rookery_dpm::status::Status;
 use rookery_pubsub::data::Reading;
 use rookery_xml::Element;
 
-/// The element for a reply about a device; `None` if it tells nothing of it.
+/// Returns the element for a reply about a device; `None` if it tells nothing of it.
 pub fn reading(device: Option<&DeviceInfo>, reply: &Reply) -> Option<Reading> {
     let mut values = Vec::new();
     let (time, status) = match reply {
@@ -109,7 +109,7 @@ fn text(data: &str) -> Element {
     Element::new("text", NAMESPACE).with_text(clean)
 }
 
-/// As XML Schema writes a double (§3.2.5).
+/// Writes a number as XML Schema writes a double (§3.2.5).
 fn decimal(data: f64) -> String {
     match data {
         _ if data.is_nan() => "NaN".into(),

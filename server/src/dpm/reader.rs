@@ -39,7 +39,7 @@ enum Job {
 type Batches = HashMap<usize, Vec<(Arc<Topic>, Reading)>>;
 
 impl Reader {
-    /// Nothing is read yet.
+    /// Makes a reader that reads nothing yet.
     pub fn new(door: Door, watch: Watch) -> Reader {
         Reader { inside: Inside::default(), door, numbers: HashMap::new(), jobs: HashMap::new(), watch }
     }
@@ -97,7 +97,7 @@ impl Reader {
     }
 }
 
-/// The number by which a reply calls what was asked for.
+/// Returns the number by which a reply calls what was asked for.
 fn number(reply: &Reply) -> Option<i64> {
     Some(match reply {
         Reply::Status(reply) => reply.ref_id,

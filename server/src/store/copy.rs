@@ -58,7 +58,8 @@ pub fn verify(source: &Source, ends: &Ends) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The database that is copied from, this server's own if none is named, and the one that is copied to.
+/// Returns the database that is copied from, this server's own if none is named, and the one that
+/// is copied to.
 fn addresses(source: &Source, ends: &Ends) -> Result<(Address, Address), Failure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);

@@ -60,7 +60,7 @@ fn fields(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// A field behind its opening quote, and what is behind the comma behind it.
+/// Reads a field behind its opening quote, and returns what is behind the comma behind it.
 fn quoted_field(text: &str) -> Result<(String, Option<&str>), String> {
     let mut field = String::new();
     let mut rest = text;

@@ -112,8 +112,8 @@ fn set_password(jid: &Jid, credentials: Credentials, folder: &Folder, database: 
     Ok(())
 }
 
-/// Has the server that runs end the sessions of an account, and waits for it. `false` if it
-/// doesn't.
+/// Asks the server that runs to end the sessions of an account, and waits for it. Returns `false`
+/// if it doesn't.
 fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
     let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
     // Twice, since somebody else's note may take the place of the first.
@@ -149,7 +149,8 @@ fn remove(jid: &Jid, config: &Config, folder: &Folder, database: &Database) -> R
     Ok(())
 }
 
-/// Has the server that runs remove an account, and waits for it. `false` if there is none.
+/// Asks the server that runs to remove an account, and waits for it. Returns `false` if there is
+/// none.
 fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
     let Some(removal) = wait(Removal::of(stores, jid.as_ref()))? else { return Ok(false) };
     for look in 0..LOOKS {
@@ -210,7 +211,7 @@ fn is_xml(file: &Path) -> Result<bool, Failure> {
     Ok(text.trim_ascii_start().starts_with(b"<"))
 }
 
-/// An account or a domain.
+/// Reads an account or a domain.
 fn exported(text: &str) -> Result<Jid, Failure> {
     match Jid::parse(text) {
         Ok(jid) if jid.resource().is_none() => Ok(jid),
@@ -218,7 +219,7 @@ fn exported(text: &str) -> Result<Jid, Failure> {
     }
 }
 
-/// A domain of this server, or the address that a new account is to have.
+/// Reads a domain of this server, or the address that a new account is to have.
 fn invited(text: &str, config: &Config) -> Result<Jid, Failure> {
     match Jid::parse(text) {
         Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(Failure::Failed),
@@ -233,17 +234,17 @@ fn credentials(stdin: bool, jid: &Jid, config: &Config) -> Result<Credentials, F
     derived.map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// The address of an account in a domain that is served here.
+/// Reads the address of an account in a domain that is served here.
 fn account(text: &str, config: &Config) -> Result<Jid, Failure> {
     served(text, config).map_err(Failure::Failed)
 }
 
-/// The same, or why it is none.
+/// Reads such an address, or says why it is none.
 fn served(text: &str, config: &Config) -> Result<Jid, String> {
     on_this_server(address(text)?, config)
 }
 
-/// The same address, if its domain is served here.
+/// Returns the address if its domain is served here.
 fn on_this_server(jid: Jid, config: &Config) -> Result<Jid, String> {
     if config.domain(jid.domain()).is_none() {
         let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
@@ -252,7 +253,7 @@ fn on_this_server(jid: Jid, config: &Config) -> Result<Jid, String> {
     Ok(jid)
 }
 
-/// An address that an account can have: `local@domain`.
+/// Reads an address that an account can have: `local@domain`.
 fn address(text: &str) -> Result<Jid, String> {
     let jid = Jid::parse(text).map_err(|error| format!("{text:?} is not an address: {error}"))?;
     match (jid.local(), jid.resource()) {

@@ -24,7 +24,7 @@ pub fn ask(jid: &Jid) -> Result<String, Failure> {
     Ok(password)
 }
 
-/// The first line of standard input, without its end.
+/// Reads the first line of standard input, without its end.
 ///
 /// # Errors
 ///

@@ -12,7 +12,8 @@ use super::rig::{FREE_PORTS, Rig};
 /// A token as the server makes them.
 const TOKEN: &str = "aBcdefghijklmnopqrstuv";
 
-/// A server with two accounts, a file that somebody has shared and a certificate that is elsewhere.
+/// Returns a server with two accounts, a file that somebody has shared and a certificate that is
+/// elsewhere.
 fn filled() -> Rig {
     let rig = Rig::new();
     fs::create_dir(rig.path("elsewhere")).expect("a folder");

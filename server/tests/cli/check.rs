@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use super::rig::{FREE_PORTS, Rig};
 
-/// The check was to find this, as a fault or not.
+/// Checks that the command finds this, as a fault or not.
 #[track_caller]
 fn finds(rig: &Rig, code: i32, words: &str) {
     let ended = rig.run(&["check"]);

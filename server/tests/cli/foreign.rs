@@ -15,7 +15,7 @@ const SHA_256: [&str; 3] = [
     "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=",
 ];
 
-/// A rig with a database that these statements have made.
+/// Returns a rig with a database that these statements have made.
 fn with(statements: &str) -> Rig {
     let rig = Rig::new();
     let database = Connection::open(rig.path("other.db")).expect("a database");

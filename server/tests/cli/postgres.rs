@@ -9,7 +9,7 @@ use super::rig::{FREE_PORTS, Rig};
 
 static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
 
-/// A rig whose configuration names a database, with more keys of `[store]`.
+/// Returns a rig whose configuration names a database, with more keys of `[store]`.
 fn rig(address: &str, keys: &str) -> Rig {
     let rig = Rig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}\n[store]\nurl = \"{address}\"\n{keys}\n"));

@@ -33,7 +33,7 @@ impl Rig {
         rig
     }
 
-    /// A folder with nothing in it: the defaults hold.
+    /// Makes a folder with nothing in it: the defaults hold.
     pub fn empty() -> Rig {
         Rig { folder: tempfile::tempdir().expect("a folder") }
     }
@@ -51,7 +51,7 @@ impl Rig {
         self.run_with(arguments, "")
     }
 
-    /// The same, with something on its standard input.
+    /// Runs a command with something on its standard input.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Ended {
         let mut child = self.command(arguments).spawn().expect("a process");
         // A command that reads nothing may be gone already.
@@ -110,14 +110,14 @@ impl Drop for Server {
 }
 
 impl Ended {
-    /// The command was to succeed.
+    /// Checks that the command succeeded, and returns what it said.
     #[track_caller]
     pub fn fine(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
 
-    /// The command was to fail with this code, and to say this on standard error.
+    /// Checks that the command failed with this code, and said this on standard error.
     #[track_caller]
     pub fn failed(self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);

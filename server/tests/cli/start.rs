@@ -12,7 +12,8 @@ fn mode(rig: &Rig, name: &str) -> u32 {
     fs::metadata(rig.path(name)).unwrap_or_else(|error| panic!("{name}: {error}")).permissions().mode() & 0o777
 }
 
-/// The password of the first account: in a file that is named, since nothing here is a terminal.
+/// Returns the password of the first account: it is in a file that is named, since nothing here is
+/// a terminal.
 fn password(rig: &Rig, said: &str) -> String {
     let line = said.lines().find(|line| line.trim_start().starts_with("Password")).expect("a password");
     let file = line.split_whitespace().nth(1).expect("a file");

@@ -19,7 +19,7 @@ const OLD: [&str; 8] = [
     include_str!("../../../crates/store/src/sql/sqlite/schema-8.sql"),
 ];
 
-/// A rig with the database of an old server that has an account.
+/// Returns a rig with the database of an old server that has an account.
 fn old() -> Rig {
     let rig = Rig::new();
     fs::create_dir(rig.path("rookery-data")).expect("a folder");

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A data folder in which the built binary has installed them: once below `target/`, and anew when it wants another version.
+/// Returns a data folder in which the built binary has installed them: once below `target/`, and
+/// again when it wants another version.
 ///
 /// # Panics
 ///

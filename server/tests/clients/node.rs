@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder with the libraries and the script that uses them: made once below `target/`, and anew when the list of libraries changes.
+/// Returns the folder with the libraries and the script that uses them: made once below `target/`,
+/// and again when the list of libraries changes.
 ///
 /// # Panics
 ///

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A Python with the packages of a list: made once below `target/`, in a folder of this name, and anew when the list changes.
+/// Returns a Python with the packages of a list: made once below `target/`, in a folder of this
+/// name, and again when the list changes.
 ///
 /// # Panics
 ///
@@ -32,7 +33,7 @@ struct Python {
 }
 
 impl Python {
-    /// The one that was made before.
+    /// Finds the one that was made before.
     fn find(folder: &Path, requirements: &str) -> Option<Python> {
         let made_for = fs::read_to_string(folder.join(MADE_FOR)).ok()?;
         let python = Python::in_folder(folder);
@@ -48,7 +49,8 @@ impl Python {
         Python { program: "python3".into(), packages: Some(folder.join("packages")) }
     }
 
-    /// In an environment of its own, or, where Debian's python3-venv is missing and can't be installed, in a folder of packages.
+    /// Makes one in an environment of its own, or, where Debian's python3-venv is missing and can't
+    /// be installed, in a folder of packages.
     fn make(folder: &Path, requirements: &str) -> Python {
         rookery_needs::programs(&[("python3", "python3")]);
         let _ = fs::remove_file(folder.join(MADE_FOR));

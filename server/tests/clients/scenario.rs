@@ -18,7 +18,7 @@ pub fn run(scenario: &str) {
     assert!(output.status.success(), "{scenario}: {}\n{said}", output.status);
 }
 
-/// The programs that a scenario uses, each with its Debian package.
+/// Returns the programs that a scenario uses, each with its Debian package.
 fn programs(scenario: &str) -> &'static [(&'static str, &'static str)] {
     let (script, function) = scenario.split_once('.').unwrap_or_default();
     match script {
@@ -31,7 +31,7 @@ fn programs(scenario: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The other servers that a scenario uses, each with its Debian package.
+/// Returns the other servers that a scenario uses, each with its Debian package.
 fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
     match scenario {
         "foreign.accounts_come_from_ejabberd" => &[("ejabberdctl", "ejabberd"), ("erl", "erlang-base")],
@@ -59,7 +59,7 @@ fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The names of all scenarios, a line each.
+/// Returns the names of all scenarios, a line each.
 #[track_caller]
 pub fn list() -> String {
     let output = script("--list");

@@ -41,7 +41,7 @@ fn a_crate_of_many_modules_has_a_layout() {
     assert_eq!(without.collect::<Vec<_>>(), Vec::<&str>::new(), "these crates have no `# Layout` in their head");
 }
 
-/// The lines below `# Layout`, up to the next heading or the end of the head.
+/// Returns the lines below `# Layout`, up to the next heading or the end of the head.
 fn layout(text: &str) -> Option<String> {
     let head = text.lines().map_while(|line| line.strip_prefix("//!"));
     let below = head.skip_while(|line| line.trim() != "# Layout").skip(1);
@@ -49,7 +49,7 @@ fn layout(text: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// The modules that a file declares, but for those of tests alone.
+/// Returns the modules that a file declares, but for those of tests alone.
 fn modules(text: &str) -> BTreeSet<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let declared = lines.iter().enumerate().filter_map(|(at, line)| {
@@ -61,7 +61,8 @@ fn modules(text: &str) -> BTreeSet<&str> {
     declared.collect()
 }
 
-/// The names in a layout that look like those of modules: one word in lower case between backticks.
+/// Returns the names in a layout that look like those of modules: one word in lower case between
+/// backticks.
 fn named(layout: &str) -> BTreeSet<String> {
     let quoted = layout.split('`').skip(1).step_by(2);
     let names = quoted.map(|quoted| quoted.trim_start_matches("mod@").trim_end_matches('/'));

@@ -52,7 +52,8 @@ fn what_counts_as_a_path_is_found_and_looked_up() {
     }
 }
 
-/// The lines of a file, each with what people read of it: all of a document, comments and docstrings of a program.
+/// Returns the lines of a file, each with what people read of it: all of a document, comments and
+/// docstrings of a program.
 fn prose(path: &str, text: &str) -> Vec<String> {
     let mut in_docstring = false;
     let line = |line: &str| {

@@ -64,7 +64,7 @@ impl DocumentName {
     }
 }
 
-/// The name in the store of a document that is kept at hand.
+/// Returns the name in the store of a document that is kept in memory.
 pub(crate) fn stored_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }

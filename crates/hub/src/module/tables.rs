@@ -18,17 +18,18 @@ use crate::state::States;
 
 /// One feature of the server that an operator can switch.
 pub trait Module {
-    /// The key below `[modules]`.
+    /// Returns the key below `[modules]`.
     fn name(&self) -> &'static str;
 
-    /// One line for operators: what users get from it.
+    /// Returns one line for operators: what users get from it.
     fn summary(&self) -> &'static str;
 
-    /// The standards that it implements, as `XEP-0199` with the version.
+    /// Returns the standards that it implements, as `XEP-0199` with the version.
     fn standards(&self) -> &'static [(&'static str, &'static str)];
 
-    /// The parts of these standards that it leaves out: the standard with a few words for people.
-    /// Of a standard that isn't named here all is there that concerns a server.
+    /// Returns the parts of these standards that it leaves out: the standard with a few words for
+    /// people. A standard that isn't named here is implemented completely, as far as it concerns a
+    /// server.
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -38,18 +39,19 @@ pub trait Module {
         true
     }
 
-    /// The options that an operator can set.
+    /// Returns the options that an operator can set.
     fn options(&self) -> &'static [OptionSpec] {
         &[]
     }
 
-    /// The bounds of what anybody can make it keep or do. Operators read them in `doc/limits.md`, with the values in force.
+    /// Returns the bounds of all that anybody can make it keep or do. Operators read them in
+    /// `doc/limits.md`, with the values in force.
     fn bounds(&self) -> &'static [Bound] {
         &[]
     }
 
-    /// The documents that it keeps for accounts, beside those that are at hand ([`Hooks::document`]). One that isn't
-    /// declared may not be written.
+    /// Returns the documents that it keeps for accounts, besides those that are in memory
+    /// ([`Hooks::document`]). One that isn't declared may not be written.
     fn documents(&self) -> &'static [DocumentSpec] {
         &[]
     }

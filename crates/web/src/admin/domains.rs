@@ -8,7 +8,7 @@ use super::Visit;
 use super::html::Html;
 use crate::api::shown;
 
-/// All domains of the administrator.
+/// Returns the page with all domains of the administrator.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of(
         "<h1>Domains</h1><p class=\"faint\">The configuration file decides; `rookery check` looks it over, and SIGHUP has it read again.</p>",

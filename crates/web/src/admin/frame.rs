@@ -41,7 +41,7 @@ pub struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// The page with this in its middle.
+    /// Returns the page with this in its middle.
     pub fn response(&self, status: StatusCode, main: &Html) -> Response<Body> {
         reply(status, "text/html; charset=utf-8", self.whole(main).into_text())
     }
@@ -92,12 +92,12 @@ impl Frame<'_> {
     }
 }
 
-/// The token that a form has to carry.
+/// Returns the token that a form has to carry.
 pub fn token(seen: &Seen) -> Html {
     Html::of("<input type=\"hidden\" name=\"csrf\" value=\"{}\">", &[&seen.token])
 }
 
-/// The choice of a domain, where there is one to be made.
+/// Returns the choice of a domain, where there is one to be made.
 pub fn domain_choice(domains: &[String], chosen: &str) -> Html {
     if let [domain] = domains {
         return Html::of("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[domain]);

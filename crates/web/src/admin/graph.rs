@@ -38,7 +38,7 @@ pub struct Line<'a> {
 }
 
 impl Graph<'_> {
-    /// The figure: its title, the newest values, the lines with their axes.
+    /// Returns the figure: its title, the newest values, the lines with their axes.
     pub fn html(&self) -> Html {
         let mut html = Html::of(
             "<figure class=\"graph card\" id=\"{}\"><figcaption>{}<span class=\"now\">",
@@ -98,7 +98,8 @@ impl Graph<'_> {
         svg
     }
 
-    /// The points of a line, without its gaps. Several samples in one place of the graph count as their largest.
+    /// Returns the points of a line, without its gaps. Several samples in one place of the graph
+    /// count as their largest.
     fn pieces(&self, line: &Line<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut piece: Vec<(f64, f64)> = Vec::new();
@@ -126,7 +127,8 @@ impl Graph<'_> {
     }
 }
 
-/// A whole number with blanks between thousands, or a small one with a digit behind the point.
+/// Returns a whole number with blanks between thousands, or a small one with a digit behind the
+/// point.
 pub fn number(value: f64) -> String {
     if value < 10.0 && value.fract() != 0.0 {
         return format!("{value:.1}");
@@ -142,7 +144,7 @@ pub fn number(value: f64) -> String {
     text
 }
 
-/// Bytes.
+/// Returns a number of bytes as people read it.
 pub fn bytes(value: f64) -> String {
     let (mut value, mut unit) = (value, "B");
     for next in ["KiB", "MiB", "GiB", "TiB"] {
@@ -154,7 +156,7 @@ pub fn bytes(value: f64) -> String {
     if value < 10.0 && value.fract() != 0.0 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// A time in seconds.
+/// Returns a time in seconds as people read it.
 pub fn seconds(value: f64) -> String {
     let (value, unit) = match value {
         _ if value >= 1.0 => (value, "s"),
@@ -170,7 +172,7 @@ pub fn seconds(value: f64) -> String {
 }
 
 impl Unit {
-    /// A value as people read it.
+    /// Returns a value as people read it.
     pub fn write(self, value: f64) -> String {
         match self {
             Self::Count => number(value),
@@ -179,7 +181,8 @@ impl Unit {
         }
     }
 
-    /// A round number that is not below the largest value, and whose quarters are round as well.
+    /// Returns a round number that is not below the largest value, and whose quarters are round as
+    /// well.
     fn ceiling(self, most: f64) -> f64 {
         let least = match self {
             Self::Count => 4.0,

@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 pub struct Html(String);
 
 impl Html {
-    /// A template with its `{}` filled by these values, escaped.
+    /// Returns a template with its `{}` filled by these values, escaped.
     pub fn of(template: &'static str, values: &[&dyn Display]) -> Self {
         let mut html = Self::default();
         html.add(template, values);
@@ -33,7 +33,7 @@ impl Html {
         self.0.push_str(&other.0);
     }
 
-    /// The whole, as text.
+    /// Returns the whole, as text.
     pub fn into_text(self) -> String {
         self.0
     }

@@ -11,7 +11,7 @@ use super::html::Html;
 use super::{Done, Visit};
 use crate::ask::now_ms;
 
-/// The forms.
+/// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>Invitations</h1>", &[]);
     let off: Vec<_> = visit.domains.iter().filter(|domain| !visit.shared.has_module(domain, "register")).collect();

@@ -7,7 +7,7 @@ use rookery_operations::Outcome;
 use super::Visit;
 use super::html::Html;
 
-/// The newest entries.
+/// Returns the page with the newest entries.
 pub fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>Log</h1>", &[]);
     acts(visit, &mut html);

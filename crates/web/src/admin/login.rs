@@ -20,7 +20,7 @@ use crate::form::value;
 use crate::proxy::Origin;
 use crate::reply::Body;
 
-/// The form.
+/// Returns the page with the form.
 pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<Body> {
     let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
     main.add(
@@ -144,7 +144,8 @@ fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, more: 
     }
 }
 
-/// Over TLS browsers take a cookie of this name from TLS only (RFC 6265bis §4.1.3.1).
+/// Returns the name of the cookie. Over TLS it is one that browsers take from TLS only (RFC 6265bis
+/// §4.1.3.1).
 fn cookie_name(origin: Origin) -> &'static str {
     if origin.encrypted { "__Secure-rookery-admin" } else { "rookery-admin" }
 }

@@ -9,7 +9,7 @@ use super::html::Html;
 use super::{Done, Visit};
 use crate::ask::Answer;
 
-/// The forms.
+/// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>Messages</h1><div class=\"cards\">", &[]);
     html.push(&announcement(visit));

@@ -96,7 +96,7 @@ impl Visit {
         form::value(&self.given, name)
     }
 
-    /// The domain that a field names, or the first one if it names none.
+    /// Returns the domain that a field names, or the first one if it names none.
     ///
     /// # Errors
     /// There is no such domain, as far as this administrator may know.
@@ -106,7 +106,7 @@ impl Visit {
         found.cloned().ok_or_else(|| Refusal::Missing("there is no such domain".into()))
     }
 
-    /// The address that a field names: an account, or a room.
+    /// Returns the address that a field names: an account, or a room.
     ///
     /// # Errors
     /// It is none of a domain of this administrator.
@@ -132,7 +132,7 @@ impl Visit {
         }
     }
 
-    /// The settings of one of their domains.
+    /// Returns the settings of one of their domains.
     pub fn settings_of(&self, name: &str) -> Option<Domain> {
         self.shared.settings().hub.domains.iter().find(|domain| domain.name == name).cloned()
     }
@@ -284,7 +284,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
     }
 }
 
-/// Back to the page that the form is on, which says why nothing was done.
+/// Leads back to the page that the form is on, which says why nothing was done.
 fn refuse(path: &str, visit: &Visit, refusal: &Refusal) -> Response<Body> {
     let words = match refusal {
         cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
@@ -346,7 +346,8 @@ fn protect(headers: &mut HeaderMap, path: &str) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
 }
 
-/// To another page, by GET. The path is of this server and has nothing in it that a header can't have.
+/// Leads to another page, by GET. The path is of this server and has nothing in it that a header
+/// can't have.
 fn see_other(path: &str) -> Response<Body> {
     let mut response = text(StatusCode::SEE_OTHER, "see there");
     if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}{path}")) {
@@ -361,7 +362,7 @@ fn not_allowed() -> Response<Body> {
     refused
 }
 
-/// Words with a capital in front and a full stop behind.
+/// Returns words with a capital in front and a full stop behind.
 fn sentence(words: &str) -> String {
     let mut chars = words.chars();
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();

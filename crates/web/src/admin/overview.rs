@@ -10,7 +10,7 @@ use super::html::Html;
 use crate::reply::{Body, reply};
 use crate::samples::Sample;
 
-/// The page.
+/// Returns the page.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of(
         "<h1>Overview</h1><noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
@@ -112,7 +112,7 @@ fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
     ]
 }
 
-/// The four stages that took most, as lines.
+/// Returns the four stages that took most, as lines.
 fn stages(samples: &[Sample]) -> Vec<Line<'static>> {
     let total = |at: usize| samples.iter().filter_map(|sample| sample.stages.get(at)).sum::<f64>();
     let mut places: Vec<_> = (0..Stage::ALL.len()).collect();

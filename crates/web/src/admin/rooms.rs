@@ -9,7 +9,7 @@ use super::html::Html;
 use super::{Done, Visit};
 use crate::form::encode;
 
-/// The rooms of a domain.
+/// Returns the page with the rooms of a domain.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let domain = visit.domain()?;
     let mut html = Html::of("<h1>Rooms of {}</h1>", &[&domain]);
@@ -44,7 +44,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// One room.
+/// Returns the page of one room.
 pub async fn room(visit: &Visit) -> Outcome<Html> {
     let room = visit.address()?;
     let of = room.clone();

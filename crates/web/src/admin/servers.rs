@@ -9,7 +9,7 @@ use super::html::Html;
 use super::{Done, Visit, frame};
 use crate::form::encode;
 
-/// The streams of the administrator's domains.
+/// Returns the page with the streams of the administrator's domains.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of(
         "<h1>Servers</h1><p class=\"faint\">Streams with other servers and with components. <code>rookery s2s DOMAIN</code> says step by \

@@ -15,7 +15,7 @@ use super::{Done, Visit, stands_for};
 use crate::form::encode;
 use crate::reply::{Body, reply};
 
-/// The page of an account.
+/// Returns the page of an account.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let account = visit.address()?;
     let user =
@@ -45,7 +45,7 @@ pub async fn change(visit: &Visit) -> Outcome<Done> {
     }
 }
 
-/// All that is kept for an account, as a file.
+/// Returns all that is kept for an account, as a file.
 pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     let account = visit.address()?;
     if !visit.shared.wait(visit.shared.stores.accounts.exists(account.as_ref())).await? {
@@ -244,7 +244,7 @@ fn data(visit: &Visit, account: &Jid) -> Html {
     html
 }
 
-/// A form of one button.
+/// Returns a form of one button.
 fn act(visit: &Visit, account: &Jid, act: &str, id: &str, label: &str, class: &str) -> Html {
     let mut html = Html::of("<form id=\"{}\" method=\"post\" action=\"/admin/user\">", &[&id]);
     html.push(&token(&visit.seen));

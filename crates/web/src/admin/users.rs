@@ -9,7 +9,7 @@ use super::html::Html;
 use super::{Done, Visit};
 use crate::form::encode;
 
-/// The accounts of a domain, and the form for a new one.
+/// Returns the page with the accounts of a domain, and the form for a new one.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let (domain, search) = (visit.domain()?, visit.value("search").trim());
     let after = Some(visit.value("after")).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok());

@@ -73,7 +73,7 @@ impl Visits {
         Some(cookie)
     }
 
-    /// The visit of a cookie; it is in use from now.
+    /// Returns the visit of a cookie, which is in use from now.
     pub fn find(&self, cookie: &str, now_ms: u64) -> Option<Seen> {
         let id = id(cookie);
         let mut visits = self.lock();
@@ -92,14 +92,14 @@ impl Visits {
         self.lock().remove(&seen.id);
     }
 
-    /// Has a visit go on under a new password, which was set in it.
+    /// Lets a visit go on under a new password, which was set in it.
     pub fn renew(&self, seen: &Seen, password: String) {
         if let Some(visit) = self.lock().get_mut(&seen.id) {
             visit.password = password;
         }
     }
 
-    /// Has the next page say something.
+    /// Leaves a message for the next page.
     pub fn notice(&self, seen: &Seen, notice: Notice) {
         if let Some(visit) = self.lock().get_mut(&seen.id) {
             visit.notice = Some(notice);

@@ -41,23 +41,23 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// JSON.
+    /// Returns a response with JSON.
     pub fn json(body: &Value) -> Self {
         let body = Body::bytes(body.to_string());
         Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
     }
 
-    /// It is done, and there is nothing to say.
+    /// Returns the response of a success that has nothing to say.
     pub fn done() -> Self {
         Self { status: StatusCode::NO_CONTENT, content_type: "", body: Body::default(), location: None }
     }
 
-    /// Another status, such as 202.
+    /// Sets another status, such as 202.
     pub fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// Something was made, and can be found there (a path behind [`PREFIX`]).
+    /// Says that something was made, and where it can be found (a path behind [`PREFIX`]).
     pub fn created(self, location: &str) -> Self {
         Self { status: StatusCode::CREATED, location: Some(format!("{PREFIX}{location}")), ..self }
     }
@@ -78,12 +78,12 @@ impl Reply {
 }
 
 impl Call {
-    /// A variable of the path.
+    /// Returns a variable of the path.
     pub fn variable(&self, at: usize) -> &str {
         self.path.get(at).map_or("", String::as_str)
     }
 
-    /// The domain that a variable of the path names.
+    /// Returns the domain that a variable of the path names.
     ///
     /// # Errors
     /// The token isn't for it, or it isn't served.
@@ -97,7 +97,7 @@ impl Call {
         Ok(name.into_owned())
     }
 
-    /// The account or room that a variable of the path names, without a resource.
+    /// Returns the account or room that a variable of the path names, without a resource.
     ///
     /// # Errors
     /// The token isn't for its domain, or no such address is possible.

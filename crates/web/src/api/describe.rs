@@ -6,7 +6,7 @@ use super::call::PREFIX;
 use super::field::Field;
 use super::table::{Answer, OPERATIONS, Operation};
 
-/// The description, as it is served.
+/// Returns the description, as it is served.
 pub fn text() -> String {
     let mut text = serde_json::to_string_pretty(&document()).unwrap_or_default();
     text.push('\n');
@@ -90,7 +90,7 @@ fn query_parameter(field: &Field) -> Value {
     })
 }
 
-/// The schema of a body: these members and no others.
+/// Returns the schema of a body: these members and no others.
 fn object(fields: &[Field]) -> Value {
     let properties: Map<_, _> = fields
         .iter()

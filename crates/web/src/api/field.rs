@@ -46,17 +46,17 @@ pub enum Kind {
 pub struct Values(Map<String, Value>);
 
 impl Values {
-    /// A text; `None` if it wasn't given.
+    /// Returns a text; `None` if it wasn't given.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
 
-    /// A switch; `None` if it wasn't given.
+    /// Returns a switch; `None` if it wasn't given.
     pub fn switch(&self, name: &str) -> Option<bool> {
         self.0.get(name)?.as_bool()
     }
 
-    /// A number; `None` if it wasn't given.
+    /// Returns a number; `None` if it wasn't given.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name).and_then(whole)
     }
@@ -141,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// Its JSON schema.
+    /// Returns its JSON schema.
     pub fn schema(self) -> Value {
         match self {
             Self::Text { min, max } => json!({"type": "string", "minLength": min, "maxLength": max}),
@@ -152,7 +152,7 @@ impl Kind {
     }
 }
 
-/// A whole number; JSON schema takes `1.0` for one as well.
+/// Returns a whole number; JSON schema takes `1.0` for one as well.
 fn whole(value: &Value) -> Option<u64> {
     let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float));
     value.as_u64().or_else(|| float().map(|float| float as u64))

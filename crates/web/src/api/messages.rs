@@ -63,7 +63,7 @@ async fn put(call: Call, text: Option<Text>, what: &str) -> Result<Reply, Proble
     Ok(Reply::done())
 }
 
-/// The domain of the path, if announcements are on there.
+/// Returns the domain of the path, if announcements are on there.
 fn on(call: &Call) -> Result<String, Problem> {
     let domain = call.domain(0)?;
     match call.shared.has_module(&domain, "announce") {

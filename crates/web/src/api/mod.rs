@@ -118,7 +118,7 @@ fn find(method: &Method, path: &str) -> Result<Found, Problem> {
     Ok(Found::OtherMethods(methods.join(", ")))
 }
 
-/// The variables of a path, if it is one of a template such as `/users/{jid}`.
+/// Returns the variables of a path, if it is one of a template such as `/users/{jid}`.
 fn variables(template: &str, path: &str) -> Option<Vec<String>> {
     let (mut parts, mut variables) = (path.split('/'), Vec::new());
     for wanted in template.split('/') {

@@ -23,22 +23,22 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem.
+    /// Returns a problem.
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self { status, kind, detail: detail.into(), header: None }
     }
 
-    /// The request isn't what the description says.
+    /// Returns the problem of a request that isn't what the description says.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    /// There is nothing of that name.
+    /// Returns the problem that there is nothing of that name.
     pub fn missing(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    /// There is no token, or none that counts (RFC 6750 §3.1).
+    /// Returns the problem that there is no token, or none that counts (RFC 6750 §3.1).
     pub fn unauthorized(is_wrong: bool) -> Self {
         let (detail, challenge) = match is_wrong {
             true => (
@@ -51,7 +51,7 @@ impl Problem {
         Self { header: Some(header), ..Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail) }
     }
 
-    /// The token isn't good for this (RFC 6750 §3.1).
+    /// Returns the problem that the token isn't good for this (RFC 6750 §3.1).
     pub fn scope(needed: Scope) -> Self {
         let name = needed.name();
         let challenge = format!("Bearer realm=\"rookery\", error=\"insufficient_scope\", scope=\"{name}\"");
@@ -60,12 +60,12 @@ impl Problem {
         Self { header, ..Self::new(StatusCode::FORBIDDEN, "insufficient-scope", detail) }
     }
 
-    /// The token isn't good for this domain.
+    /// Returns the problem that the token isn't good for this domain.
     pub fn domain() -> Self {
         Self::new(StatusCode::FORBIDDEN, "other-domain", "the token is not for this domain")
     }
 
-    /// As a response.
+    /// Returns the response that tells it.
     pub fn response(self) -> Response<Body> {
         let Self { status, kind, detail, header } = self;
         let body = json!({

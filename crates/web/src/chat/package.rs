@@ -110,7 +110,7 @@ fn is_compressible(path: &Path) -> bool {
         .is_some_and(|extension| ["js", "css", "json", "svg", "ttf", "wasm"].iter().any(|known| extension == *known))
 }
 
-/// The type of a file, from its name.
+/// Returns the type of a file, from its name.
 pub(super) fn content_type(name: &str) -> &'static str {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     TYPES.iter().find(|(known, _)| *known == extension).map_or(UNKNOWN, |(_, kind)| kind)
@@ -138,7 +138,7 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 mod tests {
     use super::*;
 
-    /// A package with these files.
+    /// Returns a package with these files.
     fn package(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
         for (path, bytes) in files {

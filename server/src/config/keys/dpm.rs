@@ -179,7 +179,7 @@ fn task(given: Given<'_>) -> Result<Rad50, Wrong> {
     passable(name).map_err(|what| given.wrong(format!("{name:?} is not {what}")))
 }
 
-/// A name alone, in upper case.
+/// Returns a name alone, in upper case.
 fn name_of_device(text: &str) -> Option<String> {
     match Request::parse(text).ok()?.device {
         Device::Name(name) if name.eq_ignore_ascii_case(text) => Some(name),
