@@ -4,7 +4,7 @@
 //!
 //! - Chain and key of a domain are one file, written whole or not at all: what is there fits together.
 //! - A domain whose certificate can't be had keeps the one it has, and is tried again later, each time after twice as long.
-//! - A certificate names the domain and, if that is wanted, the addresses of its services; one that lacks a name is got anew.
+//! - A certificate names the domain and, if that is wanted, the addresses of its services; one that lacks a name is requested again.
 //! - The rest of the server goes on meanwhile; it is told to read the certificates again.
 
 use std::collections::HashMap;
@@ -267,7 +267,7 @@ mod tests {
         failures.insert("a.example".into(), (1, 600));
         assert_eq!(next_try(&plan, &names(&[]), &failures), 600);
         write(&plan.folder.issued("a.example"), "no certificate").unwrap();
-        assert_eq!(next_try(&plan, &names(&[]), &Failures::new()), 0, "what can't be read is got anew");
+        assert_eq!(next_try(&plan, &names(&[]), &Failures::new()), 0, "what can't be read is requested again");
         let made = rookery_stream::tls::certificate::self_signed(&["a.example".to_owned()], 1_000_000).unwrap();
         write(&plan.folder.issued("a.example"), &made.certificate).unwrap();
         assert!(next_try(&plan, &names(&[]), &Failures::new()) > 0);

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! - Files that the operator named are read, never written.
-//! - The self-signed certificate covers exactly the domains that have no other, and is made anew when they change.
+//! - The self-signed certificate covers exactly the domains that have no other, and is made again when they change.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Becomes this server anew, as an administrator wishes: the same command in the same process. Returns only if that fails.
+/// Becomes this server again, as an administrator wishes: the same command in the same process. Returns only if that fails.
 fn again() -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();

@@ -12,7 +12,7 @@ use rookery_testkit::login::{bind_request, sasl, stream_header};
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Client, Config, Security, Server, play};
 
-/// One shard, so that whoever misbehaves shares it with [`Bystander`].
+/// One shard, so that a client which misbehaves shares it with [`Bystander`].
 fn server() -> Server {
     Server::with(Config { shards: 1, tls: true, ..Config::default() })
 }

@@ -280,7 +280,7 @@ fn contacts_behind_a_component_see_and_are_seen() {
     assert!(told.contains("type='subscribed'") && told.contains("from='romeo@example.org/orchard'"), "{told}");
     romeo.send("<presence><show>away</show></presence>");
     assert!(seen(&mut bridge).contains("<show>away</show>"));
-    // Who comes later asks.
+    // A client that comes later asks.
     let _phone = server.online("romeo/phone");
     assert!(seen(&mut bridge).contains("type='probe'"));
 }

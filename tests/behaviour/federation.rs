@@ -154,7 +154,7 @@ fn contacts_of_two_servers_see_each_other() {
     assert!(told.contains("type='subscribed'") && told.contains("from='juliet@b.example/balcony'"), "{told}");
     juliet.send("<presence><show>away</show></presence>");
     assert!(seen(&mut romeo).contains("<show>away</show>"));
-    // Who comes later asks, and is told.
+    // A client that comes later asks, and is told.
     let mut phone = a.online("romeo@a.example/phone");
     assert!(seen(&mut phone).contains("<show>away</show>"));
     juliet.send("<presence type='unavailable'/>");

@@ -41,7 +41,7 @@ fn delays_in_the_name_of_the_recipient_are_cut_out() {
     assert!(!format!("{waited:?}").contains("2002"));
 }
 
-/// RFC 6121 §2.1.6, §2.3.3: a roster push comes from the own account. Nobody learns by it who is there either.
+/// RFC 6121 §2.1.6, §2.3.3: a roster push comes from the user's own account. Nobody learns by it who is there either.
 #[test]
 fn roster_pushes_of_others_are_refused() {
     let (server, mut romeo, mut juliet) = scene();

@@ -350,7 +350,7 @@ fn who_has_logged_in_from_there_is_let_in() {
     server.connect().log_in(&juliet, Security::Plain);
 }
 
-/// RFC 6120 §4.9.3.4: whoever does not log in has a minute.
+/// RFC 6120 §4.9.3.4: a client has a minute to log in.
 #[test]
 fn a_silent_connection_is_closed_after_a_minute() {
     let server = Server::new();

@@ -17,7 +17,7 @@ fn dialogue(clients: &mut [&mut Client], juliet: &str, romeo: &str, text: &str) 
     play(clients, &text.replace("JULIET", juliet).replace("ROMEO", romeo));
 }
 
-/// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the own resources, byte for byte.
+/// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the user's own resources, byte for byte.
 #[test]
 fn initial_presence_and_updates() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -225,7 +225,7 @@ fn priorities() {
     }
 }
 
-/// §4.3.2: whoever has no subscription is told so by the bare JID, and the same whether somebody is there, away or nobody at all. A contact gets the
+/// §4.3.2: an asker without subscription is told so by the bare JID, and hears the same whether somebody is there, away or nobody at all. A contact gets the
 /// presence, or the last one.
 #[test]
 fn probes_from_elsewhere_are_answered() {

@@ -202,7 +202,7 @@ fn requests_to_nobody_wait_like_others() {
     }
 }
 
-/// §3.1.2: the own account is no contact; without 'to' there is none. Answers that nobody asked for change nothing.
+/// §3.1.2: the user's own account is no contact; without 'to' there is none. Answers that nobody asked for change nothing.
 #[test]
 fn what_makes_no_sense() {
     let server = Server::new();

@@ -1,6 +1,6 @@
 //! Answers to those who ask for an archive (XEP-0313 §4, §5): pages, the fields of a query, what an archive spans.
 //!
-//! The messages of a page go to whoever asked, in order and before the result of the IQ: all of them are routed like any other stanza. A page is
+//! The messages of a page go to the asker, in order and before the result of the IQ: all of them are routed like any other stanza. A page is
 //! bounded in messages and in bytes, so that it fits into the outbox of a session beside what else there is.
 
 use rookery_hub::{Iq, World};

@@ -190,7 +190,7 @@ fn asked(world: &mut World, iq: Iq) {
     }
 }
 
-/// Records a message that a session sends. To the own account it is recorded where it arrives.
+/// Records a message that a session sends. One to the sender's own account is recorded where it arrives.
 fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let stripped = own::without(world, packet, from.as_ref());

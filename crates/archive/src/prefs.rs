@@ -1,6 +1,6 @@
 //! XEP-0441: Message Archive Management Preferences. What a user wants to have archived.
 //!
-//! The preferences are a document that is at hand whenever a stanza for the account is handled: a line `default` with the word, then a line with `+` or
+//! The preferences are a document that is in memory whenever a stanza for the account is handled: a line `default` with the word, then a line with `+` or
 //! `-` and an address for each that is always or never archived.
 
 use std::collections::BTreeSet;

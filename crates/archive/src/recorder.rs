@@ -1,14 +1,14 @@
 //! The way of messages into the archives.
 //!
 //! Messages are delivered at once; they go to the store in groups. In a busy server a message of every user touches pages of the database of
-//! its own: written one by one, it is pages that cost, not messages. Whoever asks for an archive sees what waits, since it is written before the
+//! its own: written one by one, it is pages that cost, not messages. A query of an archive sees what waits, since it is written before the
 //! question is put.
 //!
 //! # Invariants
 //!
 //! * Nobody waits for the archive; a message that is not recorded has no id.
 //! * While the store is away, what was recorded waits and is written once it is back, and its custody is kept as long. What the store refuses for good,
-//!   such as when the disk is full, is missing in the archive, counted and logged; whoever would take the acknowledgement for more is told by an error.
+//!   such as when the disk is full, is missing in the archive, counted and logged; a sender that would take the acknowledgement for more is told by an error.
 //! * Messages that wait and those that the store has not confirmed are bounded together. From the
 //!   half of it on nobody has more than a quarter: a sender of more than the disk takes loses its
 //!   own messages, and not those of others. Beyond that, senders who get acknowledgements are refused, and what others send is delivered only.
@@ -231,7 +231,7 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
     Some(id::text(id))
 }
 
-/// Forgets what waits for an account that is removed, and whose archive the store has removed: it must not get into the archive of whoever has the name
+/// Forgets what waits for an account that is removed, and whose archive the store has removed: it must not get into the archive of the one who has the name
 /// next. What is still said to it goes to the store at once, before that can be.
 pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
     let now_ms = world.time();

@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //!
-//! * Only who said something takes it back (XEP-0424 §6): the same bare JID, in a room the same pseudonym (XEP-0421), else a moderator.
+//! * Only its author takes a message back (XEP-0424 §6): the same bare JID, in a room the same pseudonym (XEP-0421), else a moderator.
 //! * Nothing waits for it. Few are under way at a time for one who sends many; messages above that
 //!   number keep their text.
 

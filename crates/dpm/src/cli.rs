@@ -338,7 +338,7 @@ impl Get {
         match ask(self.from, &self.requests, until, &mut std::io::stdout().lock()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Failure::new("")),
-            // Whoever reads has seen enough.
+            // The reader has seen enough.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(Failure::new(format!("{}: {error}", self.from))),
         }

@@ -307,6 +307,6 @@ index,name,reading.node,reading.ssdn,description,reading.primary,reading.common,
     "#;
     let written = Database::read(written).expect("a good file");
     assert_eq!((made.nodes(), made.devices()), (written.nodes(), written.devices()));
-    // Whoever looks for a mistake of the text finds the row that it comes from.
+    // A search for the text of a mistake finds the row that it comes from.
     assert_eq!((devices.lines.first(), devices.lines.last()), (Some(&2), Some(&3)));
 }

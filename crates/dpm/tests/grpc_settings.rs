@@ -90,12 +90,12 @@ fn who_proves_nothing_sets_nothing_and_is_logged() {
                 assert_eq!(set(&mut client, &settings, proof.as_deref()).await, [(17, -17)], "{proof:?}");
             }
             assert!(read(&mut client, "Z:CUBE_X.SETTING@I").await != 7.5);
-            // A setting of nothing is none, whoever wants it.
+            // A setting of nothing is none, no matter who wants it.
             let nothing = SettingList { setting: vec![Setting { device: "Z:CUBE_X".to_owned(), value: None }] };
             let good = token("operator", ISSUER, 600);
             let (reply, code) = call(&mut client, SET, &nothing.encode_to_vec(), Some(&good)).await;
             assert_eq!((statuses(&reply), code), (vec![(17, -24)], 0));
-            // Who tries again and again on a connection is not even looked at.
+            // A client that tries again and again on a connection is not even looked at.
             let mut last = 0;
             for _ in 0..20 {
                 last = call(&mut client, SET, &nothing.encode_to_vec(), None).await.1;

@@ -11,7 +11,7 @@ use crate::iq::Iq;
 use crate::module::{Guest, Target};
 
 impl World {
-    /// Sends a reply to whoever asked.
+    /// Sends a reply to the sender of a request.
     pub fn reply(&mut self, iq: &Iq, reply: Writer) {
         self.send(&reply.finish(), &iq.from);
     }

@@ -1,4 +1,4 @@
-//! The documents of accounts that are at hand, and the accounts without session that have some.
+//! The documents of accounts that are in memory, and the accounts without session that have some.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -162,7 +162,7 @@ impl std::fmt::Debug for AtHand {
     }
 }
 
-/// Accounts without session whose documents a shard keeps at hand.
+/// Accounts without session whose documents a shard keeps in memory.
 pub(crate) const MAX_ABSENT: usize = 10_000;
 /// The time for which it keeps those, in milliseconds.
 pub(crate) const MAX_AGE_MS: u64 = 60_000;

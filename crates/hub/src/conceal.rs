@@ -1,6 +1,6 @@
 //! From whom an account conceals its presence: those whom it blocks, or shuts out of what it shows (XEP-0191 §3.3, XEP-0016 §2.12).
 //!
-//! One module decides, by a document of the account that is at hand ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its
+//! One module decides, by a document of the account that is in memory ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its
 //! end, answers to probes and what follows subscriptions ask here; an account without the document costs a look at one field.
 
 use std::collections::BTreeSet;

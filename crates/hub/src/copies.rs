@@ -73,7 +73,7 @@ impl World {
 
     /// Delivers a packet to addresses whose home this is.
     pub(crate) fn give(&mut self, packet: &Packet, to: &Addresses) {
-        // Presence for an account goes to whoever is available there, and to nobody else.
+        // Presence for an account goes to the resources that are available there, and to nobody else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
         let on = self.filters_anywhere().delivery;
         for (hash, name) in to.iter() {

@@ -68,7 +68,7 @@ impl BindError {
 pub enum LoginAnswer {
     /// The credentials of the account, if there is one.
     Credentials(Option<Box<Credentials>>),
-    /// The credentials of an account that is disabled: whoever proves them is told so, and nobody else.
+    /// The credentials of an account that is disabled: a client that proves them is told so, and nobody else.
     Disabled(Box<Credentials>),
     /// Says whether the password is the account's.
     Verified(bool),

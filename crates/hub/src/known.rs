@@ -1,4 +1,4 @@
-//! Rosters at hand, of the few accounts whose documents ask what the roster says, such as privacy lists by group (XEP-0016 §2.1).
+//! Rosters in memory, of the few accounts whose documents ask what the roster says, such as privacy lists by group (XEP-0016 §2.1).
 //!
 //! Such a roster is loaded behind the documents, before anything is delivered, and follows every change of an item, which happens at the home of the
 //! account. All other accounts have none.
@@ -18,7 +18,7 @@ impl World {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
 
-    /// Returns the groups in which anybody is, of a roster that is at hand and of those that the
+    /// Returns the groups in which anybody is, of a roster that is in memory and of those that the
     /// operator has made.
     pub fn roster_groups(&self, owner: JidRef<'_>) -> Set<String> {
         let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
@@ -26,7 +26,7 @@ impl World {
         self.with_shared(owner, own).into_iter().flat_map(|item| item.groups).collect()
     }
 
-    /// Loads the roster of an account that has a session, before a document is set that asks for it. `then` runs at once if it is at hand.
+    /// Loads the roster of an account that has a session, before a document is set that asks for it. `then` runs at once if it is in memory.
     pub fn load_roster(
         &mut self,
         session: SessionRef,
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Brings a roster at hand up to date with an item that has changed.
+    /// Brings a roster in memory up to date with an item that has changed.
     pub(crate) fn know(&mut self, owner: JidRef<'_>, contact: &Jid, item: Option<&RosterItem>) {
         if self.at_hand(owner).is_none_or(|at_hand| at_hand.roster.is_none()) {
             return;

@@ -17,7 +17,7 @@
 //!   stanzas again that are processed already: rather twice than not at all.
 //! * What is acknowledged and lies in a recipient's queue – it was not sent, or not acknowledged there – is in memory only, as with a session
 //!   without stream management; messages are in the archive besides.
-//! * A session is resumed by its own account only: the id is looked for among the sessions of whoever has logged in.
+//! * A session is resumed by its own account only: the id is looked for among the sessions of the account that has logged in.
 //! * What leaves a session is counted, kept and bounded by its outbox ([`rookery_fanout::outbox::managed`]).
 
 use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
@@ -120,7 +120,7 @@ impl World {
         Ok(answer.finish())
     }
 
-    /// Gives a session what its client wanted along with it (XEP-0386 §3.2). Answers with the elements that the client is told by.
+    /// Gives a session what its client wanted along with it (XEP-0386 §3.2). Returns the elements by which the client is told.
     pub fn begin_with(&mut self, link: Link, features: Features) -> Vec<Built> {
         if features.inactive && self.module_of(link, CLIENT_STATE).is_some() {
             self.outboxes.set_active(link, false);
@@ -282,7 +282,7 @@ impl World {
         })
     }
 
-    /// Lets a new connection take over a session that [`World::resumable`] has found and that [is settled](World::is_settled). Answers with how
+    /// Lets a new connection take over a session that [`World::resumable`] has found and that [is settled](World::is_settled). Returns how
     /// many stanzas of the client are handled.
     /// What the client has not acknowledged is sent to it again, then what came since. The client counts as active (XEP-0352 §5.2).
     pub fn resume(&mut self, link: Link) -> u32 {

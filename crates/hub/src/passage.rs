@@ -102,7 +102,7 @@ pub struct Wanted {
     pub(crate) stanzas: Stanzas,
     /// Only those that may name one of these.
     pub(crate) namespaces: Option<Namespaces>,
-    /// Only those of accounts that have this document at hand.
+    /// Only those of accounts that have this document in memory.
     pub(crate) document: Option<&'static str>,
     /// Only those of accounts with a session that wants copies.
     pub(crate) carbons: bool,

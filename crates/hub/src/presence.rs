@@ -237,7 +237,7 @@ impl World {
         };
         let Some(present) = self.presence_for(user, from) else { return false };
         if present.is_empty() {
-            // Whoever is blocked gets no answer at all (XEP-0191 §3.3).
+            // A blocked contact gets no answer at all (XEP-0191 §3.3).
             return true;
         }
         if !self.may_see(user, from.as_ref()) {
@@ -269,7 +269,7 @@ impl World {
         self.send(&refusal.finish(), &from.to_bare());
     }
 
-    /// Answers the probe of anybody for one account, which may be away or not exist: whoever may not see it hears the same in all cases (§4.3.2).
+    /// Answers the probe of anybody for one account, which may be away or not exist: an asker who may not see it hears the same in all cases (§4.3.2).
     fn answer_one_probe(&mut self, from: Jid, to: JidRef<'_>) {
         let is_answered = self.answer_probe(&from, self.hash(to.bare_str()), to.bare_str());
         if is_answered || from.bare_str() == to.bare_str() || self.conceals(to.bare(), None, from.bare()) {

@@ -151,7 +151,7 @@ impl World {
     }
 
     /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts hear that its subscriptions ended (§2.5.2), the
-    /// store and this server's memory forget it. `then` gets whether there was such an account. Whoever has the name next finds nothing of it.
+    /// store and this server's memory forget it. `then` gets whether there was such an account. The next owner of the name finds nothing of it.
     pub fn remove_account(
         &mut self,
         account: Jid,

@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! * What an account keeps in its roster itself is joined with this and never lost: its names, groups and subscriptions.
-//! * A contact by group can't be removed, and whoever has one gets the whole roster at each login: a version (RFC 6121 §2.6) would not tell what the
+//! * A contact by group can't be removed, and a user who has one gets the whole roster at each login: a version (RFC 6121 §2.6) would not tell what the
 //!   operator has changed.
 
 use rookery_base::Map;
@@ -149,7 +149,7 @@ impl World {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let watchers = self.shared_contacts(owner.as_ref()).map(|shared| shared.watchers);
         let Some(circle) = watchers.and_then(|watchers| watchers(self, owner.as_ref())) else { return };
-        // They get it here, and not as contacts of the own roster once more.
+        // They get it here, and not as contacts of their own roster once more.
         let own = self.own_watchers(owner.as_ref()).into_iter();
         let own = own.filter(|contact| self.shared_relation(owner.as_ref(), contact.as_ref()).from());
         left_out.extend(own.map(|contact| contact.as_str().into()));
@@ -203,7 +203,7 @@ impl World {
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();
         for (hash, bare) in to.iter() {
-            // A contact of the own roster is asked anyway.
+            // A contact of the account's own roster is asked anyway.
             if bare == from.bare_str() || self.shows_itself_to(hash, bare, asker, from.bare_str()) {
                 continue;
             }

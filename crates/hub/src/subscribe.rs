@@ -21,7 +21,7 @@ impl World {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let contact = to.bare().to_jid();
         if contact == owner {
-            // Everybody sees the own resources anyway (§4.2.2).
+            // A user always sees their own resources (§4.2.2).
             return self.refuse(link, stanza, Condition::NotAllowed.into());
         }
         let Some(packet) = self.stamp_as(link, stanza, type_, owner.as_ref()) else { return };

@@ -1,13 +1,13 @@
 //! Waiting for the store without a thread or a task per session.
 //!
 //! A handler that has to wait gives the world a future and what to do with its outcome. The future knows nothing of the world (it lives
-//! on storage alone), the continuation runs on the shard with the whole world at hand: no locks, no borrowed state across a wait.
+//! on storage alone), the continuation runs on the shard with the whole world: no locks, no borrowed state across a wait.
 //!
 //! Invariants:
 //! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls
 //!   for one owner: an account, a room, a host of nodes. Between owners there is no order.
 //! * A future that is ready at once joins the end of the list of those that were woken, so it cannot overtake another.
-//! * A continuation runs in the custody of whoever asked for it ([`crate::custody`]).
+//! * A continuation runs in the custody of the stanza that asked for it ([`crate::custody`]).
 //! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`ARCHITECTURE.md`, rule 5).
 
 use std::pin::Pin;
@@ -47,7 +47,7 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for Waiting<P, F> 
 }
 
 impl World {
-    /// Runs `then` when the store, or whoever else was asked, has answered. Nothing is held back
+    /// Runs `then` when the store, or another thread that was asked, has answered. Nothing is held back
     /// meanwhile.
     pub fn wait<P: Future + Unpin + 'static>(
         &mut self,

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * A token is good for one installation of a client, one mechanism, a time, and the password under which it was made: with a new password
-//!   all of them are worth nothing, whoever set it.
+//!   all of them are worth nothing, no matter who set it.
 //! * An installation has two at most: a new one replaces the older only when it is used (XEP-0484 §6.1). The installations of an account are
 //!   bounded; the one that has not been heard of for longest makes room.
 //! * The store has a hash of a token, never the token.

@@ -250,7 +250,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
         ns::DISCO_INFO if is_get(world, &iq, "query") => info(world, &iq, options),
         ns::DISCO_ITEMS if is_get(world, &iq, "query") => reply_items(world, &iq, &[]),
         ns::BYTESTREAMS if iq.payload.name() != "query" => world.reply_error(&iq, Condition::BadRequest),
-        // §4.2 names the error for whoever may not.
+        // §4.2 names the error for those who may not.
         ns::BYTESTREAMS if !option::may_use(world, options.list("access"), &iq.from) => {
             world.reply_error(&iq, Condition::Forbidden);
         }

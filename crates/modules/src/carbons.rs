@@ -89,7 +89,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
     links.retain(|&link| world.address(link) != Some(&from));
-    // What goes to the own account is copied where it arrives.
+    // A message to the sender's own account is copied where it arrives.
     if links.is_empty() || from.bare() == to.bare() || !is_eligible(packet, Direction::Sent, to) {
         return Delivery::Pass;
     }
@@ -112,7 +112,7 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
         Destination::Nobody => packet.type_() == StanzaType::Error,
         Destination::Refused => false,
     });
-    // Whoever sent it has it.
+    // The session that sent it has it.
     let from = packet.sender();
     links.retain(|&link| world.address(link) != from.as_ref());
     if !links.is_empty() && is_eligible(packet, Direction::Received, to) {

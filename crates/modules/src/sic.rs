@@ -41,7 +41,7 @@ fn answer(world: &mut World, iq: Iq) {
         return world.reply_error(&iq, Condition::BadRequest);
     }
     world.with_peer(session.link, move |world, peer| {
-        // Who is gone meanwhile doesn't hear it anyway.
+        // A client that is gone meanwhile doesn't hear it anyway.
         let Some(peer) = peer else { return };
         let ip = peer.ip().to_canonical().to_string();
         let mut reply = iq.result();

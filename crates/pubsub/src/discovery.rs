@@ -163,7 +163,7 @@ pub(super) fn service_nodes(world: &mut World, call: Call) {
             let title = Some(title.as_str()).filter(|title| !title.is_empty());
             reply.start("item").attr("jid", call.iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
         }
-        // Who gets less than there is has to know, asked or not.
+        // A client that gets less than there is has to know, asked or not.
         if is_asked || !is_all {
             let ends = nodes.first().zip(nodes.last());
             let ends = ends.map(|((first, _), (last, _))| (first.clone(), last.clone()));

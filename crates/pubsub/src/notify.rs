@@ -100,7 +100,7 @@ fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Co
     let mut subscribers: Vec<(&Jid, bool)> = Vec::new();
     for (jid, subscription) in &node.subscriptions {
         let relation = contacts.get(&jid.to_bare()).unwrap_or(&nobody);
-        // Whoever subscribed before the node was closed to them hears nothing any more.
+        // Subscribers to whom the node was closed since hear nothing any more.
         let may = node.lets_subscribe(jid.as_ref(), relation).is_ok();
         if may && subscription.deliver && !subscription.pending {
             subscribers.push((jid, subscription.offline));

@@ -1,7 +1,7 @@
 //! XEP-0163: Personal Eventing Protocol. Every account is a host of nodes, whose news reach
 //! contacts without a subscription.
 //!
-//! # Who hears of an account's news
+//! # Recipients of an account's news
 //!
 //! Beside those with a subscription to a node: the resources of the account, and of the contacts
 //! who see its presence, that want that node by their capabilities (`interest`). Nothing is kept

@@ -38,7 +38,7 @@ async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                // Who is one too many is not heard.
+                // A connection too many is not heard.
                 let Some(place) = waiting.place(household(peer.ip())) else { continue };
                 let waiting = waiting.clone();
                 tokio::spawn(async move {

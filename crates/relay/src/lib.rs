@@ -54,7 +54,7 @@ pub fn start(listeners: Vec<TcpListener>, relay: &Relay) -> io::Result<Running> 
     let (stop, stopped) = watch::channel(false);
     let serve = move || runtime.block_on(accept::serve(listeners, asked, stopped));
     let thread = std::thread::Builder::new().name("relay".into()).spawn(|| rookery_observe::vital(serve))?;
-    // A wish that finds no room is dropped, and whoever asked hears that it failed.
+    // A wish that finds no room is dropped, and its asker hears that it failed.
     relay.serve(port, move |wish| drop(wishes.try_send(wish)));
     Ok(Running { stop, thread })
 }

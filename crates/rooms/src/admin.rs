@@ -156,7 +156,7 @@ impl Room {
     fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut Plan) -> Result<(), StanzaError> {
         let role = Role::named(role).ok_or(Condition::BadRequest)?;
         let nick = item.attr("nick").ok_or(Condition::BadRequest)?;
-        // Who may change nothing learns nothing of who is there.
+        // A user who may change nothing learns nothing of who is there.
         actor.may_change_role(
             Affiliation::None,
             Role::Visitor,

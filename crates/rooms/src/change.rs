@@ -157,7 +157,7 @@ impl Room {
         self.announce(world, at, &Shown { actor, reason, ..Shown::default() });
     }
 
-    /// Moves an occupant's sessions to the audience that its role has. Who is not broadcast any
+    /// Moves an occupant's sessions to the audience that its role has. One who is not broadcast any
     /// more vanishes for the others.
     fn become_role(&mut self, world: &mut World, at: usize, role: Role) {
         let Some(occupant) = self.occupants.get(at) else { return };

@@ -119,7 +119,7 @@ impl Config {
             ))
             .field(Field::boolean(PROTECTED, !self.password.is_empty()).label("A password is needed to enter"))
             .field(Field::text_private(SECRET).label("Password").value(&self.password))
-            .field(Field::boolean(MODERATED, self.is_moderated).label("Only who has voice may speak"))
+            .field(Field::boolean(MODERATED, self.is_moderated).label("Only occupants with voice may speak"))
             .field(Field::boolean(SUBJECT, self.subject_by_all).label("Participants may change the subject"));
         let whois = Field::list_single(WHOIS).label("Who may see real addresses");
         let whois = whois.value(if self.is_nonanonymous { "anyone" } else { "moderators" });

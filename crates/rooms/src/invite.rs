@@ -34,7 +34,7 @@ impl Room {
         }
         let form = Form::within(message);
         match form.as_ref().map(|form| (form.form_type(), form)) {
-            // XEP-0004 §3.1: whoever cancels a form that the room sent doesn't decide.
+            // XEP-0004 §3.1: an admin who cancels a form that the room sent doesn't decide.
             Some((_, form)) if form.type_() == "cancel" => Ok(()),
             Some((Some(REQUEST), form)) if form.has(ALLOW) => self.voice_decided(world, form, from),
             Some((Some(REQUEST), form)) => self.voice_wanted(world, form, from),
@@ -124,7 +124,7 @@ impl Room {
         }
     }
 
-    /// Only who was invited can decline: else anybody could have the room send messages to anybody.
+    /// Lets nobody but the invited decline: else anybody could have the room send messages to anybody.
     fn decline(&mut self, world: &mut World, decline: &Element, from: &Jid) -> Result<(), StanzaError> {
         let at = self.invitations.iter().position(|(invited, _)| invited.as_ref() == from.bare());
         let invitation = at.and_then(|at| self.invitations.remove(at));

@@ -34,7 +34,7 @@ impl Room {
         let form = Form::within(&iq.payload).ok_or(Condition::BadRequest)?;
         match form.type_() {
             "submit" => self.configure(world, iq, &form),
-            // §10.1.3: whoever cancels doesn't want the room; §10.2: later it stays as it is.
+            // §10.1.3: an owner who cancels doesn't want the room; §10.2: later it stays as it is.
             "cancel" if self.is_locked => self.destroy(world, iq, &Element::new("destroy", ns::MUC_USER)),
             "cancel" => {
                 world.reply_done(iq);

@@ -1,6 +1,6 @@
 //! The room's past: its archive (XEP-0313 §5.1.2), the history for those who enter, the log.
 //!
-//! An archive knows who spoke. Who may not see real addresses gets its messages without them.
+//! An archive knows who spoke. A user who may not see real addresses gets its messages without them.
 
 use rookery_archive::{self as archive, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
 use rookery_fanout::Packet;
@@ -64,7 +64,7 @@ impl Room {
     ) {
         let sender = self.occupants.get(at).map(|occupant| occupant.id.clone()).unwrap_or_default();
         if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
-            // XEP-0424 §4: whoever enters now doesn't see it any more.
+            // XEP-0424 §4: an occupant who enters now doesn't see it any more.
             self.history.retract(&retracted, Some(&sender));
             // A tombstone says by which message: one without an id leaves none.
             if let Some(own) = stanza.id() {

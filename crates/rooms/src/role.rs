@@ -104,7 +104,7 @@ impl Actor {
             }
             // §8.4, §9.7: an admin or owner has voice and is a moderator, whatever anybody wants.
             () if to != Role::None && to < from && target >= Affiliation::Admin => Err(Condition::NotAllowed),
-            // §8.4: voice is not revoked from who stands as high or higher.
+            // §8.4: voice is not revoked from an occupant who stands as high or higher.
             () if to == Role::Visitor && from > to && target > Affiliation::None && target >= self.affiliation => {
                 Err(Condition::NotAllowed)
             }

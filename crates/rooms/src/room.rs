@@ -118,7 +118,7 @@ impl Room {
         room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
         (room.hat_list, room.hats) = (hat_list, hats);
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
-        // Who has become something meanwhile does not wait any more.
+        // A user who has become something meanwhile doesn't wait any more.
         let waiting = waiting.into_iter().filter(|waiting| !room.affiliations.contains_key(&waiting.user));
         (room.waiting, room.voices, room.creator) = (waiting.collect(), voices, document.creator.clone());
         room.removed_seen = removed_seen;
@@ -205,7 +205,7 @@ impl Room {
         match packet.type_() {
             StanzaType::Available => self.available(world, packet, from, to),
             StanzaType::Unavailable => self.leave(world, packet, from),
-            // §18.1: whoever answers presence with an error is not there any more.
+            // §18.1: an occupant that answers presence with an error is not there any more.
             StanzaType::Error => self.lose(world, from),
             // §17.3: everything else neither enters nor leaves.
             _ => {}

@@ -105,7 +105,7 @@ pub struct Tally {
     pub refused: [u64; Cause::ALL.len()],
 }
 
-/// The attempts of late, and the places where accounts have logged in.
+/// The recent attempts, and the places where accounts have logged in.
 #[derive(Debug, Default)]
 pub struct Attempts {
     hasher: RandomState,

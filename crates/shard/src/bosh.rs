@@ -276,7 +276,7 @@ impl<D: Driver> Shard<D> {
         self.answering = answering;
     }
 
-    /// Answers with what waits, if anything does.
+    /// Sends what waits as an answer, if anything does.
     fn answer(&mut self, link: Link) {
         let now = self.timing.now_ms;
         let Some(connection) = self.connections.get_mut(link) else { return };

@@ -74,7 +74,7 @@ impl Epoll {
         let _ = epoll::delete(&self.set, listener);
     }
 
-    /// Waits until something is ready or the time is over (`None`: for ever), and says what.
+    /// Waits until something is ready or the time is over (`None`: for ever), and tells what it was.
     pub fn wait(&mut self, timeout: Option<Duration>, news: &mut News) {
         news.ready.clear();
         news.listeners.clear();

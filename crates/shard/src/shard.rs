@@ -289,7 +289,7 @@ impl<D: Driver> Shard<D> {
             }
             Letter::Count(sum, done) => {
                 self.be_counted(&mut lock(&sum));
-                // Whoever asked may have stopped waiting.
+                // The asker may have stopped waiting.
                 let _ = done.try_send(());
             }
         }

@@ -38,7 +38,7 @@ pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: w
     tokio::spawn(crate::samples::take(shared.clone()));
     let answering = shared.clone();
     tokio::spawn(sweep(shared));
-    // What is under way ends with the runtime. Who was handed to a shard is none of ours any more.
+    // What is under way ends with the runtime. A connection that was handed to a shard is none of ours any more.
     let _ = stopped.wait_for(|stopped| *stopped).await;
     farewell(&answering).await;
 }

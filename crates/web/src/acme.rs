@@ -1,4 +1,4 @@
-//! Certificates from an authority that gives them to whoever serves a domain (ACME, RFC 8555), proven by http-01 (§8.3) on our own port.
+//! Certificates from an authority that gives them to the server of a domain (ACME, RFC 8555), proven by http-01 (§8.3) on our own port.
 //!
 //! The protocol is that of `instant-acme`; what is here tells it how to reach the authority (`https`), answers the challenges, and says what went
 //! wrong. When certificates are due, and where they are kept, is for the caller to say.

@@ -153,7 +153,7 @@ struct Waiting(oneshot::Sender<Answer>);
 
 impl Waiter for Waiting {
     fn answer(self: Box<Self>, answer: Answer) {
-        // Whoever has gone meanwhile asks again, and gets what the session has kept.
+        // A client that has gone meanwhile asks again, and gets what the session has kept.
         let _ = self.0.send(answer);
     }
 
@@ -162,7 +162,7 @@ impl Waiter for Waiting {
     }
 }
 
-/// Reads a body. Only who names a session that there is may send more than a little.
+/// Reads a body. Only a client that names an existing session may send more than a little.
 async fn read(mut body: Incoming, door: &Door, most: usize) -> Result<Box<[u8]>, Response<Body>> {
     let too_large = || text(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
     let mut first: Option<Bytes> = None;

@@ -25,7 +25,7 @@ pub struct Conduit {
     tls: Option<Box<Tls>>,
     /// Read already, and to be read again before anything else.
     ahead: Vec<u8>,
-    /// Something was written and has not left. Shared with whoever has to know while the library has the connection.
+    /// Something was written and has not left. Shared with those who have to know while the library has the connection.
     is_unsent: Arc<AtomicBool>,
     /// The peer doesn't take what there is.
     stall: Option<Pin<Box<Sleep>>>,
@@ -108,7 +108,7 @@ impl Conduit {
         self.is_unsent.clone()
     }
 
-    /// Waits until there is something to read: `false` if nothing comes any more. What comes is kept for whoever reads.
+    /// Waits until there is something to read: `false` if nothing comes any more. What comes is kept for the next reader.
     pub async fn arrival(&mut self) -> bool {
         std::future::poll_fn(|context| self.poll_arrival(context)).await
     }

@@ -139,7 +139,7 @@ impl Place {
     pub fn count_for(&self, asker: Asker) -> Result<(), Crowd> {
         let mut inner = self.places.lock();
         let address = household(asker.address);
-        // Who has lost the place ends anyway.
+        // A guest who has lost the place ends anyway.
         let Some(guest) = inner.guests.get(&self.number) else { return Ok(()) };
         let (before, was_reserved) = (guest.address, guest.is_reserved);
         let has_to_move = was_reserved && !asker.is_here;

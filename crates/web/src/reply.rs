@@ -12,7 +12,7 @@ pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Byt
     protected(status, content_type, body.into()).map(Body::bytes)
 }
 
-/// Returns a response as [`reply`] does, with a body that is bytes, whoever reads it.
+/// Returns a response as [`reply`] does, with a body of bytes.
 pub fn protected(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;

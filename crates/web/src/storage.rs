@@ -2,7 +2,7 @@
 //! [`Storage`] later.
 //!
 //! Files are named by the tokens of their slots. What a storage must do: a file that was ended is there whole, also after a crash; one that
-//! was not is never given out, and is removed by whoever began it. Nothing here waits on the thread that asks.
+//! was not is never given out, and is removed by the request that began it. Nothing here waits on the thread that asks.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! - A file is named by its slot's token alone; nothing of a path comes from who asks.
+//! - A file is named by its slot's token alone; nothing of a path comes from the client.
 //! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be filled again.
 //! - One upload fills a slot; a second one is refused while it goes on and afterwards.
 //! - An upload may take as long as it needs, but it must not be silent for long, nor so slow that it never ends.
 //! - What is given out can't do anything in the name of this server: no file has a type that a page could take as script or style, no types are
 //!   guessed, and whatever isn't a picture, sound or film is downloaded rather than shown.
-//! - Whoever has no slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
+//! - A client without a slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
 
 use std::io;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ impl Files {
     pub(crate) async fn answer(&self, mut request: Request<Incoming>, rest: &str) -> Response<Body> {
         let responded = self.respond(&mut request, rest).await;
         if responded.is_err() {
-            // Who still sends doesn't read: a client that has sent all gets to know why it was refused.
+            // A client that still sends doesn't read: one that has sent all gets to know why it was refused.
             let _ = timeout(PATIENCE, drain(request.body_mut())).await;
         }
         let mut response = match responded {

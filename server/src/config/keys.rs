@@ -264,7 +264,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "login",
         name: "scram_iterations",
-        doc: "How often a new password is hashed. More is slower for whoever steals the database, and for\n\
+        doc: "How often a new password is hashed. More is slower for a thief of the database, and for\n\
               every client at its first login.",
         set: |config, given| {
             // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone minutes.

@@ -56,7 +56,7 @@ fn bytes_per_second() {
     assert_eq!(romeo.bodies(), ["0"]);
 }
 
-/// A session that is gone while it waits ends as any other, and its successor begins anew.
+/// A session that is gone while it waits ends as any other, and its successor begins from zero.
 #[test]
 fn the_end_of_a_session_that_waits() {
     let (server, mut romeo, mut juliet) = server(Rate { bytes: 0, stanzas: 1, burst_seconds: 1 });

@@ -6,7 +6,7 @@ use rookery_testkit::{Client, Config, Security, Server};
 use super::{Scene, completed, condition, noted, run};
 
 fn log_in(server: &Server, name: &str, mechanism: Mechanism, password: &str) -> Result<(), String> {
-    // Who has failed before has to wait.
+    // A client that has failed before has to wait.
     server.advance(3_600_000);
     let mut client = server.connect();
     client.open("example.org");
@@ -113,7 +113,7 @@ fn passwords_are_changed() {
 fn a_name_of_an_administrator_is_not_for_whoever_comes() {
     let register = ("register", "allow_plaintext", rookery_hub::Value::Switch(true));
     let scene = Scene::with(Config { options: vec![register], ..Config::default() });
-    // The administrator removes its account; whoever registers the name doesn't get the rights.
+    // The administrator removes its account; the next owner of the name doesn't get the rights.
     let mut admin = scene.admin;
     admin.send("<iq type='set' id='r' to='example.org'><query xmlns='jabber:iq:register'><remove/></query></iq>");
     admin.expect("<iq type='result' id='r' from='example.org'/>");

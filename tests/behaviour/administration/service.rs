@@ -29,7 +29,7 @@ fn the_message_of_the_day_is_set_changed_and_deleted() {
     scene.succeed("set-motd", &[("motd", &["one"])]);
     here.expect_message("example.org", "one");
     here.close();
-    // Who has got it doesn't get it again, not even changed; who hasn't gets it as it is now.
+    // A user who has got it doesn't get it again, not even changed; one who hasn't gets it as it is now.
     scene.succeed("edit-motd", &[("motd", &["two"])]);
     scene.server.online(&format!("{}/r", names[0])).expect_nothing();
     let mut later = scene.server.online(&format!("{}/r", names[1]));
@@ -78,7 +78,7 @@ fn administrators_name_others() {
     assert_ne!(noted(&run(&mut user, "edit-admin", &[("adminjids", &["x@example.org"])])), "");
     scene.succeed("edit-admin", &[("adminjids", &[])]);
     assert_eq!(condition(&run(&mut user, "get-online-users-num", &[])), "forbidden");
-    // A removed account doesn't leave its rights to whoever gets its name.
+    // A removed account doesn't leave its rights to the next owner of its name.
     scene.succeed("edit-admin", &[("adminjids", &[&jid])]);
     scene.succeed("delete-user", &[("accountjids", &[&jid])]);
     let mut successor = scene.server.login(&format!("{}/r", scene.names[1]));

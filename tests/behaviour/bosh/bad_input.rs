@@ -131,7 +131,7 @@ fn legacy_clients_get_codes() {
 
 #[test]
 fn a_session_that_was_encrypted_stays_so() {
-    // §19.1; whoever has no right to it can't end it either.
+    // §19.1; one who has no right to it can't end it either.
     let server = Server::new();
     let opened =
         server.post_over(&format!("<body rid='7' to='example.org' hold='1' wait='60' ver='1.6' {BOSH}/>"), true);
@@ -188,7 +188,7 @@ fn sessions_that_never_log_in_are_bounded() {
     let opened: Vec<_> = (0..100).map(|_| Bosh::new(&server).create("to='example.org' ver='1.6'")).collect();
     opened.iter().for_each(|opened| drop(opened.expect()));
     Bosh::new(&server).create("to='example.org' ver='1.6'").expect_end("policy-violation");
-    // Whoever has not logged in within a minute makes room.
+    // A client that has not logged in within a minute makes room.
     server.advance(61_000);
     let (_juliet, _) = Bosh::login(&server, "juliet/balcony");
 }

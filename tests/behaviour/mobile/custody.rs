@@ -87,7 +87,7 @@ impl Scene {
     }
 }
 
-/// A message for somebody who is away, on the own shard and on another one: two questions to the store each, one after the other.
+/// A message for somebody who is away, on the same shard and on another one: two questions to the store each, one after the other.
 #[test]
 fn an_offline_message_is_acknowledged_when_it_is_stored() {
     for shard in [0, 1] {
@@ -217,7 +217,7 @@ fn engine() -> rookery_store::error::Engine {
     rookery_store::error::Engine { database: "of a test".into(), message: "on demand".into() }
 }
 
-/// An invitation goes from romeo's home to that of the room and from there to that of whoever is invited.
+/// An invitation goes from romeo's home to that of the room and from there to that of the invited user.
 #[test]
 fn every_step_counts() {
     let mut scene = Scene::new();
@@ -333,7 +333,7 @@ fn requests_are_answered_together() {
     scene.expect_acknowledged(6);
 }
 
-/// While the store hangs everybody talks, and whoever asks hears how far it is rather than nothing.
+/// While the store hangs everybody talks, and a client that asks hears how far it is rather than nothing.
 #[test]
 fn a_store_that_hangs_delays_acknowledgements_only() {
     let mut scene = Scene::new();

@@ -162,6 +162,6 @@ fn a_failing_store_is_told_and_counted() {
     let answer = stage.ask(link, "get", juliet.as_str(), ITEMS);
     assert_eq!(error(&answer), ("internal-server-error".into(), "cancel".into()));
     assert_eq!(stage.world.counters.store_errors, 2);
-    // Who asks about itself needs no store.
+    // A question about oneself needs no store.
     assert!(result(&stage.ask(link, "get", "", INFO)).is_some());
 }

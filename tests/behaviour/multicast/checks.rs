@@ -213,7 +213,7 @@ fn others_can_not_relay() {
     }
     // The limit comes before it.
     assert_eq!(refused(&mut scene, &format!("{}to:b@elsewhere.net", many(20))), refusal("not-acceptable"));
-    // Who has it already is not relayed to.
+    // A recipient who has it already is not relayed to.
     assert_eq!(refused(&mut scene, "to:NEAR bcc:FAR to!a@third.net"), []);
     scene.see("to!a@third.net to!NEAR", "to!a@third.net to!NEAR bcc:FAR");
 }

@@ -175,7 +175,7 @@ fn a_service_of_the_domain_has_the_feature() {
         assert_eq!(discovery.sends_without_asking(), individually());
         assert!(discovery.answers(&asked[0], FEATURE).is_empty());
         assert_eq!(discovery.sends_without_asking(), through("all.DOMAIN"));
-        // Who comes later is not wanted any more.
+        // An answer that comes later is not wanted any more.
         discovery.answers(&asked[2], FEATURE);
         assert_eq!(discovery.sends_without_asking(), through("all.DOMAIN"));
     }

@@ -63,7 +63,7 @@ fn it_tells_what_it_is() {
     juliet.expect("<iq type='result' id='j' from='multicast.example.org'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>");
 }
 
-/// The limits are those of whoever asks; where there is none, none is told.
+/// The limits are those of the asker; where there is none, none is told.
 #[test]
 fn it_tells_the_limits_that_hold_for_the_asker() {
     let options = vec![

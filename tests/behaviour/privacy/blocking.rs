@@ -180,7 +180,7 @@ fn what_an_address_means() {
     }
 }
 
-/// §5: nothing stops the own resources, nor the own server.
+/// §5: nothing stops the user's own resources and server.
 #[test]
 fn the_own_account_and_server_are_never_blocked() {
     let server = Server::new();

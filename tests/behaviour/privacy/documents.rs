@@ -1,4 +1,4 @@
-//! Documents at hand: block lists count for accounts without session, whatever the store does.
+//! Documents in memory: block lists count for accounts without session, whatever the store does.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ fn a_failing_store_bounces() {
     assert_eq!(stored(&server), 1);
 }
 
-/// A change counts at once; if the store refuses it, it is taken back, and whoever was shut out sees the account again.
+/// A change counts at once; if the store refuses it, it is taken back, and a contact that was shut out sees the account again.
 #[test]
 fn a_change_that_the_store_refuses_is_taken_back() {
     let held = Held::new(Memory::stores());

@@ -39,7 +39,7 @@ impl Scene {
     }
 }
 
-/// A request to the service or, with an empty address, to the own account.
+/// A request to the service or, with an empty address, to the client's own account.
 fn ask(client: &mut Client, to: &str, type_: &str, ns: &str, action: &str) -> Element {
     let to = if to.is_empty() { String::new() } else { format!(" to='{to}'") };
     client.ask(&format!("<iq type='{type_}' id='q'{to}><pubsub xmlns='{ns}'>{action}</pubsub></iq>"))

@@ -60,7 +60,7 @@ fn presence_can_be_limited_to_roles() {
     say(&mut s.hag, "hello");
     assert_eq!(s.wiccarocks.bodies(), ["hello"]);
     s.hush();
-    // Who becomes a moderator appears, and vanishes when that ends.
+    // An occupant who becomes a moderator appears, and vanishes when that ends.
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='moderator'/>");
     s.wicca_hears(&["thirdwitch presence none/moderator"]);
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='participant'/>");

@@ -38,7 +38,7 @@ fn stanza_id(message: &Element) -> String {
     message.child("stanza-id", ns::STANZA_ID).unwrap().attr("id").unwrap().to_owned()
 }
 
-/// XEP-0424 §3: what was retracted is not shown to who enters later; others can't retract it.
+/// XEP-0424 §3: what was retracted is not shown to an occupant who enters later; others can't retract it.
 #[test]
 fn who_enters_later_does_not_see_what_was_retracted() {
     let mut s = Scene::opened().all_in();

@@ -136,7 +136,7 @@ fn what_occupants_show_is_passed_on() {
     assert!(pseudonyms.len() == 1 && pseudonyms[0].attr("id") != Some("forged"));
     s.crone_hears(&["secondwitch presence show=xa status=gone none/participant jid=WICCA/r"]);
     s.wicca_hears(&["secondwitch presence show=xa status=gone none/participant jid=WICCA/r 110"]);
-    // Who enters later sees it too.
+    // An occupant who enters later sees it too.
     leave(&mut s.hag, "thirdwitch");
     s.hush();
     join(&mut s.hag, "thirdwitch");
@@ -176,7 +176,7 @@ fn others_are_invited_and_may_decline() {
     s.hag.expect_nothing();
 }
 
-/// XEP-0249 §2: a direct invitation doesn't pass the room: it comes as it was sent, also to who is away.
+/// XEP-0249 §2: a direct invitation doesn't pass the room: it comes as it was sent, also to a user who is away.
 #[test]
 fn direct_invitations_pass_untouched() {
     let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
@@ -267,7 +267,7 @@ fn occupants_leave() {
     s.wiccarocks.expect_nothing();
 }
 
-/// The server says good-bye for whoever doesn't.
+/// The server says good-bye for an occupant who doesn't.
 #[test]
 fn a_session_that_ends_leaves() {
     let mut s = Scene::opened().all_in();

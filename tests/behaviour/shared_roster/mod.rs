@@ -180,7 +180,7 @@ fn a_reload_changes_the_groups() {
     alice.expect_nothing();
 }
 
-/// A contact by group and by the own roster is one contact, and gets presence once.
+/// A contact by group who is in the user's own roster too is one contact, and gets presence once.
 #[test]
 fn own_contacts_among_the_members() {
     let (alice, bob) = names(&Server::new());
@@ -319,7 +319,7 @@ fn everybody_costs_the_store_nothing() {
     assert_eq!(asked[0], asked[1]);
 }
 
-/// `@online@` and `@all@` together, of few and of many who are there: whoever comes, shows a status and goes asks the store as much, and nobody else asks anything.
+/// `@online@` and `@all@` together, of few and of many who are there: a member who comes, shows a status and goes asks the store as much, and nobody else asks anything.
 #[test]
 fn those_who_are_there_cost_the_store_nothing() {
     let mut asked = Vec::new();

@@ -49,7 +49,7 @@ impl Timer {
     /// Takes note of its event.
     pub fn rang(&mut self) {
         if std::mem::take(&mut self.armed) {
-            // Whether it was read or not, it is armed anew before it matters.
+            // Read or not, it is armed again before it matters.
             let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         }
     }

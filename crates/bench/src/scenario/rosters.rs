@@ -171,7 +171,7 @@ impl Load for Making {
                     self.items(number, &query);
                 }
                 if whole && let Some(member) = self.members.get_mut(number / self.threads) {
-                    // Only whoever is available gets requests (RFC 6121 §3.1.3).
+                    // Only available resources get requests (RFC 6121 §3.1.3).
                     out.extend_from_slice(b"<presence/>");
                     member.unasked = member.missing.iter().copied().collect();
                 }

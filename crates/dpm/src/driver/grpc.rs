@@ -222,7 +222,7 @@ impl Front {
             None => self.connection(stream, caller, place).await,
             Some(certificate) => {
                 let handshake = tokio_rustls::TlsAcceptor::from(certificate.0).accept(stream);
-                // Who fails has the alert, and nothing to be told.
+                // A client that fails has the alert, and nothing to be told.
                 let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, handshake).await else { return };
                 self.connection(stream, caller, place).await;
             }

@@ -392,7 +392,7 @@ impl Server {
             match connection.stream.write(&self.rendered) {
                 Ok(sent) if sent == self.rendered.len() && more => {
                     connection.stuck = None;
-                    // Whoever takes all that it is given lets the others have their turn, too.
+                    // A reader that takes all that it is given lets the others have their turn, too.
                     is_unfinished = round == ROUNDS;
                     if is_unfinished { break } else { continue }
                 }

@@ -64,7 +64,7 @@ impl Archive {
         let mut questions = Vec::new();
         let written = self.write(work, &mut questions);
         let answers = questions.into_iter().map(|(ticket, question)| {
-            // Whoever asked learns that it failed; the operator reads why on the next write.
+            // The asker learns that it failed; the operator reads why on the next write.
             (ticket, self.answer(&question).unwrap_or(Answer::Failed))
         });
         (answers.collect(), written)

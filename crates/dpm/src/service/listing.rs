@@ -392,7 +392,7 @@ impl Dpm {
             let mut next = list.sent_at + SILENCE;
             if next <= now.millis {
                 let is_waiting = self.outlets.clients.get(list.client).is_some_and(|client| !client.outbox.is_empty());
-                // Whoever does not read would only get more to read.
+                // A client that doesn't read would only get more to read.
                 if !is_waiting {
                     self.outlets.push_of_list(key, reply::ListStatus { list_id: id, status: 0 });
                 }

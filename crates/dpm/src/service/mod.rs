@@ -247,7 +247,7 @@ impl Dpm {
             let begun = self.pool.stages().begin();
             let header = packet.header;
             let is_reply = matches!(header.kind, Kind::Reply | Kind::ReplyWithMore);
-            // Whoever answers is the server of the exchange. Several nodes may share an address.
+            // The node that answers is the server of the exchange. Several nodes may share an address.
             let theirs = if is_reply { header.server } else { header.client };
             let nodes = self.database.nodes();
             let Some(node) = nodes.iter().position(|node| node.socket == from && node.address == theirs) else {

@@ -42,7 +42,7 @@ impl Dpm {
         self.watchers.due = now.millis + EVERY;
         let text = format!("{}\n\n{}\n{PAGE_END}", self.statistics(), self.stages());
         for client in self.watchers.clients.clone() {
-            // Who does not read gets no more to read.
+            // A client that doesn't read gets no more to read.
             if self.outlets.clients.get(client).is_some_and(|client| client.outbox.is_empty()) {
                 self.outlets.frame(client, text.clone().into_bytes());
             }

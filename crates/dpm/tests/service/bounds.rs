@@ -117,7 +117,7 @@ fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
         let replies = world.replies(client);
         assert_eq!((numbers(&replies, 1).len(), statuses(&replies, 1)), (60, vec![]));
     }
-    // Who reads again gets everything again.
+    // A client that reads again gets everything again.
     world.pass(1000);
     let arrays = world.replies(&stuck).iter().filter(|reply| matches!(reply, Reply::ScalarArray(_))).count();
     assert_eq!((arrays, world.statistics().dropped), (1000, dropped));

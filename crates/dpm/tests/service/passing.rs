@@ -42,7 +42,7 @@ fn many_replies_come_until_they_are_cancelled() {
     assert_eq!((raw.world.simulator.streams(), raw.world.statistics().passed), (1, 1));
     raw.world.pass(3000);
     assert!(raw.replies().iter().all(|(header, _)| header.message == other));
-    // Who disconnects wants none of it.
+    // A client that disconnects wants none of it.
     raw.command(3, &[]);
     assert_eq!((raw.world.simulator.streams(), raw.world.statistics().passed), (0, 0));
     raw.ask(MUONFE, "RETDAT", 1, 10_000, &read(30)).expect("it is passed on");

@@ -55,7 +55,7 @@ fn requests_are_merged_into_datagrams_up_to_their_size() {
     for index in 1..=2000 {
         assert_eq!(numbers(&replies, index), [index as f64], "a reading of its own device");
     }
-    // When most leave, the rest is asked for anew in fewer requests.
+    // When most leave, the rest is asked for again in fewer requests.
     for index in 101..=2000 {
         world.ask(&client, rookery_dpm::sdd::request::RemoveFromList { list_id: client.list_id, ref_id: index });
     }

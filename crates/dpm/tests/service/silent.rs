@@ -197,7 +197,7 @@ fn how_long_what_is_asked_once_may_take_is_the_operators_choice() {
         world.cut = !is_read;
         let client = read(&mut world, 1..=100, "I");
         world.pass(once - 1);
-        // Who is there was answered long before, by parts of the request.
+        // Devices that are there were answered long before, by parts of the request.
         let replies = world.replies(&client);
         let there = (1..=100).filter(|index| numbers(&replies, *index).len() == 1).count();
         assert_eq!(there, if is_read { 99 } else { 0 });

@@ -71,7 +71,7 @@ fn others_may_not_watch_and_watchers_have_nothing_to_say() {
     let watcher = world.dpm.connect();
     world.send(watcher, ASKS).expect("it may watch");
     assert_eq!(world.send(watcher, b"more"), Err(Close));
-    // Who does not read gets one page and no more.
+    // A client that doesn't read gets one page and no more.
     let slow = world.dpm.connect();
     world.send(slow, ASKS).expect("it may watch");
     world.stuck.push(slow);

@@ -150,7 +150,7 @@ impl<'a> Groups<'a> {
         // Peers choose the keys: both tables are keyed at random.
         let mut seen = Set::with_capacity_and_hasher(header.addresses.len(), Keyed::default());
         let mut domains = Map::default();
-        // Who is listed twice gets one copy, and a visible one if there is the choice.
+        // A recipient who is listed twice gets one copy, and a visible one if there is the choice.
         let wanted = || header.addresses.iter().filter(|address| address.is_wanted());
         let visible = wanted().filter(|address| address.type_ != AddressType::Bcc);
         for address in visible.chain(wanted().filter(|address| address.type_ == AddressType::Bcc)) {

@@ -1,6 +1,6 @@
 //! The documents that modules keep for accounts: their names, and what becomes of them when an account moves to another server.
 
-/// A kind of document that a module keeps for accounts: one that is at hand by its type
+/// A kind of document that a module keeps for accounts: one that is in memory by its type
 /// ([`Hooks::document`](crate::Hooks::document)), another by [`Module::documents`](crate::Module::documents).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentSpec {
@@ -15,7 +15,7 @@ pub struct DocumentSpec {
 pub enum DocumentName {
     /// There is one, of this name.
     One(&'static str),
-    /// There is one, kept at hand under this name ([`Hooks::document`](crate::Hooks::document)).
+    /// There is one, kept in memory under this name ([`Hooks::document`](crate::Hooks::document)).
     AtHand(&'static str),
     /// There are several, whose names begin so.
     Several(&'static str),
@@ -69,5 +69,5 @@ pub(crate) fn stored_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// The beginning of the names, in the store, of documents that are kept at hand.
+/// The beginning of the names, in the store, of documents that are kept in memory.
 pub(crate) const PREFIX: &str = "at-hand/";

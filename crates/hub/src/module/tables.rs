@@ -112,7 +112,7 @@ pub(crate) struct Passing {
 #[derive(Default)]
 pub(crate) struct Accounts {
     pub(crate) documents: Map<&'static str, ReadDocument>,
-    /// All documents that modules keep, at hand or not.
+    /// All documents that modules keep, in memory or not.
     pub(crate) specs: Vec<DocumentSpec>,
     /// The document that decides about concealing, and whose it is.
     pub(crate) conceals: Option<(&'static str, &'static str)>,

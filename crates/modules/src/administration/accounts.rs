@@ -140,7 +140,7 @@ fn remove(world: &mut World, account: Jid, done: Done) {
     users::remove(world, account, done);
 }
 
-/// §4.3. Who is here has to go.
+/// §4.3. Sessions that there are have to go.
 fn disable(world: &mut World, account: Jid, done: Done) {
     users::set_disabled(world, account.to_bare(), true, done);
 }

@@ -6,7 +6,7 @@
 //!
 //! * An entry is a domain, an account or a full JID, and means exactly that; a whitelist that names
 //!   a domain names everybody there.
-//! * What comes from the refused is dropped without a word. Who writes to them is told
+//! * What comes from the refused is dropped without a word. A user who writes to them is told
 //!   `not-allowed`.
 //! * The lists are in the store; all shards look at one copy in memory, which is read when the
 //!   server starts and again every minute.

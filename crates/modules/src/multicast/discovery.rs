@@ -104,7 +104,7 @@ impl Discovery {
         let new = || Known { answer: None, answered_ms: None, asking_since: None, open: 0 };
         let known = self.domains.entry(domain.to_owned()).or_insert_with(new);
         if known.asking_since.is_some_and(|since| now >= since + PATIENCE_MS) {
-            // Whoever doesn't answer has no service, until the next time.
+            // A server that doesn't answer has no service, until the next time.
             *known = Known { answered_ms: Some(now), ..new() };
             self.asked.retain(|_, asked| asked.domain != domain);
         }

@@ -31,7 +31,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[|world, order| {
             let form = Form::new("form")
                 .title("Inviting a New User")
-                .instructions("Whoever gets the link can create an account, with this name if one is given.")
+                .instructions("Anyone who gets the link can create an account, with this name if one is given.")
                 .field(Field::text_single("username").label("Username"))
                 .field(Field::boolean("roster-subscription", false).label("Add to your contacts"));
             order.ask(world, form);
@@ -46,7 +46,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[|world, order| {
             let form = Form::new("form")
                 .title("Setting a New Password")
-                .instructions("Whoever gets the link can set a new password for the account.")
+                .instructions("Anyone who gets the link can set a new password for the account.")
                 .field(Field::jid_single("accountjid").label("The Jabber ID").required());
             order.ask(world, form);
         }],

@@ -97,7 +97,7 @@ impl Module for SharedRoster {
         });
         hooks.every(ROUND_MS, round);
         let subscribe = Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]);
-        // Who is a contact by group needn't be asked.
+        // A contact by group needn't be asked.
         hooks.before_route(Phase::Act, subscribe, |world, Passage { packet, to, .. }| {
             let relation = packet.sender().map(|sender| relation(world, sender.bare(), to.bare()));
             if relation.is_some_and(Subscription::to) { Delivery::Taken } else { Delivery::Pass }

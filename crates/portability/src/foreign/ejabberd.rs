@@ -118,7 +118,7 @@ impl Tables {
             if matches!(ask, "I" | "B") {
                 requests.push(request(jid, &format!("{name}@{domain}"), message));
             }
-            // Who has only asked is no contact yet.
+            // Somebody who has only asked is no contact yet.
             if subscription == "N" && ask == "I" {
                 continue;
             }

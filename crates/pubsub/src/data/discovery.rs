@@ -42,7 +42,7 @@ pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
         let title = Some(listed.title.as_str()).filter(|title| !title.is_empty());
         reply.start("item").attr("jid", iq.to.as_str()).attr("node", &listed.node).opt_attr("name", title).end();
     }
-    // Who gets less than there is has to know, asked or not.
+    // A client that gets less than there is has to know, asked or not.
     if page.is_some() || found.len() < nodes.len() {
         answer.write(&mut reply);
     }

@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //!
-//! * Who may not use the service learns nothing of which nodes there are.
+//! * A user who may not use the service learns nothing of which nodes there are.
 //! * Nobody gets items of a node more often than the subscription says (`pace`); what comes in
 //!   between is replaced by what comes later.
 //! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a

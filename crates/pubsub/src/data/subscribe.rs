@@ -51,7 +51,7 @@ pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, for
         Ok(terms) => terms,
         Err(error) => return call.refuse(world, error),
     };
-    // Who opens the node gets what is read first as everybody does.
+    // The user who opens the node gets the first reading as everybody does.
     let has_last = before.is_none() && state.last(&topic).is_some();
     set(world, topic, jid, terms, options, move |world, topic, jid, done| match done {
         Ok(()) => {

@@ -235,7 +235,7 @@ impl Session {
     /// the number of stanzas that the session has been sent in all, these included.
     pub fn answer(&mut self, stanzas: &[u8], sent: u32, now_ms: u64) {
         while self.waiting.front().is_some_and(|waiting| waiting.waiter.is_none()) {
-            // Who lost a connection comes again: the answers before it have to be there then.
+            // A client that lost a connection comes again: the answers before it have to be there then.
             self.answer_one(b"", b"", sent, now_ms);
         }
         let said = std::mem::take(&mut self.said);
@@ -244,7 +244,7 @@ impl Session {
 
     /// Replies to those that need not wait: more than may wait at a time, and with nothing (§8).
     pub fn release(&mut self, sent: u32, now_ms: u64) {
-        // Who is slowed down must not go on: the answer is what lets a client send more.
+        // A client that is slowed down must not go on: the answer is what lets a client send more.
         while self.unread.is_empty() && self.waiting.len() > self.terms.hold as usize && self.live() > 0 {
             self.answer(b"", sent, now_ms);
         }

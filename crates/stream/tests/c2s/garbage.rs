@@ -87,7 +87,7 @@ proptest! {
         let pieces: Vec<_> = opening.into_iter().chain(pieces).collect();
         let (sent, events) = feed(&pieces, tls, right);
         prop_assert!(sent.is_empty() || sent.starts_with("<?xml version='1.0'?><stream:stream ") || sent.starts_with("<proceed "));
-        // RFC 6120 §4.4: whoever ends a stream says so, unless TLS came in between.
+        // RFC 6120 §4.4: the side that ends a stream says so, unless TLS came in between.
         if events.last().is_some_and(|event| event == "End") && !tls {
             prop_assert!(sent.ends_with("</stream:stream>"), "{sent}");
         }

@@ -1,6 +1,6 @@
 //! The admin page, `/admin`: what administrators do, for people. HTML made here; a small script keeps the graphs moving, and nothing needs it.
 //!
-//! Whoever may use the commands of XEP-0133 signs in with the password of that account. Each request asks anew for which domains the account is an
+//! Anyone who may use the commands of XEP-0133 signs in with the password of that account. Each request asks again for which domains the account is an
 //! administrator: a right that is taken away is gone with the next click.
 //!
 //! # Invariants

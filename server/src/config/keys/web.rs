@@ -133,7 +133,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "web",
         name: "bosh_compression",
-        doc: "Whether answers of BOSH are compressed for clients that ask for it. Who can watch how long encrypted answers are, and send\n\
+        doc: "Whether answers of BOSH are compressed for clients that ask for it. Somebody who can watch how long encrypted answers are, and send\n\
               a user messages, may guess from it what else such an answer holds (BREACH).",
         set: |config, given| put(&mut config.web.bosh_compression, given.switch()),
         show: |config| plain(config.web.bosh_compression),

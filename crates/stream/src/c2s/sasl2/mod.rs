@@ -87,7 +87,7 @@ impl C2s {
         request: Request,
         out: &mut Vec<u8>,
     ) {
-        // §4.3: whoever said who he is must be that.
+        // §4.3: a client that said who it is must be that.
         if self.client.as_ref().is_some_and(|client| *client != account) {
             return self.auth_failed(Some(account), Failure::InvalidAuthzid, ns::SASL2, out);
         }
