@@ -1,4 +1,5 @@
-//! Certificates as strangers show them: none breaks anything, none is believed without an authority, and the names in it are names of hosts.
+//! Certificates as strangers show them: none breaks anything, none is believed without an
+//! authority, and the names in it are names of hosts.
 
 #![no_main]
 

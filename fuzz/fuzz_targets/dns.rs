@@ -1,4 +1,5 @@
-//! Answers of DNS: whatever an answer says, the targets that are tried are bounded, in order, and none of them is "no server".
+//! Answers of DNS: whatever an answer says, the targets that are tried are bounded, in order, and
+//! none of them is "no server".
 
 #![no_main]
 

@@ -20,7 +20,8 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
     let start = Moment { millis: 0, unix_millis: 0 };
     let _ = dpm.receive(clients[0], b"GET /dpm HTTP/1.1\r\n\r\n", start);
     let _ = dpm.receive(clients[1], b"RAW\r\n\r\n", start);
-    // It connects with a name: the command's code, its handle, no virtual node, its process and no port.
+    // It connects with a name: the command's code, its handle, no virtual node, its process and no
+    // port.
     let connect = [&[0, 0, 0, 18, 0, 1, 0, 1, 1, 2, 3, 4][..], &[0; 10]].concat();
     let _ = dpm.receive(clients[1], &connect, start);
     for (ref_id, drf) in (0..).zip(READ) {
@@ -37,7 +38,8 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
             1 => drop(dpm.receive(clients[1], &framed, now)),
             2 => dpm.datagram(from, &mut bytes.clone(), now),
             3 => dpm.tick(now),
-            // An answer to something that was asked: the first byte says to what, the next two with which status.
+            // An answer to something that was asked: the first byte says to what, the next two with
+            // which status.
             4 => {
                 if let ([place, low, high, body @ ..], false) = (&bytes[..], asked.is_empty()) {
                     let header = asked[usize::from(*place) % asked.len()];
@@ -58,7 +60,8 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
                 dpm.datagram(from, &mut question.datagram(&bytes), now);
             }
             6 => {
-                // A request to another node, passed on: the first byte says to which task, the rest is what it is asked.
+                // A request to another node, passed on: the first byte says to which task, the rest
+                // is what it is asked.
                 let ([task, body @ ..], [_, client, ..]) = (&bytes[..], &clients[..]) else { continue };
                 let task = PASSED_ON[usize::from(*task) % PASSED_ON.len()].0.to_be_bytes();
                 let command = [0, 1, 0, 18, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -1,4 +1,5 @@
-//! Files of operators: a database and roles that are wrong are refused with a line, and nothing panics.
+//! Files of operators: a database and roles that are wrong are refused with a line, and nothing
+//! panics.
 
 #![no_main]
 

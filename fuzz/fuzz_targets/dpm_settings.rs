@@ -1,4 +1,5 @@
-//! Requests that set devices, and settings of a client that proved who it is: nothing panics, and every setting is answered once.
+//! Requests that set devices, and settings of a client that proved who it is: nothing panics, and
+//! every setting is answered once.
 
 #![no_main]
 

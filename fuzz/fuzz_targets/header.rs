@@ -1,4 +1,5 @@
-//! Stream headers: more bytes never change an answer, and an accepted header is XML to another parser.
+//! Stream headers: more bytes never change an answer, and an accepted header is XML to another
+//! parser.
 
 #![no_main]
 
@@ -15,7 +16,8 @@ fuzz_target!(|input: (u16, &[u8])| {
         Ok(None) => {}
         answer => assert_eq!(answer, whole),
     }
-    // The other parser allows no white space before the header, and takes only stand-alone documents.
+    // The other parser allows no white space before the header, and takes only stand-alone
+    // documents.
     if let Ok(Some((len, header))) = whole
         && bytes[0] == b'<'
         && !bytes[..len].windows(10).any(|part| part == b"standalone")

@@ -1,4 +1,5 @@
-//! Addresses: preparing twice changes nothing, the parts make up the whole, and the fast path agrees with the slow one.
+//! Addresses: preparing twice changes nothing, the parts make up the whole, and the fast path
+//! agrees with the slow one.
 
 #![no_main]
 

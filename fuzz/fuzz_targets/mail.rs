@@ -1,4 +1,5 @@
-//! Mail between shards: any bytes are mail or refused, and mail that was read means the same when it is read again.
+//! Mail between shards: any bytes are mail or refused, and mail that was read means the same when
+//! it is read again.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! The scanner against another parser: what it accepts the other one accepts and reads alike, in whatever pieces it comes.
+//! The scanner against another parser: what it accepts the other one accepts and reads alike, in
+//! whatever pieces it comes.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Frames of a WebSocket: how they are cut on the way makes no difference, and what is no message breaks nothing.
+//! Frames of a WebSocket: how they are cut on the way makes no difference, and what is no message
+//! breaks nothing.
 
 #![no_main]
 

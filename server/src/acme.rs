@@ -1,10 +1,14 @@
-//! Certificates of an authority that gives them out by ACME: which are due, where they are kept, and the thread that gets them.
+//! Certificates of an authority that gives them out by ACME: which are due, where they are kept,
+//! and the thread that gets them.
 //!
 //! # Invariants
 //!
-//! - Chain and key of a domain are one file, written whole or not at all: what is there fits together.
-//! - A domain whose certificate can't be had keeps the one it has, and is tried again later, each time after twice as long.
-//! - A certificate names the domain and, if that is wanted, the addresses of its services; one that lacks a name is requested again.
+//! - Chain and key of a domain are one file, written whole or not at all: what is there fits
+//!   together.
+//! - A domain whose certificate can't be had keeps the one it has, and is tried again later, each
+//!   time after twice as long.
+//! - A certificate names the domain and, if that is wanted, the addresses of its services; one that
+//!   lacks a name is requested again.
 //! - The rest of the server goes on meanwhile; it is told to read the certificates again.
 
 use std::collections::HashMap;
@@ -105,7 +109,8 @@ impl Renewal {
     }
 }
 
-/// Gets what is due, and sleeps until something is, until there is nobody any more who could change the plan.
+/// Gets what is due, and sleeps until something is, until there is nobody any more who could change
+/// the plan.
 fn follow(
     mut plan: Option<Plan>,
     changes: &mpsc::Receiver<Option<Plan>>,

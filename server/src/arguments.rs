@@ -9,7 +9,8 @@ use clap::{Parser, Subcommand};
 #[command(name = "rookery", version, after_help = EXAMPLES, after_long_help = EXAMPLES_AND_CODES)]
 #[command(infer_subcommands = false, max_term_width = 100)]
 pub struct Arguments {
-    /// Configuration file; rookery.toml in the data folder is read if there is one [default: DATA/rookery.toml]
+    /// Configuration file; rookery.toml in the data folder is read if there is one [default:
+    /// DATA/rookery.toml]
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// Folder for everything that the server keeps
@@ -33,7 +34,8 @@ pub enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
-    /// Write everything that the server has to one file, also while it runs: database, uploads, certificates, configuration
+    /// Write everything that the server has to one file, also while it runs: database, uploads,
+    /// certificates, configuration
     #[command(after_help = BACKUP_EXAMPLES)]
     Backup {
         /// The file to write; it is compressed, and its owner alone can read it
@@ -49,7 +51,8 @@ pub enum Command {
         /// Put the database into this one
         #[arg(long, value_name = "URL")]
         to: Option<String>,
-        /// Move what is in the data folder into a folder below it first, and remove what is in the database of --to
+        /// Move what is in the data folder into a folder below it first, and remove what is in the
+        /// database of --to
         #[arg(long)]
         replace: bool,
     },
@@ -94,12 +97,14 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Look over configuration, certificates, ports and storage, and say what is wrong and how to mend it
+    /// Look over configuration, certificates, ports and storage, and say what is wrong and how to
+    /// mend it
     #[command(after_help = CHECK_EXAMPLES)]
     Check,
     /// Measure this server, or any other that speaks XMPP
     Bench(rookery_bench::cli::Bench),
-    /// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
+    /// Poll each device once and serve everyone who asks for it (the accelerator's data pool
+    /// manager)
     Dpm(Box<rookery_dpm::cli::Dpm>),
 }
 
@@ -135,11 +140,12 @@ pub enum UserCommand {
         #[arg(value_name = "DOMAIN")]
         domain: Option<String>,
     },
-    /// Add the accounts of a file: `jid,password` lines, or an export of this or another server (XEP-0227); says what is wrong in
-    /// it and adds the rest
+    /// Add the accounts of a file: `jid,password` lines, or an export of this or another server
+    /// (XEP-0227); says what is wrong in it and adds the rest
     #[command(after_help = IMPORT_EXAMPLES)]
     Import {
-        /// The file: XML, or lines of UTF-8 whose fields may be quoted and of which a first `jid,password` is skipped
+        /// The file: XML, or lines of UTF-8 whose fields may be quoted and of which a first
+        /// `jid,password` is skipped
         #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -162,13 +168,15 @@ pub enum UserCommand {
         #[command(flatten)]
         valid: Valid,
     },
-    /// Write an account, or all of a domain, to a file that this and other servers can import (XEP-0227)
+    /// Write an account, or all of a domain, to a file that this and other servers can import
+    /// (XEP-0227)
     #[command(after_help = EXPORT_EXAMPLES)]
     Export {
         /// The account, such as alice@example.org, or a domain
         #[arg(value_name = "JID")]
         what: String,
-        /// The file to make; it holds all that is kept for the account, the keys of its password included
+        /// The file to make; it holds all that is kept for the account, the keys of its password
+        /// included
         #[arg(value_name = "FILE.xml")]
         file: PathBuf,
     },
@@ -177,7 +185,8 @@ pub enum UserCommand {
 /// The commands for the database.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Copy everything to a database in which nothing is, and compare the two; goes on where the same copy was interrupted
+    /// Copy everything to a database in which nothing is, and compare the two; goes on where the
+    /// same copy was interrupted
     #[command(after_help = STORE_EXAMPLES)]
     Copy {
         #[command(flatten)]
@@ -192,7 +201,8 @@ pub enum StoreCommand {
         #[command(flatten)]
         ends: Ends,
     },
-    /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]` is "never"
+    /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]`
+    /// is "never"
     #[command(after_help = MIGRATE_EXAMPLES)]
     Migrate {
         /// Only say which steps there are to take
@@ -218,13 +228,15 @@ pub struct Ends {
 /// The database of another server.
 #[derive(Debug, clap::Args)]
 pub struct ForeignDatabase {
-    /// Import the accounts of another server from its database: sqlite:FILE, the name of a file, or postgres://USER@HOST/DATABASE
+    /// Import the accounts of another server from its database: sqlite:FILE, the name of a file, or
+    /// postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "URL|FILE", requires = "schema")]
     pub from: Option<String>,
     /// The server whose database it is
     #[arg(long, value_enum, requires = "from")]
     pub schema: Option<ForeignSchema>,
-    /// Import this domain alone; needed where the database is of one domain and doesn't say of which
+    /// Import this domain alone; needed where the database is of one domain and doesn't say of
+    /// which
     #[arg(long, value_name = "DOMAIN", requires = "from")]
     pub domain: Option<String>,
 }
@@ -268,7 +280,8 @@ pub enum TokenCommand {
 /// The commands for the web front.
 #[derive(Debug, Subcommand)]
 pub enum WebCommand {
-    /// Get the files of the chat page (/chat): one version of the npm package converse.js, whose hash is checked
+    /// Get the files of the chat page (/chat): one version of the npm package converse.js, whose
+    /// hash is checked
     #[command(after_help = WEB_EXAMPLES)]
     Install {
         /// Take the package from there; otherwise npm gets it

@@ -1,9 +1,11 @@
-//! Certificates: the operator's own, those of an authority that gives them out by ACME (see [`acme`]), and the self-signed one for domains without.
+//! Certificates: the operator's own, those of an authority that gives them out by ACME (see
+//! [`acme`]), and the self-signed one for domains without.
 //!
 //! # Invariants
 //!
 //! - Files that the operator named are read, never written.
-//! - The self-signed certificate covers exactly the domains that have no other, and is made again when they change.
+//! - The self-signed certificate covers exactly the domains that have no other, and is made again
+//!   when they change.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -79,7 +81,8 @@ pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] for files of the operator that can't be used, [`Failure::Failed`] if the self-signed one can't be written.
+/// [`Failure::Config`] for files of the operator that can't be used, [`Failure::Failed`] if the
+/// self-signed one can't be written.
 pub fn load(config: &Config, folder: &Folder) -> Result<Vec<Certificate>, Failure> {
     wanted(config, folder).into_iter().map(|wanted| read_or_make(wanted, folder)).collect()
 }
@@ -142,7 +145,8 @@ fn make(wanted: &Wanted, folder: &Folder) -> Result<(), Failure> {
     let certs = place.parent().unwrap_or(Path::new("."));
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(certs);
     created.map_err(|error| Failure::file(certs, &error))?;
-    // The key first: a certificate without its key would look finished, a key without its certificate doesn't.
+    // The key first: a certificate without its key would look finished, a key without its
+    // certificate doesn't.
     folder::write(&folder.key(), &made.key, 0o600)?;
     folder::write(&place, &made.certificate, 0o600)
 }

@@ -18,7 +18,8 @@ pub enum Failure {
     Told,
     /// The database isn't what this server needs and has to be put right first: exit code 78, too.
     Unfit(String),
-    /// The configuration can't be used: exit code 78, `EX_CONFIG` of sysexits.h. A supervisor shouldn't try again.
+    /// The configuration can't be used: exit code 78, `EX_CONFIG` of sysexits.h. A supervisor
+    /// shouldn't try again.
     Config(ConfigError),
 }
 

@@ -32,11 +32,13 @@ impl std::fmt::Debug for Federated {
     }
 }
 
-/// Returns what other servers and components are served by; `None` if there are to be none. The thread of `old` goes on if it is asked the same.
+/// Returns what other servers and components are served by; `None` if there are to be none. The
+/// thread of `old` goes on if it is asked the same.
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] for a file of an authority or of a secret that can't be used, [`Failure::Failed`] if DNS can't be asked at all.
+/// [`Failure::Config`] for a file of an authority or of a secret that can't be used,
+/// [`Failure::Failed`] if DNS can't be asked at all.
 pub fn load(
     config: &Config,
     certificates: &[Certificate],
@@ -91,7 +93,8 @@ impl Resolver for Nowhere {
 
 fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
     let given = &config.federation;
-    // The secret is kept already, for another purpose: a key made with one tells nothing about the other.
+    // The secret is kept already, for another purpose: a key made with one tells nothing about the
+    // other.
     let secret = [b"dialback ", &decoys.secret[..]].concat();
     Ok(Settings {
         has_others: given.enabled,

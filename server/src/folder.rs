@@ -127,7 +127,8 @@ impl Folder {
         self.path.join("first-password")
     }
 
-    /// Returns the file that is there while a restore puts things into their places: no server may start then.
+    /// Returns the file that is there while a restore puts things into their places: no server may
+    /// start then.
     pub fn restoring(&self) -> PathBuf {
         self.path.join(RESTORING)
     }
@@ -153,7 +154,8 @@ impl Folder {
     }
 }
 
-/// The right to be the only server in a folder. The operating system takes it back even from a process that was killed.
+/// The right to be the only server in a folder. The operating system takes it back even from a
+/// process that was killed.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,

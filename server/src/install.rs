@@ -1,6 +1,7 @@
 //! `rookery web install`: the files of the chat page.
 //!
-//! npm gets the package, from the registry that the machine is set up for; whether it is the right one is checked here, by its hash.
+//! npm gets the package, from the registry that the machine is set up for; whether it is the right
+//! one is checked here, by its hash.
 
 use std::fs;
 use std::path::Path;

@@ -48,7 +48,8 @@ impl Source {
     }
 }
 
-/// One generation of configuration and certificates, with what follows from them. Never changes; a reload makes a new one.
+/// One generation of configuration and certificates, with what follows from them. Never changes; a
+/// reload makes a new one.
 #[derive(Debug)]
 pub struct Loaded {
     /// The place that it came from.
@@ -78,8 +79,8 @@ pub struct Reloaded {
 }
 
 impl Loaded {
-    /// Reads configuration and certificates, with what the `old` generation had for other servers; makes the self-signed
-    /// certificate if it is due.
+    /// Reads configuration and certificates, with what the `old` generation had for other servers;
+    /// makes the self-signed certificate if it is due.
     ///
     /// # Errors
     ///
@@ -97,7 +98,8 @@ impl Loaded {
     pub fn with(source: Source, config: Config, decoys: Decoys, old: Option<&Federated>) -> Result<Loaded, Failure> {
         let certificates = certificate::load(&config, &source.folder)?;
         let tls = tls(&config, &certificates)?;
-        // Only what the modules declare is asked of these; the tables that run belong to the shards.
+        // Only what the modules declare is asked of these; the tables that run belong to the
+        // shards.
         let table = rookery_modules::table(&Shared::default());
         let settings = settings::settings(&config, &table);
         let policy = settings::policy(&config, &settings, &Registry::new(table), &decoys);

@@ -7,7 +7,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 
-/// Makes lines of one format the log, with a filter that can be replaced. A macro, since each format is a type of its own.
+/// Makes lines of one format the log, with a filter that can be replaced. A macro, since each
+/// format is a type of its own.
 macro_rules! install {
     ($lines:expr) => {{
         let lines = $lines.with_filter_reloading();

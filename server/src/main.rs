@@ -3,14 +3,19 @@
 //! # Layout
 //!
 //! - [`arguments`] is the command line, [`failure`] the exit codes.
-//! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
-//!   replaces; [`federation`] is what of it is for other servers.
-//! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
-//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and [`open_files`] are the things that a server needs from its machine.
+//! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`]
+//!   turns it into what hub and streams work by; [`loaded`] is all that a reload replaces;
+//!   [`federation`] is what of it is for other servers.
+//! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
+//!   hands over to [`serve`].
+//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and
+//!   [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`clock`] writes dates for people, [`logging`] the log.
-//! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
-//!   [`s2s`] shows other servers, by [`control`] as the running server sees them; [`store`] changes the database as a whole, [`backup`] keeps all that a server has, [`install`] gets what browsers are served, also beside a running server.
+//! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts
+//!   and tokens, [`s2s`] shows other servers, by [`control`] as the running server sees them;
+//!   [`store`] changes the database as a whole, [`backup`] keeps all that a server has, [`install`]
+//!   gets what browsers are served, also beside a running server.
 
 mod acme;
 mod arguments;
@@ -70,7 +75,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Becomes this server again, as an administrator wishes: the same command in the same process. Returns only if that fails.
+/// Becomes this server again, as an administrator wishes: the same command in the same process.
+/// Returns only if that fails.
 fn again() -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();

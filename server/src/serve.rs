@@ -47,7 +47,8 @@ enum Call {
     Certificates,
 }
 
-/// Serves until SIGTERM or SIGINT, or until an administrator ends it; a second signal stops at once.
+/// Serves until SIGTERM or SIGINT, or until an administrator ends it; a second signal stops at
+/// once.
 ///
 /// # Errors
 ///
@@ -338,7 +339,8 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
     let dpm_ended = dpm.is_none_or(dpm::Running::stop);
-    // The shards before the front: what they say last to clients of BOSH leaves through the web front.
+    // The shards before the front: what they say last to clients of BOSH leaves through the web
+    // front.
     running.stop();
     let web_ended = web.is_none_or(rookery_web::Running::stop);
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);

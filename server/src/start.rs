@@ -45,7 +45,8 @@ pub struct Start {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] for whatever the machine refuses.
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] for whatever the machine
+/// refuses.
 pub fn start(source: Source) -> Result<Start, Failure> {
     // Nothing is made for a configuration that is wrong.
     let config = source.read()?;
@@ -81,8 +82,8 @@ pub fn start(source: Source) -> Result<Start, Failure> {
 }
 
 impl Start {
-    /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be called when it does, signals
-    /// included.
+    /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be
+    /// called when it does, signals included.
     ///
     /// # Errors
     ///
@@ -100,7 +101,8 @@ impl Start {
     }
 }
 
-/// Makes the first account, unless there are accounts already: somebody lost the state file, not the users.
+/// Makes the first account, unless there are accounts already: somebody lost the state file, not
+/// the users.
 fn make_admin(loaded: &Loaded, database: &Database) -> Result<Admin, Failure> {
     let accounts = &database.stores.accounts;
     if wait(accounts.count(None))? > 0 {

@@ -15,7 +15,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if there is no such scope, domain or token, or the store failed.
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if there is no such
+/// scope, domain or token, or the store failed.
 pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
     let config = source.read()?;
     source.folder.create()?;

@@ -1,7 +1,9 @@
-//! Watches the certificates that the operator named, so that a program which renews them need not tell the server.
+//! Watches the certificates that the operator named, so that a program which renews them need not
+//! tell the server.
 //!
-//! It looks at the files now and again rather than having the system tell: a renewal moves links, folders and mounts about in ways that a watch of
-//! one file misses. Two looks in a row must be the same before a change counts, so that a chain is not read before its key is there.
+//! It looks at the files now and again rather than having the system tell: a renewal moves links,
+//! folders and mounts about in ways that a watch of one file misses. Two looks in a row must be the
+//! same before a change counts, so that a chain is not read before its key is there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +33,8 @@ struct Seen {
 type Look = Vec<Option<(u64, i64, i64, u64)>>;
 
 impl Watch {
-    /// Begins to watch the files of a configuration, which were just read. `changed` is called, on a thread of its own, when they have changed.
+    /// Begins to watch the files of a configuration, which were just read. `changed` is called, on
+    /// a thread of its own, when they have changed.
     ///
     /// # Errors
     /// The system gives no thread.

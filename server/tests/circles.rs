@@ -1,16 +1,17 @@
 //! Circles among the files of a crate: files that name each other can only be read together. Rust
 //! allows them, so this test reads the imports and fails for a circle that isn't known here.
 //!
-//! A file imports another when a `use` of its own names it, or a path from `crate` or `super` in its
-//! code does; `mod` is no import, and tests within a file don't count. So a parent that calls its
-//! children is no circle as long as they don't import from it.
+//! A file imports another when a `use` of its own names it, or a path from `crate` or `super` in
+//! its code does; `mod` is no import, and tests within a file don't count. So a parent that calls
+//! its children is no circle as long as they don't import from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 /// The crates that are looked at, each with its circles: files by their modules, the crate's own
-/// being `crate`. Each of these is a parent and what shares its types, or one matter in several files.
+/// being `crate`. Each of these is a parent and what shares its types, or one matter in several
+/// files.
 const KNOWN: &[(&str, &[&str])] = &[
     // A world holds functions that take the world again: those of modules, and continuations. Its
     // type and those of what it holds can't be told one by one.

@@ -1,8 +1,8 @@
-//! The built binary as `rookery bench peers`: each server that it compares comes up with its accounts, takes logins, relays, and is gone
-//! afterwards.
+//! The built binary as `rookery bench peers`: each server that it compares comes up with its
+//! accounts, takes logins, relays, and is gone afterwards.
 //!
-//! ejabberd and Prosody are Debian's, installed only where that doesn't start them. A test that can't be run fails, unless `ROOKERY_SKIP`
-//! names it: `peers.ejabberd`.
+//! ejabberd and Prosody are Debian's, installed only where that doesn't start them. A test that
+//! can't be run fails, unless `ROOKERY_SKIP` names it: `peers.ejabberd`.
 
 use std::fs;
 use std::process::Command;

@@ -32,7 +32,8 @@ fn items(answer: &Element) -> Vec<String> {
     query.children().filter_map(|item| item.attr("jid").map(str::to_owned)).collect()
 }
 
-/// 3000 rooms, and who lists them: what doesn't fit one answer comes page by page (XEP-0059), each room once.
+/// 3000 rooms, and who lists them: what doesn't fit one answer comes page by page (XEP-0059), each
+/// room once.
 #[test]
 fn three_thousand_rooms_are_listed() {
     let server = Server::new();
@@ -220,7 +221,8 @@ fn forms_of_a_thousand_fields_are_refused() {
     alice.expect_alive();
 }
 
-/// A member list of a hundred thousand: the room works, and what doesn't fit one stanza comes in parts.
+/// A member list of a hundred thousand: the room works, and what doesn't fit one stanza comes in
+/// parts.
 #[test]
 fn a_hundred_thousand_members_come_in_parts() {
     let server = Server::new();

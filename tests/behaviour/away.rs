@@ -1,5 +1,6 @@
-//! A database on another machine that goes away, or whose standby takes over: chat between those who are connected goes on, what needs it waits or is refused, and nothing that
-//! was acknowledged is lost.
+//! A database on another machine that goes away, or whose standby takes over: chat between those
+//! who are connected goes on, what needs it waits or is refused, and nothing that was acknowledged
+//! is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,8 @@ use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Client, Config, Server, element};
 use rookery_xml::ns;
 
-/// Stores that are waited for, as long as that is asked for: the server has nothing left to wait for when it has settled.
+/// Stores that are waited for, as long as that is asked for: the server has nothing left to wait
+/// for when it has settled.
 struct Awaited {
     stores: Stores,
     is_awaited: Arc<AtomicBool>,
@@ -50,7 +52,8 @@ struct Behind {
 }
 
 impl Scene<Behind> {
-    /// A server whose database is a PostgreSQL behind a proxy; `None` if that is to be left out here.
+    /// A server whose database is a PostgreSQL behind a proxy; `None` if that is to be left out
+    /// here.
     fn start() -> Option<Scene<Behind>> {
         if rookery_needs::skips("behaviour.postgres") {
             return None;

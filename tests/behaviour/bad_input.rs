@@ -284,7 +284,8 @@ fn stanzas_out_of_turn() {
     bystanders.are_unharmed();
 }
 
-/// RFC 6120 §5.3.3 and §5.4.2.2: what came in the clear behind `<starttls/>` must not count as said under TLS.
+/// RFC 6120 §5.3.3 and §5.4.2.2: what came in the clear behind `<starttls/>` must not count as said
+/// under TLS.
 #[test]
 fn plaintext_behind_starttls() {
     let server = server();
@@ -296,7 +297,8 @@ fn plaintext_behind_starttls() {
     client.send(&format!("{starttls}{injected}"));
     client.expect("<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
     client.expect_end();
-    // Whatever else comes after `<proceed/>` instead of a ClientHello: the connection is closed without a word in the clear.
+    // Whatever else comes after `<proceed/>` instead of a ClientHello: the connection is closed
+    // without a word in the clear.
     for garbage in [injected.into_bytes(), vec![0; 100_000], vec![0x16, 3, 1, 0xff, 0xff], (0..=255).collect()] {
         let mut client = stranger(&server);
         client.send(starttls);
@@ -367,7 +369,8 @@ fn engine() -> Engine {
     Engine { database: "test".into(), message: "as told".into() }
 }
 
-/// RFC 6120 §8.3.3.6 and §8.3.3.18: full or locked passes, so the client may try again; what can't be written is the server's fault.
+/// RFC 6120 §8.3.3.6 and §8.3.3.18: full or locked passes, so the client may try again; what can't
+/// be written is the server's fault.
 #[test]
 fn a_store_that_fails() {
     for (fault, type_, condition) in [

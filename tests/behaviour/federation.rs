@@ -1,4 +1,5 @@
-//! Two servers that meet: streams, TLS, certificates and dialback as on a real network (RFC 6120, XEP-0178, XEP-0220).
+//! Two servers that meet: streams, TLS, certificates and dialback as on a real network (RFC 6120,
+//! XEP-0178, XEP-0220).
 
 use rookery_federation::{NotFound, Policy, Settings};
 use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
@@ -322,7 +323,8 @@ fn what_others_forge_changes_nothing() {
     juliet.all();
     let roster = xml(&juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"));
     assert!(!roster.contains("<item"), "{roster}");
-    // Ids in the name of this server's archives are cut out, in whatever letters; those of others stay.
+    // Ids in the name of this server's archives are cut out, in whatever letters; those of others
+    // stay.
     romeo.send(
         "<message to='juliet@b.example/balcony' type='chat'><body>hi</body>\
          <stanza-id xmlns='urn:xmpp:sid:0' by='Juliet@B.example' id='forged'/>\
@@ -334,7 +336,8 @@ fn what_others_forge_changes_nothing() {
     drop((a, b));
 }
 
-/// Errors don't say more than the standard's condition: a nickname in a room is all that their reader may know.
+/// Errors don't say more than the standard's condition: a nickname in a room is all that their
+/// reader may know.
 #[test]
 fn errors_name_no_server() {
     let internet = Internet::default();

@@ -16,7 +16,8 @@ fn delays(message: &Element) -> Vec<&str> {
     delays.filter_map(|delay| delay.attr("from")).collect()
 }
 
-/// XEP-0203 §5: only the recipient's account and server say when they have received something. What others have seen stays.
+/// XEP-0203 §5: only the recipient's account and server say when they have received something. What
+/// others have seen stays.
 #[test]
 fn delays_in_the_name_of_the_recipient_are_cut_out() {
     let (_, mut romeo, mut juliet) = scene();
@@ -41,7 +42,8 @@ fn delays_in_the_name_of_the_recipient_are_cut_out() {
     assert!(!format!("{waited:?}").contains("2002"));
 }
 
-/// RFC 6121 §2.1.6, §2.3.3: a roster push comes from the user's own account. Nobody learns by it who is there either.
+/// RFC 6121 §2.1.6, §2.3.3: a roster push comes from the user's own account. Nobody learns by it
+/// who is there either.
 #[test]
 fn roster_pushes_of_others_are_refused() {
     let (server, mut romeo, mut juliet) = scene();
@@ -75,7 +77,8 @@ fn roster_pushes_of_others_are_refused() {
     assert!(server.left().iter().any(|left| left.text.contains("<service-unavailable ")));
 }
 
-/// XEP-0313 §4.2, XEP-0045 §7.8.2: results and invitations of others come, with the sender's own address, by which clients tell them from real ones.
+/// XEP-0313 §4.2, XEP-0045 §7.8.2: results and invitations of others come, with the sender's own
+/// address, by which clients tell them from real ones.
 #[test]
 fn whoever_plays_an_archive_or_a_room_is_named() {
     let (_, mut romeo, mut juliet) = scene();
@@ -93,7 +96,8 @@ fn whoever_plays_an_archive_or_a_room_is_named() {
     assert!(!format!("{:?}", juliet.all()).contains("lies"));
 }
 
-/// XEP-0359 §3, XEP-0280 §7 and XEP-0191 are in `archive::ids`, `carbons::received` and `privacy`; here the sender's account is forged in what it sends itself.
+/// XEP-0359 §3, XEP-0280 §7 and XEP-0191 are in `archive::ids`, `carbons::received` and `privacy`;
+/// here the sender's account is forged in what it sends itself.
 #[test]
 fn nobody_answers_in_the_name_of_others() {
     let (_, mut romeo, mut juliet) = scene();

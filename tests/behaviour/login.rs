@@ -1,4 +1,5 @@
-//! RFC 6120 §4 to §7: from the first byte to a bound resource, and the ways in which a session ends.
+//! RFC 6120 §4 to §7: from the first byte to a bound resource, and the ways in which a session
+//! ends.
 
 use rookery_hub::Conflict;
 use rookery_sasl::Mechanism;
@@ -54,7 +55,8 @@ fn every_mechanism_logs_in_with_and_without_tls() {
     assert_eq!(server.sessions(), 0);
 }
 
-/// RFC 6120 §5.3.1 and §6.3.4: without TLS nothing is offered but TLS, where the operator wants it so.
+/// RFC 6120 §5.3.1 and §6.3.4: without TLS nothing is offered but TLS, where the operator wants it
+/// so.
 #[test]
 fn without_tls_no_mechanism_is_offered() {
     let server = two_shards(|config| (config.tls, config.plaintext) = (true, false));
@@ -98,7 +100,8 @@ fn the_server_makes_a_resource_if_the_client_asks_for_none() {
     assert!(resources.iter().all(|resource| resource.len() >= 16), "nobody can guess them: {resources:?}");
 }
 
-/// RFC 6120 §7.7.2.2, first policy: "terminate the current resource and accept the newly-requested resource".
+/// RFC 6120 §7.7.2.2, first policy: "terminate the current resource and accept the newly-requested
+/// resource".
 #[test]
 fn a_newer_session_ends_the_older_one_with_the_same_resource() {
     let server = Server::new();
@@ -163,7 +166,8 @@ fn a_malformed_resource_is_refused_and_another_may_be_asked_for() {
     client.bind("balcony");
 }
 
-/// Hot-path trap 2 of the ordering (RFC 6120 §10.1): what was read before a connection moves to its home goes with it.
+/// Hot-path trap 2 of the ordering (RFC 6120 §10.1): what was read before a connection moves to its
+/// home goes with it.
 #[test]
 fn a_connection_moves_to_its_home_with_what_was_pipelined_behind_the_login() {
     let server = two_shards(|config| config.shards = 3);
@@ -242,7 +246,8 @@ fn decoded(base64: &str) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// The answers with the two parts of a SCRAM challenge blanked that differ with every login or account.
+/// The answers with the two parts of a SCRAM challenge blanked that differ with every login or
+/// account.
 fn without_nonce_and_salt(answer: &str) -> String {
     let Some((before, rest)) = answer.split_once("<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>") else {
         return answer.to_owned();
@@ -411,8 +416,8 @@ fn a_reload_drops_nobody() {
     new.expect_alive();
 }
 
-/// RFC 6120 §4.9.3.5: "the value of the 'to' attribute provided in the initial stream header corresponds to an FQDN that is no longer
-/// serviced by the receiving entity".
+/// RFC 6120 §4.9.3.5: "the value of the 'to' attribute provided in the initial stream header
+/// corresponds to an FQDN that is no longer serviced by the receiving entity".
 #[test]
 fn sessions_of_a_domain_that_is_gone_end_with_host_gone() {
     let server = two_shards(|config| config.domains.push("example.net".into()));
@@ -427,7 +432,8 @@ fn sessions_of_a_domain_that_is_gone_end_with_host_gone() {
     late.expect_stream_error("host-unknown");
 }
 
-/// RFC 6120 §4.9.3.6 to §4.9.3.25: headers that are not what they should be, with the server's header before the error (§4.9.1.2).
+/// RFC 6120 §4.9.3.6 to §4.9.3.25: headers that are not what they should be, with the server's
+/// header before the error (§4.9.1.2).
 #[test]
 fn wrong_stream_headers_are_refused() {
     let server = Server::new();
@@ -450,7 +456,8 @@ fn wrong_stream_headers_are_refused() {
     }
 }
 
-/// A database that comes back isn't trampled by all who come back with it: they wait for their turn, but not for ever.
+/// A database that comes back isn't trampled by all who come back with it: they wait for their
+/// turn, but not for ever.
 #[test]
 fn logins_beyond_what_the_store_can_serve_wait_for_their_turn() {
     let held = Held::new(Memory::stores());

@@ -1,7 +1,9 @@
-//! The behaviour of Rookery towards its clients: one module for each topic, which is a standard or a promise of ours.
+//! The behaviour of Rookery towards its clients: one module for each topic, which is a standard or
+//! a promise of ours.
 //!
-//! Most run the whole server over `rookery_testkit`: scripted clients, a virtual network with as many shards as a test wants, and a clock
-//! that a test moves. [`modules`] runs single modules on a stage of their own, without connections. [`recipe`] has the modules of
+//! Most run the whole server over `rookery_testkit`: scripted clients, a virtual network with as
+//! many shards as a test wants, and a clock that a test moves. [`modules`] runs single modules on a
+//! stage of their own, without connections. [`recipe`] has the modules of
 //! `doc/book/writing-a-module.md`.
 //!
 //! This is one binary on purpose: every further one links the whole server.

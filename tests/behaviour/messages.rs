@@ -1,4 +1,5 @@
-//! RFC 6121 §8: the rules of delivery, row by row of the tables in §8.5.4, with and without the module for offline messages.
+//! RFC 6121 §8: the rules of delivery, row by row of the tables in §8.5.4, with and without the
+//! module for offline messages.
 
 use rookery_testkit::{Client, Config, Server, play};
 
@@ -99,7 +100,8 @@ fn no_resource_without_storage() {
     }
 }
 
-/// The same where messages are kept: to the bare JID normal and chat wait, and so does chat to a full JID.
+/// The same where messages are kept: to the bare JID normal and chat wait, and so does chat to a
+/// full JID.
 #[test]
 fn no_resource_with_storage() {
     let server = Server::new();
@@ -124,7 +126,8 @@ fn no_resource_with_storage() {
     assert_eq!(romeo.bodies(), kept);
 }
 
-/// §8.5.2.1.1: "if there are no non-negative available resources" it is as if there were none; a full JID works all the same.
+/// §8.5.2.1.1: "if there are no non-negative available resources" it is as if there were none; a
+/// full JID works all the same.
 #[test]
 fn only_resources_that_take_no_messages() {
     let server = without_offline();
@@ -147,8 +150,8 @@ fn only_resources_that_take_no_messages() {
     }
 }
 
-/// §8.5.2.1.1: to the bare JID "deliver the message to all of the resources" that are available with a priority that isn't negative;
-/// groupchat and errors never.
+/// §8.5.2.1.1: to the bare JID "deliver the message to all of the resources" that are available
+/// with a priority that isn't negative; groupchat and errors never.
 #[test]
 fn available_resources() {
     let server = Server::new();
@@ -205,7 +208,8 @@ fn a_full_jid_that_matches_no_resource() {
     }
 }
 
-/// §8.5.2.1.3 and §8.5.3.1: IQs go to full JIDs; for a bare JID the server answers, and never delivers.
+/// §8.5.2.1.3 and §8.5.3.1: IQs go to full JIDs; for a bare JID the server answers, and never
+/// delivers.
 #[test]
 fn iqs() {
     let server = Server::new();
@@ -291,7 +295,8 @@ fn domains() {
     row(&mut sender, &mut [], iq, "a@b@example.org/", Error("modify", "jid-malformed"));
 }
 
-/// RFC 6120 §8.1.2.1: the server stamps who it is from, whatever the client said, and takes addresses prepared.
+/// RFC 6120 §8.1.2.1: the server stamps who it is from, whatever the client said, and takes
+/// addresses prepared.
 #[test]
 fn senders_and_addresses_are_prepared() {
     let server = Server::new();

@@ -169,7 +169,8 @@ fn a_session_that_dies_midway_loses_nothing() {
     assert!(found.len() >= bodies.len() - 6, "only what the connection had taken is gone: {}", found.len());
 }
 
-/// The same with more than one portion: what comes back from the session must not fall behind what had not left the store.
+/// The same with more than one portion: what comes back from the session must not fall behind what
+/// had not left the store.
 #[test]
 fn what_comes_back_keeps_its_place() {
     let server = Server::new();

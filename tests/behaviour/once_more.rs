@@ -1,6 +1,7 @@
-//! All of these tests once more, as if the server were spread over several machines: over a store that keeps the order of
-//! the calls for one owner and no other, as several connections to a database do, and with all mail between shards in its
-//! wire form, so that nothing gets into mail that only one process understands.
+//! All of these tests once more, as if the server were spread over several machines: over a store
+//! that keeps the order of the calls for one owner and no other, as several connections to a
+//! database do, and with all mail between shards in its wire form, so that nothing gets into mail
+//! that only one process understands.
 
 use std::process::Command;
 

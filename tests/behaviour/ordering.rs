@@ -1,4 +1,5 @@
-//! RFC 6120 §10.1: stanzas of one sender to one receiver are processed and delivered in the order in which they were sent.
+//! RFC 6120 §10.1: stanzas of one sender to one receiver are processed and delivered in the order
+//! in which they were sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ fn message(to: &str, body: &str) -> String {
 const ROSTER_SET: &str =
     "<iq type='set' id='set'><query xmlns='jabber:iq:roster'><item jid='nurse@example.org'/></query></iq>";
 
-/// While a stanza waits for the store, later ones of its session wait behind it; others don't notice.
+/// While a stanza waits for the store, later ones of its session wait behind it; others don't
+/// notice.
 #[test]
 fn nothing_overtakes_what_waits_for_the_store() {
     let (server, held) = slow(2);
@@ -55,7 +57,8 @@ fn nothing_overtakes_what_waits_for_the_store() {
     romeo.expect_message("juliet@example.org/balcony", "3");
 }
 
-/// A lane is bounded: reading stops when it is long, and goes on when it is short again. Nothing is lost.
+/// A lane is bounded: reading stops when it is long, and goes on when it is short again. Nothing is
+/// lost.
 #[test]
 fn a_long_lane_stops_reading() {
     let (server, held) = slow(2);
@@ -79,7 +82,8 @@ fn a_long_lane_stops_reading() {
     juliet.expect_alive();
 }
 
-/// A connection that breaks while the server doesn't read from it is noticed then, not only when the store has answered.
+/// A connection that breaks while the server doesn't read from it is noticed then, not only when
+/// the store has answered.
 #[test]
 fn a_connection_that_is_not_read_from_may_break() {
     let (server, held) = slow(1);
@@ -153,7 +157,8 @@ fn nothing_behind_a_stream_error_is_processed() {
     }
 }
 
-/// A session can be written to as soon as its resource is known, which is before its client has heard of it.
+/// A session can be written to as soon as its resource is known, which is before its client has
+/// heard of it.
 #[test]
 fn what_comes_while_a_resource_is_being_bound_follows_the_result() {
     let (server, held) = slow(2);
@@ -172,7 +177,8 @@ fn what_comes_while_a_resource_is_being_bound_follows_the_result() {
     juliet.expect_message("romeo@example.org/orchard", "early");
 }
 
-/// Hot-path trap 2: what is pipelined behind a login whose look-ups are slow, on a connection that moves.
+/// Hot-path trap 2: what is pipelined behind a login whose look-ups are slow, on a connection that
+/// moves.
 #[test]
 fn a_connection_moves_while_the_store_is_slow() {
     for arrives_at in 0..3 {
@@ -226,7 +232,8 @@ fn presence_and_messages_keep_their_order_across_shards() {
     assert_eq!(heard, expected);
 }
 
-/// A server that dies takes with it what was on the way, and nothing else: what it had acknowledged by storing is there, once.
+/// A server that dies takes with it what was on the way, and nothing else: what it had acknowledged
+/// by storing is there, once.
 #[test]
 fn a_restart_in_mid_stream() {
     let server = Server::new();
@@ -251,8 +258,8 @@ fn a_restart_in_mid_stream() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// However the shards take turns, however bytes are cut and the store dawdles: each sender's messages arrive in order, none is
-    /// lost, none is doubled.
+    /// However the shards take turns, however bytes are cut and the store dawdles: each sender's
+    /// messages arrive in order, none is lost, none is doubled.
     #[test]
     fn many_senders_to_one_receiver(
         shards in 1usize..5,
@@ -298,8 +305,9 @@ proptest! {
         }
     }
 
-    /// The same when the receiver's connection breaks again and again: what each of its sessions reads, one after the other, is still in
-    /// the order of each sender, and nothing comes twice. Only what lay in a broken connection may be missing.
+    /// The same when the receiver's connection breaks again and again: what each of its sessions
+    /// reads, one after the other, is still in the order of each sender, and nothing comes twice.
+    /// Only what lay in a broken connection may be missing.
     #[test]
     fn a_receiver_whose_connection_breaks(
         shards in 1usize..4,
@@ -380,7 +388,8 @@ fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     assert_eq!(juliet.bodies().last().map(String::as_str), Some("from somebody else"));
 }
 
-/// The same for what waits until it is known which rooms there are: a flood leaves room for others, and nothing is counted for ever.
+/// The same for what waits until it is known which rooms there are: a flood leaves room for others,
+/// and nothing is counted for ever.
 #[test]
 fn a_flood_of_rooms_while_the_store_is_slow_hits_its_sender_alone() {
     let (server, held) = slow(1);

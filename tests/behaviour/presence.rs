@@ -17,7 +17,8 @@ fn dialogue(clients: &mut [&mut Client], juliet: &str, romeo: &str, text: &str) 
     play(clients, &text.replace("JULIET", juliet).replace("ROMEO", romeo));
 }
 
-/// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the user's own resources, byte for byte.
+/// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the user's own resources,
+/// byte for byte.
 #[test]
 fn initial_presence_and_updates() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -42,7 +43,8 @@ fn initial_presence_and_updates() {
     );
 }
 
-/// §4.3.2: probes are sent at initial presence and answered for each available resource; own resources are shown.
+/// §4.3.2: probes are sent at initial presence and answered for each available resource; own
+/// resources are shown.
 #[test]
 fn probes_at_initial_presence() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -66,7 +68,8 @@ fn probes_at_initial_presence() {
     second.expect_nothing();
 }
 
-/// §4.3.2: for a contact who is away "the full XML of the last presence stanza of type 'unavailable'", with the time of it.
+/// §4.3.2: for a contact who is away "the full XML of the last presence stanza of type
+/// 'unavailable'", with the time of it.
 #[test]
 fn a_contact_who_is_away_answers_with_the_last_word() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -86,7 +89,8 @@ fn a_contact_who_is_away_answers_with_the_last_word() {
     juliet.expect_nothing();
 }
 
-/// §4.5: unavailable presence, by the client's own word or because its connection is gone, however that came to be.
+/// §4.5: unavailable presence, by the client's own word or because its connection is gone, however
+/// that came to be.
 #[test]
 fn the_end_of_a_session_is_seen_by_contacts() {
     type End = fn(&mut Client);
@@ -116,7 +120,8 @@ fn the_end_of_a_session_is_seen_by_contacts() {
     }
 }
 
-/// §4.5.2: becoming unavailable twice is said once; a session that was never available says nothing.
+/// §4.5.2: becoming unavailable twice is said once; a session that was never available says
+/// nothing.
 #[test]
 fn unavailable_once() {
     let (server, mut juliet, mut romeo) = lovers();
@@ -194,7 +199,8 @@ fn directed_presence_is_bounded() {
     );
 }
 
-/// §4.7.2.3: the priority decides about messages to the bare JID, at once; what is no number from -128 to 127 is refused.
+/// §4.7.2.3: the priority decides about messages to the bare JID, at once; what is no number from
+/// -128 to 127 is refused.
 #[test]
 fn priorities() {
     let server = Server::new();
@@ -225,8 +231,8 @@ fn priorities() {
     }
 }
 
-/// §4.3.2: an asker without subscription is told so by the bare JID, and hears the same whether somebody is there, away or nobody at all. A contact gets the
-/// presence, or the last one.
+/// §4.3.2: an asker without subscription is told so by the bare JID, and hears the same whether
+/// somebody is there, away or nobody at all. A contact gets the presence, or the last one.
 #[test]
 fn probes_from_elsewhere_are_answered() {
     let server = Server::with(Config { federates: true, ..Config::default() });
@@ -253,7 +259,8 @@ fn probes_from_elsewhere_are_answered() {
     assert!(left[0].text.contains("type='unavailable'") && left[0].text.contains("<status>gone</status>"), "{left:?}");
 }
 
-/// A probe tells a stranger nothing: not whether the account exists, nor whether anybody is there (§4.3.2, §13.10.2 of RFC 6120).
+/// A probe tells a stranger nothing: not whether the account exists, nor whether anybody is there
+/// (§4.3.2, §13.10.2 of RFC 6120).
 #[test]
 fn strangers_learn_nothing_by_probes() {
     let server = Server::new();

@@ -44,7 +44,8 @@ fn error(type_: &str, condition: &str) -> String {
     )
 }
 
-/// §2.1.6: "the server MUST push" to all interested resources, and to no other; §2.1.5: then the result.
+/// §2.1.6: "the server MUST push" to all interested resources, and to no other; §2.1.5: then the
+/// result.
 #[test]
 fn a_change_is_pushed_to_all_interested_resources() {
     let server = Server::new();
@@ -194,8 +195,9 @@ fn a_roster_has_a_limit_in_bytes() {
     assert_eq!(items.len(), 3);
 }
 
-/// §2.6: "If the server determines that the roster has not been modified since the version ID sent by the client", it answers with an
-/// empty result; otherwise with pushes of what changed, or the whole roster.
+/// §2.6: "If the server determines that the roster has not been modified since the version ID sent
+/// by the client", it answers with an empty result; otherwise with pushes of what changed, or the
+/// whole roster.
 #[test]
 fn versions() {
     let server = Server::new();
@@ -262,7 +264,8 @@ fn versions() {
     }
 }
 
-/// §2.5.2: "the user's server MUST generate presence stanzas of type 'unsubscribe' and 'unsubscribed'".
+/// §2.5.2: "the user's server MUST generate presence stanzas of type 'unsubscribe' and
+/// 'unsubscribed'".
 #[test]
 fn removing_a_contact_ends_the_subscriptions() {
     let server = Server::new();

@@ -1,4 +1,5 @@
-//! Clients that don't read what they are sent: a sender never waits for them, and what they missed is not lost.
+//! Clients that don't read what they are sent: a sender never waits for them, and what they missed
+//! is not lost.
 
 use rookery_fanout::Limits;
 use rookery_testkit::{Client, Config, Security, Server};
@@ -50,7 +51,8 @@ fn partial_writes_leave_the_stream_whole() {
     }
 }
 
-/// A reader over its limit is closed with `resource-constraint` (RFC 6120 §4.9.3.17); what it had not read waits for its next session.
+/// A reader over its limit is closed with `resource-constraint` (RFC 6120 §4.9.3.17); what it had
+/// not read waits for its next session.
 #[test]
 fn a_reader_that_stops_is_closed_and_its_messages_survive() {
     for security in [Security::Plain, Security::StartTls] {
@@ -127,7 +129,8 @@ fn other_resources_are_unharmed() {
     assert_eq!(server.sessions(), 2);
 }
 
-/// A request to a client that doesn't read is answered in its place (RFC 6121 §8.5.3.2.3), so that nobody waits for ever.
+/// A request to a client that doesn't read is answered in its place (RFC 6121 §8.5.3.2.3), so that
+/// nobody waits for ever.
 #[test]
 fn a_request_that_was_not_read_is_answered() {
     let server = small_outboxes();

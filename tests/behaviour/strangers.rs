@@ -70,8 +70,8 @@ fn no_namespace_tells_strangers_who_is_there() {
     learn_nothing(&Config::default(), &asked.collect::<Vec<_>>());
 }
 
-/// Asks in the name of strangers of this server and another one: an account that is here, one that is away, and one that
-/// there is not, all homes alike, have to answer the same.
+/// Asks in the name of strangers of this server and another one: an account that is here, one that
+/// is away, and one that there is not, all homes alike, have to answer the same.
 ///
 /// A question is the type of the IQ, the resource that it is for or nothing, and the payload.
 pub fn learn_nothing(config: &Config, questions: &[(&str, &str, &str)]) {
@@ -137,7 +137,8 @@ fn check((kind, resource, payload): &(&str, &str, &str), [here, away, nobody]: [
     assert!(*resource == "/r" || here == nobody, "{kind} {resource} {payload}: here {here}\nnobody {nobody}");
 }
 
-/// A card is for everybody who knows the address (XEP-0054 §3.3), an open node too; all else is closed.
+/// A card is for everybody who knows the address (XEP-0054 §3.3), an open node too; all else is
+/// closed.
 fn keep_something(client: &mut Client) {
     for payload in [
         "<query xmlns='jabber:iq:private'><n xmlns='urn:secret'>mine</n></query>",

@@ -100,8 +100,8 @@ fn across_domains_of_one_server() {
     subscribe_and_unsubscribe(&server, "juliet@example.net", "juliet");
 }
 
-/// §3.1.3: requests wait for a contact who is away, over restarts, and are delivered each time the contact becomes available until
-/// they are answered.
+/// §3.1.3: requests wait for a contact who is away, over restarts, and are delivered each time the
+/// contact becomes available until they are answered.
 #[test]
 fn requests_wait_for_those_who_are_away() {
     let server = Server::new();
@@ -202,7 +202,8 @@ fn requests_to_nobody_wait_like_others() {
     }
 }
 
-/// §3.1.2: the user's own account is no contact; without 'to' there is none. Answers that nobody asked for change nothing.
+/// §3.1.2: the user's own account is no contact; without 'to' there is none. Answers that nobody
+/// asked for change nothing.
 #[test]
 fn what_makes_no_sense() {
     let server = Server::new();

@@ -1,7 +1,9 @@
-//! Answers to those who ask for an archive (XEP-0313 §4, §5): pages, the fields of a query, what an archive spans.
+//! Answers to those who ask for an archive (XEP-0313 §4, §5): pages, the fields of a query, what an
+//! archive spans.
 //!
-//! The messages of a page go to the asker, in order and before the result of the IQ: all of them are routed like any other stanza. A page is
-//! bounded in messages and in bytes, so that it fits into the outbox of a session beside what else there is.
+//! The messages of a page go to the asker, in order and before the result of the IQ: all of them
+//! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits
+//! into the outbox of a session beside what else there is.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -15,8 +17,9 @@ use super::query::{PageLimits, Query, View, form};
 use super::recorder::write;
 use super::search::Search;
 
-/// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That the asker may see it is the caller's business:
-/// an account's owner may, a room decides by its configuration.
+/// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That
+/// the asker may see it is the caller's business: an account's owner may, a room decides by its
+/// configuration.
 pub fn answer(world: &mut World, iq: Iq, view: View) {
     match (iq.payload.name(), iq.set) {
         ("query", true) => query(world, iq, view),

@@ -1,7 +1,8 @@
 //! Ids of archived messages: numbers that grow, written as text that tells nobody anything.
 //!
-//! The upper bits are the time in milliseconds, so that an archive is in the order of time and needs no other key for it. The lower bits are
-//! random: an id can't be guessed, nor does it tell how much others write.
+//! The upper bits are the time in milliseconds, so that an archive is in the order of time and
+//! needs no other key for it. The lower bits are random: an id can't be guessed, nor does it tell
+//! how much others write.
 
 use rookery_base::Keyed;
 use std::hash::BuildHasher;
@@ -15,7 +16,8 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// Returns an id for a message of this moment. Where the clock was set back, or two messages share a millisecond, it is a little above the last one.
+    /// Returns an id for a message of this moment. Where the clock was set back, or two messages
+    /// share a millisecond, it is a little above the last one.
     pub(super) fn next(&mut self, unix_ms: u64) -> u64 {
         self.drawn = self.drawn.wrapping_add(1);
         let random = self.keys.hash_one(self.drawn);

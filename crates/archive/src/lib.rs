@@ -1,33 +1,40 @@
-//! XEP-0313: Message Archive Management, of accounts; and what rooms need to have theirs ([`record`], [`answer`]).
+//! XEP-0313: Message Archive Management, of accounts; and what rooms need to have theirs
+//! ([`record`], [`answer`]).
 //!
 //! # What is archived
 //!
-//! Of an account: messages of type `normal` and `chat`, in both directions, that have a body or else are part of a conversation (`payload`); what a hint
-//! says is not to be stored is not, and what it says is to be stored is (XEP-0334). Not: chat states and other things of the moment, errors, headlines,
-//! results of archives, carbons, and messages that this server refuses. What is said in rooms is in the rooms' archives. The user's preferences decide
-//! last (XEP-0441).
+//! Of an account: messages of type `normal` and `chat`, in both directions, that have a body or
+//! else are part of a conversation (`payload`); what a hint says is not to be stored is not, and
+//! what it says is to be stored is (XEP-0334). Not: chat states and other things of the moment,
+//! errors, headlines, results of archives, carbons, and messages that this server refuses. What is
+//! said in rooms is in the rooms' archives. The user's preferences decide last (XEP-0441).
 //!
 //! # Invariants
 //!
-//! * An archive is seen by its owner only. To everybody else it is `forbidden`, whether the account exists or not.
-//! * A message that comes in carries `<stanza-id by='account'/>` with its place in the archive if it is there, and no other such id (XEP-0359).
-//!   It goes to the recipient only: what an account sends is recorded under an id that its own copies show (XEP-0280), and nobody else.
-//! * A message that waits in the offline store carries that id too. So the two stores are independent: a client that has read the archive knows
-//!   what it gets twice, and one that doesn't know archives gets all of it.
+//! * An archive is seen by its owner only. To everybody else it is `forbidden`, whether the account
+//!   exists or not.
+//! * A message that comes in carries `<stanza-id by='account'/>` with its place in the archive if
+//!   it is there, and no other such id (XEP-0359). It goes to the recipient only: what an account
+//!   sends is recorded under an id that its own copies show (XEP-0280), and nobody else.
+//! * A message that waits in the offline store carries that id too. So the two stores are
+//!   independent: a client that has read the archive knows what it gets twice, and one that doesn't
+//!   know archives gets all of it.
 //! * Delivery never waits for the archive, see `recorder`.
 //!
-//! With preferences that archive only contacts, a message of a stranger carries an id that the archive doesn't have.
+//! With preferences that archive only contacts, a message of a stranger carries an id that the
+//! archive doesn't have.
 //!
 //! # Left out
 //!
-//! Groupchat in the archives of users: `include-groupchat` is understood and changes nothing; pages by index. A clock that was set back while
-//! the server was down puts new messages before those of the time that was taken back.
+//! Groupchat in the archives of users: `include-groupchat` is understood and changes nothing; pages
+//! by index. A clock that was set back while the server was down puts new messages before those of
+//! the time that was taken back.
 //!
 //! # Layout
 //!
-//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out, in a `page`. `id`: ids; `own`: forged ones. `prefs`:
-//! preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was taken back. `options`: what the
-//! operator decides.
+//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way
+//! out, in a `page`. `id`: ids; `own`: forged ones. `prefs`: preferences. `sweep`: expiry. `purge`:
+//! archives that are emptied. `retract`: what was taken back. `options`: what the operator decides.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -183,14 +190,16 @@ fn asked(world: &mut World, iq: Iq) {
     match iq.payload.name() {
         "prefs" => prefs::answer(world, iq),
         _ => match iq.origin {
-            // Pages are large, others fill them, and clients ask for several ahead: each comes when the last was read.
+            // Pages are large, others fill them, and clients ask for several ahead: each comes when
+            // the last was read.
             Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, View::Account)),
             None => answer(world, iq, View::Account),
         },
     }
 }
 
-/// Records a message that a session sends. One to the sender's own account is recorded where it arrives.
+/// Records a message that a session sends. One to the sender's own account is recorded where it
+/// arrives.
 fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let stripped = own::without(world, packet, from.as_ref());
@@ -232,7 +241,8 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
     }
 }
 
-/// Refuses a message that its sender would take for archived once it is acknowledged, and that the archive of `owner` can't take.
+/// Refuses a message that its sender would take for archived once it is acknowledged, and that the
+/// archive of `owner` can't take.
 fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef<'_>, packet: &Packet) -> bool {
     let with = if owner.bare() == from.bare() { to } else { from };
     if prefs::wanted(world, owner, with) == Policy::Never {
@@ -272,7 +282,8 @@ fn is_worth_keeping(packet: &Packet) -> bool {
     is_kept && !is_excluded
 }
 
-/// Tells whether an element keeps a message out of archives: hints (XEP-0334 §4), and that it is a copy itself.
+/// Tells whether an element keeps a message out of archives: hints (XEP-0334 §4), and that it is a
+/// copy itself.
 fn is_excluding(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::HINTS => matches!(child.name(), "no-store" | "no-permanent-store" | "no-storage" | "no-permanent-storage"),

@@ -2,8 +2,8 @@
 //! stanza ids (XEP-0359 §3, rule 2), which go whether the archive adds one or not, and stamps of a
 //! delay by the account or its server (XEP-0203 §5), which only these may add.
 //!
-//! A room's message comes here once for each of its occupants. So what was found in the last packet is kept: the next recipient is compared with
-//! that, and nothing is read again.
+//! A room's message comes here once for each of its occupants. So what was found in the last packet
+//! is kept: the next recipient is compared with that, and nothing is read again.
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -41,7 +41,8 @@ impl Claim {
     }
 }
 
-/// Returns the packet without what it says in the name of that account; `None` if it has nothing of it.
+/// Returns the packet without what it says in the name of that account; `None` if it has nothing of
+/// it.
 pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -> Option<Packet> {
     if !packet.namespaces().may_have(NAMESPACES) {
         return None;

@@ -15,7 +15,8 @@ use super::id;
 use super::options::NAME;
 use super::query::{Query, View};
 
-/// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile gets it next.
+/// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile
+/// gets it next.
 pub(super) fn wait<P: Future + Unpin + 'static>(
     world: &mut World,
     iq: Iq,

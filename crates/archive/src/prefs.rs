@@ -1,7 +1,8 @@
 //! XEP-0441: Message Archive Management Preferences. What a user wants to have archived.
 //!
-//! The preferences are a document that is in memory whenever a stanza for the account is handled: a line `default` with the word, then a line with `+` or
-//! `-` and an address for each that is always or never archived.
+//! The preferences are a document that is in memory whenever a stanza for the account is handled: a
+//! line `default` with the word, then a line with `+` or `-` and an address for each that is always
+//! or never archived.
 
 use std::collections::BTreeSet;
 

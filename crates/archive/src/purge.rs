@@ -1,4 +1,5 @@
-//! An archive that is emptied because an operator wants it. The home of its owner is asked to, since messages may wait there to be written: they go too.
+//! An archive that is emptied because an operator wants it. The home of its owner is asked to,
+//! since messages may wait there to be written: they go too.
 
 use rookery_hub::{Question, Reply, World};
 use rookery_jid::Jid;

@@ -16,7 +16,8 @@ use super::id;
 pub enum View {
     /// That of an account, as it is.
     Account,
-    /// That of a room, by somebody who may know who the occupants are: they can be asked for by their real JIDs (XEP-0313 §4.1.1).
+    /// That of a room, by somebody who may know who the occupants are: they can be asked for by
+    /// their real JIDs (XEP-0313 §4.1.1).
     Room,
     /// The archive of a room, for somebody who may know real JIDs as far as everybody could see
     /// them when the occupant spoke: elsewhere as [`View::WithoutJids`].
@@ -53,9 +54,10 @@ impl Query {
     /// Reads the payload of a request to the archive of `owner`.
     ///
     /// # Errors
-    /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index (XEP-0059 §2.6), `item-not-found` for what
-    /// can't be an id of an archive (§4.1.4, §4.3.2), `resource-constraint` for too many ids, `policy-violation` for too many or too long words and too long an id,
-    /// `bad-request` for the rest.
+    /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index
+    /// (XEP-0059 §2.6), `item-not-found` for what can't be an id of an archive (§4.1.4, §4.3.2),
+    /// `resource-constraint` for too many ids, `policy-violation` for too many or too long words
+    /// and too long an id, `bad-request` for the rest.
     pub(super) fn read(payload: &Element, owner: &Jid, view: View, limits: PageLimits) -> Result<Self, Condition> {
         let wanted = ArchiveQuery { limit: limits.messages, max_bytes: limits.bytes, ..ArchiveQuery::default() };
         let query_id = payload.attr("queryid").map(str::to_owned);
@@ -136,7 +138,8 @@ impl Query {
             }
             Part::Index(_) => return Err(Condition::FeatureNotImplemented),
         }
-        // What is counted must not depend on the page (XEP-0059 §2.7): a page in the middle has no count.
+        // What is counted must not depend on the page (XEP-0059 §2.7): a page in the middle has no
+        // count.
         if is_count || matches!(page.part, Part::First | Part::Last) {
             self.wanted.count_to = COUNT_TO;
         }

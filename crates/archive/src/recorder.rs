@@ -1,20 +1,26 @@
 //! The way of messages into the archives.
 //!
-//! Messages are delivered at once; they go to the store in groups. In a busy server a message of every user touches pages of the database of
-//! its own: written one by one, it is pages that cost, not messages. A query of an archive sees what waits, since it is written before the
-//! question is put.
+//! Messages are delivered at once; they go to the store in groups. In a busy server a message of
+//! every user touches pages of the database of its own: written one by one, it is pages that cost,
+//! not messages. A query of an archive sees what waits, since it is written before the question is
+//! put.
 //!
 //! # Invariants
 //!
 //! * Nobody waits for the archive; a message that is not recorded has no id.
-//! * While the store is away, what was recorded waits and is written once it is back, and its custody is kept as long. What the store refuses for good,
-//!   such as when the disk is full, is missing in the archive, counted and logged; a sender that would take the acknowledgement for more is told by an error.
+//! * While the store is away, what was recorded waits and is written once it is back, and its
+//!   custody is kept as long. What the store refuses for good, such as when the disk is full, is
+//!   missing in the archive, counted and logged; a sender that would take the acknowledgement for
+//!   more is told by an error.
 //! * Messages that wait and those that the store has not confirmed are bounded together. From the
 //!   half of it on nobody has more than a quarter: a sender of more than the disk takes loses its
-//!   own messages, and not those of others. Beyond that, senders who get acknowledgements are refused, and what others send is delivered only.
-//! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each archive lets one who writes to everybody fill them all.
-//! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
-//!   (XEP-0198); what was for users who were away is in the offline store.
+//!   own messages, and not those of others. Beyond that, senders who get acknowledgements are
+//!   refused, and what others send is delivered only.
+//! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each
+//!   archive lets one who writes to everybody fill them all.
+//! * A server that stops has written everything. When it is killed, archives lack what came in the
+//!   last second and was not acknowledged (XEP-0198); what was for users who were away is in the
+//!   offline store.
 //! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
 
 use rookery_base::Keyed;
@@ -45,7 +51,8 @@ pub struct Archives {
     /// Bytes that wait or are not confirmed, by cause: see [`cause`].
     caused: Caused,
     today: Day,
-    /// Accounts that were removed, and when: what is recorded in their names doesn't wait for a while, and what is older and still waits is dropped.
+    /// Accounts that were removed, and when: what is recorded in their names doesn't wait for a
+    /// while, and what is older and still waits is dropped.
     removed: Vec<(Jid, u64)>,
     /// Groups that a store which is away has not taken.
     again: Vec<Group>,
@@ -105,8 +112,8 @@ impl Caused {
 struct Day {
     /// Days since 1970.
     number: u64,
-    /// In units of [`DAY_UNIT`]; [`u32::MAX`]: no more today. Places are given by keyed hashes: few share one, nobody can choose it, and there is no table
-    /// that grows.
+    /// In units of [`DAY_UNIT`]; [`u32::MAX`]: no more today. Places are given by keyed hashes: few
+    /// share one, nobody can choose it, and there is no table that grows.
     spent: Vec<u32>,
 }
 
@@ -175,7 +182,8 @@ impl Archives {
     }
 }
 
-/// Returns a number for the sender with this hash. Few others have the same one, and nobody can choose which: there is no table to fill.
+/// Returns a number for the sender with this hash. Few others have the same one, and nobody can
+/// choose which: there is no table to fill.
 fn cause(hash: u64) -> u8 {
     hash as u8
 }
@@ -197,7 +205,8 @@ pub struct Record<'a> {
     pub stanza: Vec<u8>,
 }
 
-/// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
+/// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store
+/// is too far behind, and the archive lacks it.
 pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
     let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(NAME));
     let number = |key| options.map_or(0, |options| options.number(key));
@@ -231,8 +240,9 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
     Some(id::text(id))
 }
 
-/// Forgets what waits for an account that is removed, and whose archive the store has removed: it must not get into the archive of the one who has the name
-/// next. What is still said to it goes to the store at once, before that can be.
+/// Forgets what waits for an account that is removed, and whose archive the store has removed: it
+/// must not get into the archive of the one who has the name next. What is still said to it goes to
+/// the store at once, before that can be.
 pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
     let now_ms = world.time();
     let archives = world.state_mut::<Archives>();
@@ -248,8 +258,8 @@ fn write_in(world: &mut World, delay_ms: u64) {
     }
 }
 
-/// Writes what waits: what is of one owner together, since it lies side by side in the store, and in portions, so that others get their turn
-/// at the store in between.
+/// Writes what waits: what is of one owner together, since it lies side by side in the store, and
+/// in portions, so that others get their turn at the store in between.
 pub fn write(world: &mut World) {
     let Waiting { heaps, timer, custody, .. } = std::mem::take(&mut world.state_mut::<Archives>().waiting);
     if let Some(timer) = timer {
@@ -388,7 +398,8 @@ fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Conditio
     }
 }
 
-/// Returns how a message must be refused that would be acknowledged although the store is too far behind to keep it in an archive.
+/// Returns how a message must be refused that would be acknowledged although the store is too far
+/// behind to keep it in an archive.
 pub fn refusal(world: &mut World, by: JidRef<'_>, bytes: usize) -> Option<StanzaError> {
     world.custody()?;
     let archives = world.state_mut::<Archives>();
@@ -444,7 +455,8 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const CAUSES: usize = 256;
 /// The time for which a group gathers, in milliseconds.
 const GATHER_MS: u64 = 1000;
-/// After what time a store that is away is asked again, milliseconds; then after twice as long each time.
+/// After what time a store that is away is asked again, milliseconds; then after twice as long each
+/// time.
 const AGAIN_MS: u64 = 1000;
 /// The longest time between two such questions.
 const MOST_AGAIN_MS: u64 = 30_000;

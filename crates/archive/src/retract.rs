@@ -1,11 +1,14 @@
-//! Messages that were taken back: archives keep a tombstone of them (XEP-0424 §5, XEP-0425 §4) and the message that took them back.
+//! Messages that were taken back: archives keep a tombstone of them (XEP-0424 §5, XEP-0425 §4) and
+//! the message that took them back.
 //!
-//! In a conversation a message is named by the `id` that its sender gave it, which is no key of an archive: it is looked for among the newest of
-//! that conversation, and what is older keeps its text. In a room the id is the archive's.
+//! In a conversation a message is named by the `id` that its sender gave it, which is no key of an
+//! archive: it is looked for among the newest of that conversation, and what is older keeps its
+//! text. In a room the id is the archive's.
 //!
 //! # Invariants
 //!
-//! * Only its author takes a message back (XEP-0424 §6): the same bare JID, in a room the same pseudonym (XEP-0421), else a moderator.
+//! * Only its author takes a message back (XEP-0424 §6): the same bare JID, in a room the same
+//!   pseudonym (XEP-0421), else a moderator.
 //! * Nothing waits for it. Few are under way at a time for one who sends many; messages above that
 //!   number keep their text.
 
@@ -46,7 +49,8 @@ pub enum Retracted {
 pub(super) struct UnderWay(Vec<Jid>);
 
 impl UnderWay {
-    /// Counts one more message of somebody. Returns `false` if too many are being taken back, for this one or in all.
+    /// Counts one more message of somebody. Returns `false` if too many are being taken back, for
+    /// this one or in all.
     fn begin(&mut self, whose: &Jid) -> bool {
         let own = self.0.iter().filter(|other| *other == whose).count();
         let has_room = self.0.len() < MOST_UNDER_WAY && own < MOST_UNDER_WAY_OF_ONE;
@@ -64,7 +68,8 @@ impl UnderWay {
     }
 }
 
-/// Puts a tombstone into the place of a message in an archive whose home this shard is. `retracted`: what [`tombstone_mark`] makes.
+/// Puts a tombstone into the place of a message in an archive whose home this shard is.
+/// `retracted`: what [`tombstone_mark`] makes.
 pub fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
     let query = match &message {
         Retracted::InRoom { id: text, .. } => {

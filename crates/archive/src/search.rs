@@ -1,15 +1,19 @@
-//! XEP-0431: Full Text Search in MAM. A message matches if its body has all words that are searched for, in whatever case and place. What somebody said
-//! in a room under whatever nick is found the same way, by the real JID (XEP-0313 §4.1.1).
+//! XEP-0431: Full Text Search in MAM. A message matches if its body has all words that are searched
+//! for, in whatever case and place. What somebody said in a room under whatever nick is found the
+//! same way, by the real JID (XEP-0313 §4.1.1).
 //!
-//! There is no index of either: an archive is read in portions from the end that is asked for, and the background threads look into them.
+//! There is no index of either: an archive is read in portions from the end that is asked for, and
+//! the background threads look into them.
 //!
 //! # Invariants
 //!
 //! * The searches of a shard have their turns, a portion each: the store never has more than one
 //!   portion of a shard's searches to load at a time.
-//! * A session has one search at a time, since it holds its lane; an account has few, whatever its sessions.
-//! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how far it came, so that the next page goes on from there
-//!   (XEP-0059 §2.2). Nothing is left out or looked into twice.
+//! * A session has one search at a time, since it holds its lane; an account has few, whatever its
+//!   sessions.
+//! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how
+//!   far it came, so that the next page goes on from there (XEP-0059 §2.2). Nothing is left out or
+//!   looked into twice.
 
 use std::collections::VecDeque;
 

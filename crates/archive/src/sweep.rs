@@ -1,4 +1,5 @@
-//! Removal of what is too old, now and again, and of archives that nobody has any more, at once: in small steps, with pauses for everybody else.
+//! Removal of what is too old, now and again, and of archives that nobody has any more, at once: in
+//! small steps, with pauses for everybody else.
 
 use rookery_hub::World;
 use rookery_store::{Expiry, Retention};
@@ -75,6 +76,7 @@ pub(super) const PERIOD_MS: u64 = 60 * 60 * 1000;
 const STEP: usize = 500;
 /// Between two steps, milliseconds.
 const PAUSE_MS: u64 = 200;
-/// The same while an archive is removed that nobody has any more: up to 10 000 messages a second go.
+/// The same while an archive is removed that nobody has any more: up to 10 000 messages a second
+/// go.
 const SHORT_PAUSE_MS: u64 = 50;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;

@@ -76,7 +76,8 @@ fn world_of(contacts: u32) -> World {
     let mut out = Vec::new();
     for number in (0..=contacts).rev() {
         if number == 0 {
-            // Only the rosters: everybody else's are left out, or making this world would take longer than measuring it.
+            // Only the rosters: everybody else's are left out, or making this world would take
+            // longer than measuring it.
             world.stores.rosters = all.stores.rosters.clone();
         }
         let account = Jid::parse(&chat::account(number as usize, DOMAIN)).expect("an address");

@@ -29,7 +29,8 @@ fn main() -> Outcome<()> {
     let mut report = Report::new("million");
     let tls_sessions = setting("ROOKERY_BENCH_TLS_SESSIONS", 20_000);
     let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false)?;
-    // Small things first: what they leave behind in the allocator is reused by the large ones, not the other way round.
+    // Small things first: what they leave behind in the allocator is reused by the large ones, not
+    // the other way round.
     let plain = measure(tls_sessions, 50, None)?;
     report.add(format!("plain, {tls_sessions} sessions"), plain.bytes, "bytes/session", "");
     let with_tls = measure(tls_sessions, 50, Some(tls))?;

@@ -1,4 +1,5 @@
-//! The engine against servers that do things wrong: what they do is found, and nothing that they do hangs a run or brings it down.
+//! The engine against servers that do things wrong: what they do is found, and nothing that they do
+//! hangs a run or brings it down.
 
 mod fake;
 

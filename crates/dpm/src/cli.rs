@@ -110,7 +110,8 @@ struct Import {
 
 #[derive(Debug, Clone, Args)]
 struct Serve {
-    /// Start with a small device database and front-ends that are simulated in a process of their own
+    /// Start with a small device database and front-ends that are simulated in a process of their
+    /// own
     #[arg(long)]
     demo: bool,
     /// The device database
@@ -146,10 +147,12 @@ struct Serve {
     /// The oldest recorded readings go when all take so much
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     history_mib: u64,
-    /// After how many milliseconds the readers of what is asked once (`@I`) are told that a front-end is silent
+    /// After how many milliseconds the readers of what is asked once (`@I`) are told that a
+    /// front-end is silent
     #[arg(long, value_name = "MILLIS", default_value_t = Options::USUAL.once, value_parser = clap::value_parser!(u64).range(500..=60_000))]
     answer_within: u64,
-    /// Tasks of front-ends that clients of the ACNET protocol may ask by way of this node; none if it is empty
+    /// Tasks of front-ends that clients of the ACNET protocol may ask by way of this node; none if
+    /// it is empty
     #[arg(long, value_name = "TASKS", value_delimiter = ',', default_value = "ACNET,RETDAT,GETS32,FTPMAN")]
     pass_on: Vec<String>,
     /// Trunk and node number of this node, four hexadecimal digits
@@ -267,7 +270,8 @@ impl Serve {
             .map_err(|error| Failure::new(error.to_string()))?;
         let ends = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            // The first one ends it in order, so that all that was recorded is written; the second one at once.
+            // The first one ends it in order, so that all that was recorded is written; the second
+            // one at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ends))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&ends)))
                 .map_err(|error| Failure::new(error.to_string()))?;

@@ -32,7 +32,8 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     addresses.extend(server.grpc_address());
     let stopped = Arc::clone(&stop);
     let server = thread::spawn(move || server.run(|_, _| stopped.load(Ordering::Relaxed)));
-    // A thread that has not begun to serve opens and closes descriptors of its own, and a client that goes gives one back.
+    // A thread that has not begun to serve opens and closes descriptors of its own, and a client
+    // that goes gives one back.
     let greeted = addresses.iter().zip([GREETING, GREETING, PREFACE]);
     let _kept: Vec<_> = greeted.map(|(address, said)| is_served(*address, said)).collect();
 

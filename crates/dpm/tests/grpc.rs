@@ -188,7 +188,8 @@ fn connections_and_calls_have_bounds_for_each_address() {
 fn messages_have_a_bound_in_bytes_for_each_address() {
     with_options(Options { grpc_bytes_of_address: 3 << 20, ..Options::default() }, |address, _| {
         on_runtime(async move {
-            // Two messages of two megabytes that never end: together they are too much, and one of them is refused.
+            // Two messages of two megabytes that never end: together they are too much, and one of
+            // them is refused.
             let begin = async || {
                 let mut client = connect(address).await;
                 client = client.ready().await.expect("a place");

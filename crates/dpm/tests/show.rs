@@ -87,7 +87,8 @@ fn alarm_blocks_are_scaled_as_readings() {
 
 #[test]
 fn every_field_of_an_alarm_block_is_shown() {
-    // Enabled, in alarm, abort, abort inhibited; two bytes; nominal and tolerance; one try of three; a clock event.
+    // Enabled, in alarm, abort, abort inhibited; two bytes; nominal and tolerance; one try of
+    // three; a clock event.
     let mut block = vec![0x2f, 0x00];
     block.extend([0x00, 0x19, 0xff, 0xff]);
     block.extend([0x00, 0x05, 0xff, 0xff]);
@@ -118,7 +119,8 @@ fn every_field_of_an_alarm_block_is_shown() {
     {
         assert_eq!(data(&shown(&format!("M:OUTTMP.DIGITAL.{field}"), &block)), expected, "{field}");
     }
-    // Values of one byte and of four, limits by percent, and a write that leaves the front-end's own bytes as they are.
+    // Values of one byte and of four, limits by percent, and a write that leaves the front-end's
+    // own bytes as they are.
     for (flags, low, high, limits) in [
         (0x0001u16, [0xf6, 9, 9, 9], [4, 9, 9, 9], (-14.0, -6.0)),
         (0x0041, [0, 0, 1, 0], [0, 0, 0, 0], (65536.0, 65536.0)),

@@ -35,7 +35,8 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
         }
         let statistics = soak.dpm.statistics();
         assert_eq!(statistics.entries, DEVICES * NODES, "seed {seed}: one entry for each device");
-        // Up to four of those that were always there, and as many of those that were lost for a while and are asked apart from them.
+        // Up to four of those that were always there, and as many of those that were lost for a
+        // while and are asked apart from them.
         assert!(statistics.groups <= 8 * NODES, "seed {seed}: {} requests for {NODES} front-ends", statistics.groups);
         assert_eq!(asked, READERS * DEVICES * NODES);
         // When the last reader leaves, nothing is left.

@@ -46,9 +46,11 @@ pub(crate) struct Step {
 
 // SAFETY: MIT's library lets any thread use a credential; it locks what it changes inside.
 unsafe impl Send for Credential {}
-// SAFETY: as above: several threads may use one credential at once. Nothing but the library reads through the pointer.
+// SAFETY: as above: several threads may use one credential at once. Nothing but the library reads
+// through the pointer.
 unsafe impl Sync for Credential {}
-// SAFETY: MIT's library lets any thread use a context, one at a time. `Handle` is no `Sync`, and is changed through `&mut` alone.
+// SAFETY: MIT's library lets any thread use a context, one at a time. `Handle` is no `Sync`, and is
+// changed through `&mut` alone.
 unsafe impl Send for Handle {}
 
 impl Library {
@@ -59,7 +61,8 @@ impl Library {
     }
 
     fn load() -> Result<Self, Error> {
-        // SAFETY: what the library does when it is loaded is the system's, which other programs load as well.
+        // SAFETY: what the library does when it is loaded is the system's, which other programs
+        // load as well.
         let loaded = unsafe { libloading::Library::new(NAME) };
         let loaded = loaded.map_err(|error| {
             Error(format!("{NAME} cannot be loaded ({error}); on Debian it is in the package libgssapi-krb5-2"))
@@ -78,7 +81,8 @@ impl Library {
         let mut oid = Oid::of(KERBEROS);
         let mut mechanisms = OidSet { count: 1, elements: &mut oid };
         let (mut minor, mut handle) = (0, ptr::null_mut());
-        // SAFETY: every pointer is to a local that outlives the call, or null where the header says "may be null"; `name` is a live name of this library.
+        // SAFETY: every pointer is to a local that outlives the call, or null where the header says
+        // "may be null"; `name` is a live name of this library.
         let major = unsafe {
             (self.functions.acquire_cred_from)(
                 &mut minor,
@@ -108,8 +112,9 @@ impl Library {
         let mut output = Owned::new(self);
         let mut source = Name { library: self, handle: ptr::null_mut() };
         let (mut minor, mut seconds) = (0, 0);
-        // SAFETY: the context is null or one of this library, and nobody else has it; the other pointers are to locals that outlive the call, or null
-        // where the header says "may be null". The library reads `input` and writes to the others.
+        // SAFETY: the context is null or one of this library, and nobody else has it; the other
+        // pointers are to locals that outlive the call, or null where the header says "may be
+        // null". The library reads `input` and writes to the others.
         let major = unsafe {
             (self.functions.accept_sec_context)(
                 &mut minor,
@@ -141,7 +146,8 @@ impl Library {
         }
         let (mut message, mut mic) = (Buffer::of(message), Buffer::of(mic));
         let mut minor = 0;
-        // SAFETY: the context is a live one of this library that nobody else has; both buffers are only read, and outlive the call.
+        // SAFETY: the context is a live one of this library that nobody else has; both buffers are
+        // only read, and outlive the call.
         let major = unsafe {
             (self.functions.verify_mic)(&mut minor, context.context, &mut message, &mut mic, ptr::null_mut())
         };
@@ -161,7 +167,8 @@ impl Library {
     fn display(&'static self, name: &Name) -> Result<String, Error> {
         let mut text = Owned::new(self);
         let mut minor = 0;
-        // SAFETY: `name` is a live name of this library (it refuses a null one); the other pointers are to locals, and null where that is allowed.
+        // SAFETY: `name` is a live name of this library (it refuses a null one); the other pointers
+        // are to locals, and null where that is allowed.
         let major =
             unsafe { (self.functions.display_name)(&mut minor, name.handle, &mut text.buffer, ptr::null_mut()) };
         self.check(major, minor)?;
@@ -184,7 +191,8 @@ impl Library {
         let mut text = Owned::new(self);
         let mut oid = Oid::of(KERBEROS);
         let (mut minor, mut more) = (0, 0);
-        // SAFETY: the pointers are to locals that outlive the call; the library writes the text, the counter and the minor code.
+        // SAFETY: the pointers are to locals that outlive the call; the library writes the text,
+        // the counter and the minor code.
         let major =
             unsafe { (self.functions.display_status)(&mut minor, code, kind, &mut oid, &mut more, &mut text.buffer) };
         if major & ERRORS == 0 {
@@ -205,7 +213,8 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if let Some(library) = self.library.filter(|_| !self.context.is_null()) {
             let mut minor = 0;
-            // SAFETY: the context is a live one of this library, nobody else has it, and it is not used after this.
+            // SAFETY: the context is a live one of this library, nobody else has it, and it is not
+            // used after this.
             unsafe { (library.functions.delete_sec_context)(&mut minor, &mut self.context, ptr::null_mut()) };
         }
     }
@@ -214,7 +223,8 @@ impl Drop for Handle {
 impl Drop for Credential {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the credential is a live one of this library, the last owner drops it, and it is not used after this.
+        // SAFETY: the credential is a live one of this library, the last owner drops it, and it is
+        // not used after this.
         unsafe { (self.library.functions.release_cred)(&mut minor, &mut self.handle) };
     }
 }
@@ -250,7 +260,8 @@ impl Owned {
         if self.buffer.value.is_null() || self.buffer.length == 0 {
             return Vec::new();
         }
-        // SAFETY: the library says that there are so many bytes; they are copied before it releases them.
+        // SAFETY: the library says that there are so many bytes; they are copied before it releases
+        // them.
         unsafe { std::slice::from_raw_parts(self.buffer.value.cast::<u8>(), self.buffer.length) }.to_vec()
     }
 }
@@ -258,7 +269,8 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the buffer is empty or one that this library allocated, and is not used after this.
+        // SAFETY: the buffer is empty or one that this library allocated, and is not used after
+        // this.
         unsafe { (self.library.functions.release_buffer)(&mut minor, &mut self.buffer) };
     }
 }
@@ -325,7 +337,8 @@ macro_rules! functions {
                 let missing = |symbol: &str| Error(format!("{NAME} has no {symbol}: it is too old"));
                 Ok(Self {
                     $($field: {
-                        // SAFETY: the type is that of the function of this name in the library's headers.
+                        // SAFETY: the type is that of the function of this name in the library's
+                        // headers.
                         let found = unsafe {
                             library.get::<unsafe extern "C" fn($($argument),*) -> u32>($symbol.as_bytes())
                         };

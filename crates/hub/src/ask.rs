@@ -1,9 +1,10 @@
-//! Requests that this server makes itself, in the name of one of its domains, and the answers to them.
+//! Requests that this server makes itself, in the name of one of its domains, and the answers to
+//! them.
 //!
 //! # Invariants
 //!
-//! * An answer counts if it comes from whom the request went to, with an id that nobody else can know. There is exactly one: if none comes,
-//!   time answers.
+//! * An answer counts if it comes from whom the request went to, with an id that nobody else can
+//!   know. There is exactly one: if none comes, time answers.
 //! * The shard that asks gets the answer, wherever it comes in: the id says which one it is.
 
 use rookery_fanout::{Packet, StanzaType};
@@ -17,7 +18,8 @@ use crate::letter::Letter;
 use crate::waiting::Inquiry;
 
 impl World {
-    /// Sends a request from a domain of this server; `then` gets what came of it, at the latest after a minute.
+    /// Sends a request from a domain of this server; `then` gets what came of it, at the latest
+    /// after a minute.
     pub fn ask(
         &mut self,
         domain: &str,

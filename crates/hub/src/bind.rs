@@ -18,8 +18,9 @@ use crate::settings::Conflict;
 use crate::{World, delay};
 
 impl World {
-    /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or one that the server makes.
-    /// Answered with [`Event::Bound`]; after an error the link is free again.
+    /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or
+    /// one that the server makes. Answered with [`Event::Bound`]; after an error the link is free
+    /// again.
     pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>) {
         self.bind_as(link, account, resource, self.catalogue.settings.conflict);
     }
@@ -44,7 +45,8 @@ impl World {
         self.wait_in_lane(session, contacts, move |world, contacts| world.bound(session, address, contacts));
     }
 
-    /// Says in which language a session speaks where its stanzas don't: its stream's `xml:lang` (RFC 6120 §4.7.4).
+    /// Says in which language a session speaks where its stanzas don't: its stream's `xml:lang`
+    /// (RFC 6120 §4.7.4).
     pub fn set_lang(&mut self, link: Link, lang: &str) {
         if let Some(session) = self.at_mut(link) {
             session.rare().lang = Some(lang.into());
@@ -262,8 +264,9 @@ impl World {
         }
     }
 
-    /// Sends what waited in the outbox of a session that is ending on its way again, in its order. Another session may overflow by that:
-    /// then its stanzas follow behind, rather than a level deeper on the stack for every such session.
+    /// Sends what waited in the outbox of a session that is ending on its way again, in its order.
+    /// Another session may overflow by that: then its stanzas follow behind, rather than a level
+    /// deeper on the stack for every such session.
     pub(crate) fn give_back(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
@@ -330,7 +333,8 @@ impl World {
         }
     }
 
-    /// Counts an answer of the store that an operator has to know of, and logs it; one in a second at most, since a full disk makes one of each stanza.
+    /// Counts an answer of the store that an operator has to know of, and logs it; one in a second
+    /// at most, since a full disk makes one of each stanza.
     pub fn store_failed(&mut self, doing: &str, whose: &Jid, error: &StoreError) {
         self.counters.store_errors += 1;
         self.log_failure(doing, whose, error);

@@ -1,4 +1,5 @@
-//! The kinds of functions that a world calls: those of modules, and those of values whose type it doesn't know.
+//! The kinds of functions that a world calls: those of modules, and those of values whose type it
+//! doesn't know.
 
 use std::any::Any;
 use std::fmt;
@@ -28,7 +29,8 @@ pub(crate) type ToDomain = fn(&mut World, &Packet, JidRef<'_>) -> Verdict;
 pub(crate) type Undelivered = fn(&mut World, Passage<'_>) -> Verdict;
 /// Gets every stanza for a service of a domain.
 pub(crate) type Serve = fn(&mut World, &Packet, JidRef<'_>, &Domain);
-/// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the remote one.
+/// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the
+/// remote one.
 pub(crate) type FindRemote = fn(&mut World, &str, &str) -> Option<RemoteService>;
 /// Decides whether an address of another server and one of our domains may communicate.
 pub(crate) type Border = fn(&World, JidRef<'_>, &str) -> bool;
@@ -81,7 +83,8 @@ pub(crate) trait AnyDocument: Any {
 /// Reads documents of one type.
 pub(crate) type ReadDocument = fn(&[u8]) -> Option<Rc<dyn AnyDocument>>;
 
-/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets the bare JID of an account first.
+/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets the
+/// bare JID of an account first.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedContacts {
     /// Returns what the account and a contact show each other, seen from the account.
@@ -92,7 +95,8 @@ pub struct SharedContacts {
     pub watched: fn(&mut World, JidRef<'_>) -> Option<Circle>,
     /// Tells whether the account sees anybody's presence.
     pub has_watched: fn(&World, JidRef<'_>) -> bool,
-    /// Returns the members of the circle of watchers one by one, of everybody those who are here, on whatever shard.
+    /// Returns the members of the circle of watchers one by one, of everybody those who are here,
+    /// on whatever shard.
     pub each_watcher: fn(&World, JidRef<'_>) -> Vec<Jid>,
     /// Returns the roster items of the account, each contact once.
     pub items: fn(&World, JidRef<'_>) -> Vec<RosterItem>,

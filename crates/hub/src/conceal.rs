@@ -1,7 +1,10 @@
-//! From whom an account conceals its presence: those whom it blocks, or shuts out of what it shows (XEP-0191 §3.3, XEP-0016 §2.12).
+//! From whom an account conceals its presence: those whom it blocks, or shuts out of what it shows
+//! (XEP-0191 §3.3, XEP-0016 §2.12).
 //!
-//! One module decides, by a document of the account that is in memory ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its
-//! end, answers to probes and what follows subscriptions ask here; an account without the document costs a look at one field.
+//! One module decides, by a document of the account that is in memory
+//! ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its end,
+//! answers to probes and what follows subscriptions ask here; an account without the document costs
+//! a look at one field.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +36,8 @@ impl World {
         }
     }
 
-    /// Goes on with those of some accounts, here or away, that conceal themselves from nobody or at least not from `asker`.
+    /// Goes on with those of some accounts, here or away, that conceal themselves from nobody or at
+    /// least not from `asker`.
     pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
         let Some(document) = self.catalogue.registry.concealing().filter(|_| !owners.is_empty()) else {
             return then(self, owners);
@@ -139,12 +143,14 @@ impl World {
         }
     }
 
-    /// Returns the name in the store of the document by which accounts conceal themselves; an empty one, which no document has, if none does.
+    /// Returns the name in the store of the document by which accounts conceal themselves; an empty
+    /// one, which no document has, if none does.
     pub(crate) fn concealing_document(&self) -> String {
         self.catalogue.registry.concealing().map(crate::module::stored_name).unwrap_or_default()
     }
 
-    /// Answers probes with the last presence of accounts that are away, without those that conceal it from the asker by the document that comes with it.
+    /// Answers probes with the last presence of accounts that are away, without those that conceal
+    /// it from the asker by the document that comes with it.
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
         let concealing = self.catalogue.registry.concealing();
         for (last, bytes) in seen {
@@ -179,7 +185,8 @@ impl World {
         }
     }
 
-    /// Lets an account whose documents the store could not give do nothing: nobody knows whom it conceals itself from.
+    /// Lets an account whose documents the store could not give do nothing: nobody knows whom it
+    /// conceals itself from.
     pub(crate) fn refuse_without_documents(&mut self, account: &Jid, error: &StoreError) {
         self.store_failed("loading what modules need of the account", account, error);
         for link in self.links_of(account.as_ref()) {

@@ -1,7 +1,8 @@
 //! The trusted route: one packet for many, without asking whether its sender may.
 //!
-//! Everything that has many recipients comes through here: presence, rooms, services, XEP-0033. The audience is split by next hop once;
-//! each shard gets one letter and each remote domain one part, whatever the number of recipients there.
+//! Everything that has many recipients comes through here: presence, rooms, services, XEP-0033. The
+//! audience is split by next hop once; each shard gets one letter and each remote domain one part,
+//! whatever the number of recipients there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::mail::Mail;
 use crate::passage::Notes;
 
 impl World {
-    /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else gets it.
+    /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else
+    /// gets it.
     pub fn fan_out<'a>(&mut self, packet: &Packet, to: impl IntoIterator<Item = JidRef<'a>>) {
         let mut away = BTreeMap::<String, Vec<Jid>>::new();
         let elsewhere = self.fan_out_here(packet, to, |jid| match away.get_mut(jid.domain()) {
@@ -73,7 +75,8 @@ impl World {
 
     /// Delivers a packet to addresses whose home this is.
     pub(crate) fn give(&mut self, packet: &Packet, to: &Addresses) {
-        // Presence for an account goes to the resources that are available there, and to nobody else.
+        // Presence for an account goes to the resources that are available there, and to nobody
+        // else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
         let on = self.filters_anywhere().delivery;
         for (hash, name) in to.iter() {

@@ -44,7 +44,8 @@ impl World {
         session.map_or_else(|| Destination::without_session(packet.type_(), to), Destination::Session)
     }
 
-    /// Says whether a session wants copies of what other resources of its account send and get (XEP-0280 §4, §5).
+    /// Says whether a session wants copies of what other resources of its account send and get
+    /// (XEP-0280 §4, §5).
     pub fn set_carbons(&mut self, session: SessionRef, wanted: bool) {
         if let Some(session) = self.session_mut(session) {
             session.carbons = wanted;

@@ -69,8 +69,9 @@ impl World {
         }
     }
 
-    /// Sends many packets to one address, in their order, with one letter. They may be more than an outbox takes: a session gets them as fast as it
-    /// reads, and what else comes for it waits behind them.
+    /// Sends many packets to one address, in their order, with one letter. They may be more than an
+    /// outbox takes: a session gets them as fast as it reads, and what else comes for it waits
+    /// behind them.
     pub fn bundle(&mut self, packets: Vec<Packet>, to: &Jid) {
         let shard = self.home_of(to.as_ref());
         if self.is_account(to.as_ref()) && shard != self.shard() {

@@ -15,7 +15,8 @@ use crate::reply::Reply;
 pub enum Event {
     /// The answer to [`World::bind`](crate::World::bind): the full JID, or why not.
     Bound(Link, Result<Jid, BindError>),
-    /// End the stream of this session with an error, then call [`World::closed`](crate::World::closed).
+    /// End the stream of this session with an error, then call
+    /// [`World::closed`](crate::World::closed).
     Close(Link, StreamError, &'static str),
     /// Read nothing from this session until [`Event::Resume`](crate::Event::Resume).
     Pause(Link),
@@ -27,11 +28,14 @@ pub enum Event {
     Released(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
-    /// Tell from where the client of this session connects, see [`World::with_peer`](crate::World::with_peer).
+    /// Tell from where the client of this session connects, see
+    /// [`World::with_peer`](crate::World::with_peer).
     Peer(Link, Reply<Option<SocketAddr>>),
-    /// The answer to [`World::look_up`](crate::World::look_up) or [`World::verify`](crate::World::verify).
+    /// The answer to [`World::look_up`](crate::World::look_up) or
+    /// [`World::verify`](crate::World::verify).
     Login(u64, LoginAnswer),
-    /// End the connections that are logging in to this account, see [`World::end_logins`](crate::World::end_logins).
+    /// End the connections that are logging in to this account, see
+    /// [`World::end_logins`](crate::World::end_logins).
     NoLogin(Jid),
 }
 
@@ -68,7 +72,8 @@ impl BindError {
 pub enum LoginAnswer {
     /// The credentials of the account, if there is one.
     Credentials(Option<Box<Credentials>>),
-    /// The credentials of an account that is disabled: a client that proves them is told so, and nobody else.
+    /// The credentials of an account that is disabled: a client that proves them is told so, and
+    /// nobody else.
     Disabled(Box<Credentials>),
     /// Says whether the password is the account's.
     Verified(bool),

@@ -1,7 +1,8 @@
 //! Stanzas for other servers and components, and from them.
 //!
-//! All that goes to a remote domain passes its home shard, `hash(domain) % shards`, which so keeps the order and knows the domain's multicast
-//! service. The owner of the streams to other servers implements [`Federation`], and hands what comes in to [`World::incoming`] on that shard.
+//! All that goes to a remote domain passes its home shard, `hash(domain) % shards`, which so keeps
+//! the order and knows the domain's multicast service. The owner of the streams to other servers
+//! implements [`Federation`], and hands what comes in to [`World::incoming`] on that shard.
 
 use rookery_fanout::Packet;
 use rookery_fanout::audience::home;

@@ -21,8 +21,8 @@ pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
 pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
 
 impl World {
-    /// Tells whether the guards that are `on` and go by a document of the account let a stanza pass. One that doesn't has
-    /// replied to it.
+    /// Tells whether the guards that are `on` and go by a document of the account let a stanza
+    /// pass. One that doesn't has replied to it.
     pub(crate) fn pass_guards(
         &mut self,
         which: Which,
@@ -49,7 +49,8 @@ impl World {
         true
     }
 
-    /// Returns the stanza of an account as the filters that are `on` leave it; `None` if one has taken it.
+    /// Returns the stanza of an account as the filters that are `on` leave it; `None` if one has
+    /// taken it.
     pub(crate) fn pass<'p>(
         &mut self,
         which: Which,

@@ -28,7 +28,8 @@ pub(crate) struct Waiting {
 }
 
 impl Held {
-    /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of its sender.
+    /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of
+    /// its sender.
     pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes, custody: Option<Custody>) -> bool {
         if !self.share.take(packet) {
             return false;
@@ -38,5 +39,6 @@ impl Held {
     }
 }
 
-/// The stanzas that may wait for one account. A quarter of them is more than the presence of the largest room, which comes at once.
+/// The stanzas that may wait for one account. A quarter of them is more than the presence of the
+/// largest room, which comes at once.
 pub(crate) const HELD: Bounds = Bounds { number: 65_536, bytes: 16 << 20 };

@@ -1,7 +1,8 @@
 //! Stanzas for an account wait while earlier ones are still on their way through the store.
 //!
-//! What a lane is for a session that sends, a hold is for an account that receives: offline messages come before new ones, and the
-//! presence that follows a `subscribed` does not overtake it (RFC 6120 §10.1).
+//! What a lane is for a session that sends, a hold is for an account that receives: offline
+//! messages come before new ones, and the presence that follows a `subscribed` does not overtake it
+//! (RFC 6120 §10.1).
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,8 @@ pub struct Hold {
 }
 
 impl World {
-    /// Lets stanzas for an account that is here wait, from now on. `None` if it has no session: nothing needs to wait then.
+    /// Lets stanzas for an account that is here wait, from now on. `None` if it has no session:
+    /// nothing needs to wait then.
     pub fn hold(&mut self, account: JidRef<'_>) -> Option<Hold> {
         let serial = self.next_serial();
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
@@ -47,7 +49,8 @@ impl World {
         while let Some(waiting) = queue.pop_front() {
             share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
-            // One of them may have made a new claim: then the rest goes on waiting, before what came since.
+            // One of them may have made a new claim: then the rest goes on waiting, before what
+            // came since.
             let user = held(self).and_then(|user| self.people.users.get_mut(user as usize));
             if let Some(again) = user.and_then(|user| user.held.as_mut()) {
                 share.add(&again.share);

@@ -1,8 +1,8 @@
 //! Stanzas from sessions: RFC 6120 §8.1 (the `from` that a client may claim) and §10.3 (no `to`),
 //! RFC 6121 §8.1.
 //!
-//! A stanza of a session is worked off before the next one of that session is looked at, unless it waits for the store: then
-//! the next ones wait in the session's lane.
+//! A stanza of a session is worked off before the next one of that session is looked at, unless it
+//! waits for the store: then the next ones wait in the session's lane.
 
 use std::borrow::Cow;
 
@@ -95,8 +95,8 @@ impl World {
         }
     }
 
-    /// Ends a session over what it sent: what came behind that is not looked at any more, even if it waits in the lane already
-    /// (RFC 6120 §4.9.1.1).
+    /// Ends a session over what it sent: what came behind that is not looked at any more, even if
+    /// it waits in the lane already (RFC 6120 §4.9.1.1).
     pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
         if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
             let dropped = std::mem::take(&mut rare.lane.queue);
@@ -193,14 +193,16 @@ impl World {
         self.at_hand(account).is_some()
     }
 
-    /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself (RFC 6120 §8.3.1).
+    /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself
+    /// (RFC 6120 §8.3.1).
     pub(crate) fn refuse(&mut self, link: Link, stanza: Stanza<'_>, error: StanzaError) {
         if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
             return;
         }
         self.counters.errors += 1;
         let mut reply = rookery_xml::Writer::new(stanza.name());
-        // A malformed address comes back as it was written: the client must recognise what it asked.
+        // A malformed address comes back as it was written: the client must recognise what it
+        // asked.
         reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).opt_attr("from", stanza.to().as_deref());
         error.write(&mut reply);
         if let Ok(packet) = Packet::built(&reply.finish()) {

@@ -1,7 +1,8 @@
-//! Rosters in memory, of the few accounts whose documents ask what the roster says, such as privacy lists by group (XEP-0016 §2.1).
+//! Rosters in memory, of the few accounts whose documents ask what the roster says, such as privacy
+//! lists by group (XEP-0016 §2.1).
 //!
-//! Such a roster is loaded behind the documents, before anything is delivered, and follows every change of an item, which happens at the home of the
-//! account. All other accounts have none.
+//! Such a roster is loaded behind the documents, before anything is delivered, and follows every
+//! change of an item, which happens at the home of the account. All other accounts have none.
 
 use rookery_base::Set;
 use rookery_jid::{Jid, JidRef};
@@ -26,7 +27,8 @@ impl World {
         self.with_shared(owner, own).into_iter().flat_map(|item| item.groups).collect()
     }
 
-    /// Loads the roster of an account that has a session, before a document is set that asks for it. `then` runs at once if it is in memory.
+    /// Loads the roster of an account that has a session, before a document is set that asks for
+    /// it. `then` runs at once if it is in memory.
     pub fn load_roster(
         &mut self,
         session: SessionRef,

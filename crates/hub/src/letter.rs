@@ -1,7 +1,8 @@
 //! Letters of a module on one shard to itself on another: data with a wire form.
 //!
-//! Within a process a letter travels as the value that it is, so that the packets in it stay shared. To another node it
-//! goes as bytes, and so it does in tests that encode all mail, see [`World::encode_mail`].
+//! Within a process a letter travels as the value that it is, so that the packets in it stay
+//! shared. To another node it goes as bytes, and so it does in tests that encode all mail, see
+//! [`World::encode_mail`].
 
 use std::fmt;
 
@@ -15,8 +16,8 @@ use crate::mail::Mail;
 
 /// A kind of letter, which is read on the shard that it arrives at.
 ///
-/// The module that reads it declares the kind, see [`Hooks::letter`](crate::Hooks::letter). How large a letter may get is
-/// for the module that writes it to bound.
+/// The module that reads it declares the kind, see [`Hooks::letter`](crate::Hooks::letter). How
+/// large a letter may get is for the module that writes it to bound.
 pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
     /// The name of the kind, which no other has: the module's, and what the letter says.
     const NAME: &'static str;

@@ -1,36 +1,51 @@
-//! One shard's world: users, sessions, presence, the delivery rules of RFC 6121, and the hooks that modules use.
+//! One shard's world: users, sessions, presence, the delivery rules of RFC 6121, and the hooks that
+//! modules use.
 //!
-//! The hub opens no socket, spawns nothing and reads no clock: it is driven by calls and answers with events, mail for other
-//! shards and filled outboxes. So the whole server runs in a test, with virtual time.
+//! The hub opens no socket, spawns nothing and reads no clock: it is driven by calls and answers
+//! with events, mail for other shards and filled outboxes. So the whole server runs in a test, with
+//! virtual time.
 //!
 //! # Layout
 //!
-//! * [`world`]: what a shard owns and how a driver talks to it; `parts`: in which parts. `event`: what it tells the driver. `calls`: the functions
-//!   that it calls without knowing whose they are.
+//! * [`world`]: what a shard owns and how a driver talks to it; `parts`: in which parts. `event`:
+//!   what it tells the driver. `calls`: the functions that it calls without knowing whose they are.
 //! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
-//! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many; [`roll`]: an audience
-//!   that is kept ready, `enroll`: who is on it. [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is known of them.
-//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an account conceals it.
-//! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
-//! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's groups.
-//! * [`iq`]: requests; `answer`: those that this server answers itself; [`ask`]: those that it makes.
-//! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage. [`settings`], [`network`]: what the operator decides;
-//!   `served`: what follows from it for each domain, `domains`: where that is looked up.
-//! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps of late delivery.
-//! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept; `known`: its roster, where they need that.
-//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection, `managed`: their data; [`custody`]: when a
-//!   stanza may be acknowledged.
+//! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]:
+//!   one packet for many; [`roll`]: an audience that is kept ready, `enroll`: who is on it.
+//!   [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is
+//!   known of them.
+//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an
+//!   account conceals it.
+//! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
+//!   says.
+//! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's
+//!   groups.
+//! * [`iq`]: requests; `answer`: those that this server answers itself; [`ask`]: those that it
+//!   makes.
+//! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage.
+//!   [`settings`], [`network`]: what the operator decides; `served`: what follows from it for each
+//!   domain, `domains`: where that is looked up.
+//! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps
+//!   of late delivery.
+//! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept;
+//!   `known`: its roster, where they need that.
+//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
+//!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
-//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards, `reply`: the right to answer;
-//!   [`errand`]: work from other threads. [`mail`]: all that shards tell each other; `post`: how it goes out and comes in.
-//! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`: how fast it gets what the server sends of its own
-//!   accord. [`share`]: how much of a line one sender may fill.
-//! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is counted; [`timer`]: waiting for a time; `waiting`: all
-//!   that waits; [`session`], [`names`]: the data.
+//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
+//!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
+//!   all that shards tell each other; `post`: how it goes out and comes in.
+//! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`:
+//!   how fast it gets what the server sends of its own accord. [`share`]: how much of a line one
+//!   sender may fill.
+//! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is
+//!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the
+//!   data.
 //!
-//! Files import what lies below them: first plain data, then the world, then what it does (`impl World` beside its topic). Only the world and what it
-//! holds that takes the world again, the functions of modules and of continuations, know each other.
+//! Files import what lies below them: first plain data, then the world, then what it does
+//! (`impl World` beside its topic). Only the world and what it holds that takes the world again,
+//! the functions of modules and of continuations, know each other.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

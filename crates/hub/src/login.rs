@@ -18,7 +18,8 @@ impl World {
         self.call_login(seen);
     }
 
-    /// Loads the credentials of an account. Answered with [`Event::Login`]; `connection` is the driver's.
+    /// Loads the credentials of an account. Answered with [`Event::Login`]; `connection` is the
+    /// driver's.
     pub fn look_up(&mut self, connection: u64, account: Jid) {
         self.with_credentials(account, move |world, found| {
             let answer = match found {
@@ -30,7 +31,8 @@ impl World {
         });
     }
 
-    /// Checks a password against an account, off the shard: it costs milliseconds. Answered with [`Event::Login`].
+    /// Checks a password against an account, off the shard: it costs milliseconds. Answered with
+    /// [`Event::Login`].
     pub fn verify(&mut self, connection: u64, account: Jid, password: String, decoy: Decoy) {
         let name = account.local().unwrap_or_default().to_owned();
         self.with_credentials(account.clone(), move |world, found| {

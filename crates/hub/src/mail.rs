@@ -1,14 +1,17 @@
 //! Mail between shards: data, with a wire form.
 //!
-//! Shards of one process hand each other [`Parcel`]s by pointer, so that packets stay shared. The wire form is for shards
-//! elsewhere, and for tests that let all mail pass through it ([`World::encode_mail`](crate::World::encode_mail)), so that nothing gets into mail
-//! that only one process understands.
+//! Shards of one process hand each other [`Parcel`]s by pointer, so that packets stay shared. The
+//! wire form is for shards elsewhere, and for tests that let all mail pass through it
+//! ([`World::encode_mail`](crate::World::encode_mail)), so that nothing gets into mail that only
+//! one process understands.
 //!
 //! # Invariants
 //!
 //! * Mail of one shard to another arrives in the order in which it was posted.
-//! * What is decoded is proven again: stanzas are scanned, addresses prepared. Bytes that don't hold are refused whole.
-//! * Custody ([`crate::custody`]) stays in the process: it is the sender's until the mail has been read.
+//! * What is decoded is proven again: stanzas are scanned, addresses prepared. Bytes that don't
+//!   hold are refused whole.
+//! * Custody ([`crate::custody`]) stays in the process: it is the sender's until the mail has been
+//!   read.
 
 use std::sync::Arc;
 
@@ -42,7 +45,8 @@ pub(crate) enum Mail {
     Service { to: Jid, packet: Packet },
     /// A part of a multicast for a remote domain whose home is the receiving shard.
     Distant(Box<Distant>),
-    /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
+    /// A resource has become available and wants to know the presence of these accounts (RFC 6121
+    /// §4.3).
     Probe { from: Jid, to: Addresses },
     /// A letter of a module to itself on the receiving shard.
     Letter(#[serde(serialize_with = "written")] Box<dyn CarriedLetter>),
@@ -60,7 +64,8 @@ pub(crate) enum Mail {
     },
 }
 
-/// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry tells them.
+/// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry
+/// tells them.
 #[derive(Deserialize)]
 pub(crate) enum Read<'a> {
     Route {
@@ -169,7 +174,8 @@ impl Parcel {
     }
 }
 
-/// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or question, raises it.
+/// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or
+/// question, raises it.
 pub(crate) const VERSION: u8 = 1;
 
 /// The largest wire form, in bytes.

@@ -19,7 +19,8 @@ pub(crate) struct Managed {
     pub(crate) turn: u32,
 }
 
-/// Sessions that could have been resumed a while ago: what they had handled, so that their clients know what to send again.
+/// Sessions that could have been resumed a while ago: what they had handled, so that their clients
+/// know what to send again.
 #[derive(Debug, Default)]
 pub(crate) struct Ended(VecDeque<(Box<str>, Jid, Balance)>);
 

@@ -1,24 +1,33 @@
-//! Stream management (XEP-0198) and client state (XEP-0352): what a session says about its stream rather than over it.
+//! Stream management (XEP-0198) and client state (XEP-0352): what a session says about its stream
+//! rather than over it.
 //!
-//! A session that asked for it survives its connection: it stays an available resource, plain data with its queue, until the client comes
-//! back or the time is over. Then what was not acknowledged goes where it would have gone without that session.
+//! A session that asked for it survives its connection: it stays an available resource, plain data
+//! with its queue, until the client comes back or the time is over. Then what was not acknowledged
+//! goes where it would have gone without that session.
 //!
 //! # Invariants
 //!
-//! * A stanza is handled when the world has taken it, even if it still waits in the session's lane: a session whose connection is gone works
-//!   its lane off.
-//! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has all that it led to, on whatever shard
-//!   ([`crate::custody`]). Where nothing waits for the store, the answer comes at once; requests that come meanwhile are answered together.
-//!   A client whose request must wait long hears how far it is, so that it doesn't take its connection for dead because the store hangs.
-//! * So it is with `<resumed/>`: the new connection waits until all that was handled is acknowledged ([`World::is_settled`]), at most as long as a
-//!   login may take. So nothing is processed twice. It has waited for the store already, since its login was looked up there behind the
-//!   session's writes.
-//! * A `<failed/>` about a session that has ended counts what is acknowledged by then. If the store has not answered yet, the client sends
-//!   stanzas again that are processed already: rather twice than not at all.
-//! * What is acknowledged and lies in a recipient's queue – it was not sent, or not acknowledged there – is in memory only, as with a session
-//!   without stream management; messages are in the archive besides.
-//! * A session is resumed by its own account only: the id is looked for among the sessions of the account that has logged in.
-//! * What leaves a session is counted, kept and bounded by its outbox ([`rookery_fanout::outbox::managed`]).
+//! * A stanza is handled when the world has taken it, even if it still waits in the session's lane:
+//!   a session whose connection is gone works its lane off.
+//! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has all that it
+//!   led to, on whatever shard ([`crate::custody`]). Where nothing waits for the store, the answer
+//!   comes at once; requests that come meanwhile are answered together. A client whose request must
+//!   wait long hears how far it is, so that it doesn't take its connection for dead because the
+//!   store hangs.
+//! * So it is with `<resumed/>`: the new connection waits until all that was handled is
+//!   acknowledged ([`World::is_settled`]), at most as long as a login may take. So nothing is
+//!   processed twice. It has waited for the store already, since its login was looked up there
+//!   behind the session's writes.
+//! * A `<failed/>` about a session that has ended counts what is acknowledged by then. If the store
+//!   has not answered yet, the client sends stanzas again that are processed already: rather twice
+//!   than not at all.
+//! * What is acknowledged and lies in a recipient's queue – it was not sent, or not acknowledged
+//!   there – is in memory only, as with a session without stream management; messages are in the
+//!   archive besides.
+//! * A session is resumed by its own account only: the id is looked for among the sessions of the
+//!   account that has logged in.
+//! * What leaves a session is counted, kept and bounded by its outbox
+//!   ([`rookery_fanout::outbox::managed`]).
 
 use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
 use rookery_jid::Jid;
@@ -57,7 +66,8 @@ pub struct NotResumed {
 }
 
 impl World {
-    /// Takes an element of a bound stream that is no stanza. One that is known here doesn't wait behind stanzas: it is about the stream.
+    /// Takes an element of a bound stream that is no stanza. One that is known here doesn't wait
+    /// behind stanzas: it is about the stream.
     pub(crate) fn element(&mut self, link: Link, element: Stanza<'_>) {
         match (&*element.ns(), element.name()) {
             (ns::SM, "r") if self.managed(link).is_some() => self.say_handled(link),
@@ -95,13 +105,14 @@ impl World {
         }
     }
 
-    /// Begins stream management on a session; answers with the element that says so. `inline`: the client hears of it before anything
-    /// that waits for it already (XEP-0386).
+    /// Begins stream management on a session; answers with the element that says so. `inline`: the
+    /// client hears of it before anything that waits for it already (XEP-0386).
     ///
     /// # Errors
     /// The condition for `<failed/>`.
     pub fn enable(&mut self, link: Link, enable: Enable, inline: bool) -> Result<Built, Condition> {
-        // BOSH has acknowledgements of its own, and a session there outlives its connections anyway.
+        // BOSH has acknowledgements of its own, and a session there outlives its connections
+        // anyway.
         let is_managed_otherwise = !self.outboxes.transport(link).is_managed();
         let options = self.module_of(link, MODULE).filter(|_| !is_managed_otherwise);
         let options = options.ok_or(Condition::FeatureNotImplemented)?;
@@ -120,7 +131,8 @@ impl World {
         Ok(answer.finish())
     }
 
-    /// Gives a session what its client wanted along with it (XEP-0386 §3.2). Returns the elements by which the client is told.
+    /// Gives a session what its client wanted along with it (XEP-0386 §3.2). Returns the elements
+    /// by which the client is told.
     pub fn begin_with(&mut self, link: Link, features: Features) -> Vec<Built> {
         if features.inactive && self.module_of(link, CLIENT_STATE).is_some() {
             self.outboxes.set_active(link, false);
@@ -282,9 +294,10 @@ impl World {
         })
     }
 
-    /// Lets a new connection take over a session that [`World::resumable`] has found and that [is settled](World::is_settled). Returns how
-    /// many stanzas of the client are handled.
-    /// What the client has not acknowledged is sent to it again, then what came since. The client counts as active (XEP-0352 §5.2).
+    /// Lets a new connection take over a session that [`World::resumable`] has found and that [is
+    /// settled](World::is_settled). Returns how many stanzas of the client are handled. What the
+    /// client has not acknowledged is sent to it again, then what came since. The client counts as
+    /// active (XEP-0352 §5.2).
     pub fn resume(&mut self, link: Link) -> u32 {
         // The older connection may still be there.
         self.outboxes.detach(link);

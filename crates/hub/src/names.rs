@@ -1,7 +1,8 @@
 //! Bare JIDs as numbers: a shard knows each address once, however many rosters it stands in.
 //!
-//! A roster of fifty contacts costs two hundred bytes that way, and finding the user behind an address is one look-up.
-//! Names are counted; one that nobody refers to any more is forgotten and its number reused.
+//! A roster of fifty contacts costs two hundred bytes that way, and finding the user behind an
+//! address is one look-up. Names are counted; one that nobody refers to any more is forgotten and
+//! its number reused.
 
 use hashbrown::HashTable;
 

@@ -39,8 +39,8 @@ impl FromStr for Network {
     }
 }
 
-/// Returns what counts as one place where somebody may be: an IPv4 address, or the first 64 bits of an IPv6 address, which one customer has alone
-/// (RFC 6177 §2).
+/// Returns what counts as one place where somebody may be: an IPv4 address, or the first 64 bits of
+/// an IPv6 address, which one customer has alone (RFC 6177 §2).
 pub fn household(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),

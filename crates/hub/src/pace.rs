@@ -15,13 +15,15 @@ use crate::World;
 use crate::session::SessionRef;
 
 impl World {
-    /// Puts a copy into the outbox of a session that didn't ask for it. `false` if it was not taken: see [`World::push`].
+    /// Puts a copy into the outbox of a session that didn't ask for it. `false` if it was not
+    /// taken: see [`World::push`].
     pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> bool {
         let pushed = self.outboxes.push_paced(link, packet, to);
         self.was_pushed(link, packet, pushed)
     }
 
-    /// Runs `then` when a session takes more: at once, if next to nothing waits for it. Never, if it ends before.
+    /// Runs `then` when a session takes more: at once, if next to nothing waits for it. Never, if
+    /// it ends before.
     pub fn when_room(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
         if self.session(session).is_none() {
             return;

@@ -1,7 +1,9 @@
-//! The parts of a world: what belongs together, so that a function shows by its borrows what it touches.
+//! The parts of a world: what belongs together, so that a function shows by its borrows what it
+//! touches.
 //!
-//! Everything here is plain data of one shard. The rules that hold between the parts are in the files that keep them:
-//! [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what waits, [`crate::post`] for what goes out.
+//! Everything here is plain data of one shard. The rules that hold between the parts are in the
+//! files that keep them: [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what
+//! waits, [`crate::post`] for what goes out.
 
 use rookery_base::{Keyed, Map};
 use std::collections::VecDeque;
@@ -33,7 +35,8 @@ pub struct Place {
     pub shard: usize,
     /// The number of shards, at least one.
     pub shards: usize,
-    /// The keys of the address hash, the same for all shards; chosen at random so that nobody can aim at one shard.
+    /// The keys of the address hash, the same for all shards; chosen at random so that nobody can
+    /// aim at one shard.
     pub keys: [u64; 4],
 }
 

@@ -11,7 +11,8 @@ impl Parcel {
     /// Reads a wire form, in nobody's custody.
     ///
     /// # Errors
-    /// The bytes are too many, of another version, or no mail that the modules of this registry know.
+    /// The bytes are too many, of another version, or no mail that the modules of this registry
+    /// know.
     pub fn decode(bytes: &[u8], registry: &Registry) -> Result<Self, MailError> {
         if bytes.len() > MAX_BYTES {
             return Err(MailError::TooLarge(bytes.len()));
@@ -50,8 +51,8 @@ impl Parcel {
 }
 
 impl World {
-    /// Lets all mail that comes in from now on pass through its wire form first, as if its sender were elsewhere: for
-    /// tests.
+    /// Lets all mail that comes in from now on pass through its wire form first, as if its sender
+    /// were elsewhere: for tests.
     pub fn encode_mail(&mut self) {
         self.out.encodes_mail = true;
     }

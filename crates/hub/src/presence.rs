@@ -1,4 +1,5 @@
-//! Presence: RFC 6121 §4. Broadcasts and probes go to each home shard once, whatever the number of contacts there.
+//! Presence: RFC 6121 §4. Broadcasts and probes go to each home shard once, whatever the number of
+//! contacts there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +68,8 @@ impl World {
         self.own_presence(&domain, packet)
     }
 
-    /// Broadcasts the presence of an account's sessions again, where modules give it another form than before.
+    /// Broadcasts the presence of an account's sessions again, where modules give it another form
+    /// than before.
     pub fn show_again(&mut self, account: JidRef<'_>) {
         for link in self.links_of(account) {
             let presence = self.session_at(link).and_then(|session| session.presence.clone());
@@ -114,7 +116,8 @@ impl World {
         let word = last_word(packet, address, &owner);
         let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), word);
         self.wait(kept, move |world, kept| {
-            // A busy store has better things to do, as when all sessions end at once: it is a courtesy, nothing was promised.
+            // A busy store has better things to do, as when all sessions end at once: it is a
+            // courtesy, nothing was promised.
             if let Err(error) = kept
                 && !matches!(error, StoreError::NoAccount | StoreError::Busy)
             {
@@ -214,8 +217,8 @@ impl World {
         });
     }
 
-    /// Answers the probe of a resource for many accounts at once (§4.3.2): those who are here at once, those who are away from the
-    /// store.
+    /// Answers the probe of a resource for many accounts at once (§4.3.2): those who are here at
+    /// once, those who are away from the store.
     pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
         let mut away = Vec::new();
         for (hash, bare) in to.iter() {
@@ -262,14 +265,16 @@ impl World {
         Some(present.into_iter().map(|(_, packet)| packet).collect())
     }
 
-    /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one would show who is there (§4.3.2).
+    /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one
+    /// would show who is there (§4.3.2).
     fn refuse_probe(&mut self, from: &Jid, bare: &str) {
         let mut refusal = Writer::new("presence");
         refusal.attr("type", "unsubscribed").attr("from", bare);
         self.send(&refusal.finish(), &from.to_bare());
     }
 
-    /// Answers the probe of anybody for one account, which may be away or not exist: an asker who may not see it hears the same in all cases (§4.3.2).
+    /// Answers the probe of anybody for one account, which may be away or not exist: an asker who
+    /// may not see it hears the same in all cases (§4.3.2).
     fn answer_one_probe(&mut self, from: Jid, to: JidRef<'_>) {
         let is_answered = self.answer_probe(&from, self.hash(to.bare_str()), to.bare_str());
         if is_answered || from.bare_str() == to.bare_str() || self.conceals(to.bare(), None, from.bare()) {
@@ -315,7 +320,8 @@ impl World {
     /// Handles directed presence (§4.6): its recipients hear when the resource becomes unavailable.
     fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(packet) = self.stamp(link, stanza, type_) else { return };
-        // A service that passes presence on remembers itself to whom: nobody is present at its own address, nor at that of a domain.
+        // A service that passes presence on remembers itself to whom: nobody is present at its own
+        // address, nor at that of a domain.
         let passes_on = to.is_domain() && self.is_here(to.domain());
         if !passes_on && !self.remember(link, type_, [to]) {
             return self.refuse(link, stanza, Condition::ResourceConstraint.into());
@@ -323,8 +329,9 @@ impl World {
         self.route_from(link, &packet, to);
     }
 
-    /// Remembers to whom a resource of this shard has sent available presence, so that unavailable presence follows (§4.6.3), or that it has
-    /// sent unavailable presence. `false` if it would be too many: then none is remembered. For senders elsewhere there is nothing to do.
+    /// Remembers to whom a resource of this shard has sent available presence, so that unavailable
+    /// presence follows (§4.6.3), or that it has sent unavailable presence. `false` if it would be
+    /// too many: then none is remembered. For senders elsewhere there is nothing to do.
     pub fn remember_directed<'a>(
         &mut self,
         sender: JidRef<'_>,
@@ -409,7 +416,8 @@ impl World {
         }
     }
 
-    /// Tells a contact that a session is not available any more, if it is, whether it conceals itself or not.
+    /// Tells a contact that a session is not available any more, if it is, whether it conceals
+    /// itself or not.
     pub fn hide_session_from(&mut self, link: Link, contact: JidRef<'_>) {
         let is_available = self.session_at(link).is_some_and(|session| session.is_available());
         let directed = self.at_mut(link).and_then(|session| session.rare.as_mut());

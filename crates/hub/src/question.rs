@@ -1,15 +1,17 @@
-//! Questions to other shards: at the home of an account, or to all of them with their answers gathered.
+//! Questions to other shards: at the home of an account, or to all of them with their answers
+//! gathered.
 //!
-//! For what is rare and concerns more than one shard, such as the requests of administrators. A question is data, and so
-//! is its answer; what runs when the answers have come is a closure that stays on the shard that asks.
+//! For what is rare and concerns more than one shard, such as the requests of administrators. A
+//! question is data, and so is its answer; what runs when the answers have come is a closure that
+//! stays on the shard that asks.
 //!
 //! # Invariants
 //!
-//! * A question is put in a later tick on another shard, and at once on this one; mail to the same shard that was posted
-//!   before has been worked off.
+//! * A question is put in a later tick on another shard, and at once on this one; mail to the same
+//!   shard that was posted before has been worked off.
 //! * An answer that is not given yet keeps the question in the custody of what it was asked for.
-//! * Nothing waits for ever: an answer that has not come in time counts as missing, and the continuation runs without it.
-//!   So a list may lack what one shard knows, and says so.
+//! * Nothing waits for ever: an answer that has not come in time counts as missing, and the
+//!   continuation runs without it. So a list may lack what one shard knows, and says so.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -31,8 +33,8 @@ use crate::waiting::{Gathered, Gathering};
 
 /// A kind of question, which is answered on the shard that it is put to.
 ///
-/// The module that answers it declares the kind, see [`Hooks::question`](crate::Hooks::question). How large an answer may
-/// get is for the module that gives it to bound.
+/// The module that answers it declares the kind, see [`Hooks::question`](crate::Hooks::question).
+/// How large an answer may get is for the module that gives it to bound.
 pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + 'static {
     /// The name of the kind, which no other has: the module's, and what is asked.
     const NAME: &'static str;
@@ -43,7 +45,8 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + 'static;
 
-    /// Answers, now or later, by [`Reply::give`]. A reply that is dropped is an answer that doesn't come.
+    /// Answers, now or later, by [`Reply::give`]. A reply that is dropped is an answer that doesn't
+    /// come.
     fn ask(self, world: &mut World, reply: Reply<Self::Answer>);
 }
 
@@ -106,8 +109,8 @@ impl World {
         self.put_to(self.home_of(account), question, then);
     }
 
-    /// Puts a question to every shard, and goes on with the answers in the order of the shards; `None` stands for those
-    /// that don't come in time.
+    /// Puts a question to every shard, and goes on with the answers in the order of the shards;
+    /// `None` stands for those that don't come in time.
     pub fn put_to_all<Q: Question>(
         &mut self,
         question: Q,
@@ -119,7 +122,8 @@ impl World {
         }
     }
 
-    /// Goes on with the address that the client of a session connects from; `None` if it is gone. The driver knows it.
+    /// Goes on with the address that the client of a session connects from; `None` if it is gone.
+    /// The driver knows it.
     pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<SocketAddr>) + 'static) {
         let first = |world: &mut World, answers: Vec<Option<Option<SocketAddr>>>| {
             then(world, answers.into_iter().next().flatten().flatten());
@@ -185,5 +189,6 @@ impl World {
     }
 }
 
-/// The time that the driver may take to tell a client's address, in milliseconds. It does so in the same tick.
+/// The time that the driver may take to tell a client's address, in milliseconds. It does so in the
+/// same tick.
 const PEER_PATIENCE_MS: u64 = 10_000;

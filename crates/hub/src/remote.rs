@@ -5,7 +5,8 @@ use rookery_jid::Jid;
 
 /// Streams to other servers.
 pub trait Federation {
-    /// Sends a stanza to the domain of its address. The sender's domain is that of the packet's `from`.
+    /// Sends a stanza to the domain of its address. The sender's domain is that of the packet's
+    /// `from`.
     fn send(&mut self, stanza: Outgoing);
 }
 

@@ -1,7 +1,9 @@
-//! The audience of a room, kept ready: who is in it, by next hop, changed when somebody comes or goes and not looked up per message.
+//! The audience of a room, kept ready: who is in it, by next hop, changed when somebody comes or
+//! goes and not looked up per message.
 //!
-//! Addresses lie in shared chunks, so that a letter to another shard takes a reference and no copy. An addition writes into the last chunk of its
-//! shard; a removal rewrites one chunk. What is left out of one packet costs a copy of the chunk that it is in, and of no other.
+//! Addresses lie in shared chunks, so that a letter to another shard takes a reference and no copy.
+//! An addition writes into the last chunk of its shard; a removal rewrites one chunk. What is left
+//! out of one packet costs a copy of the chunk that it is in, and of no other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +59,8 @@ pub(crate) fn remove(jids: &mut Vec<Jid>, jid: JidRef<'_>) -> bool {
     at.map(|at| jids.swap_remove(at)).is_some()
 }
 
-/// Takes a name out of its chunk. Chunks that have become small are filled from the last one, so that their number stays in proportion.
+/// Takes a name out of its chunk. Chunks that have become small are filled from the last one, so
+/// that their number stays in proportion.
 pub(crate) fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
     let has = |names: &Addresses| names.iter().any(|(other, name)| other == hash && name == jid.as_str());
     let Some(at) = chunks.iter().position(|names| has(names)) else { return false };
@@ -84,7 +87,8 @@ pub(crate) fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Add
     Arc::new(rest)
 }
 
-/// Addresses in one chunk: few enough that copying one is nothing, many enough that a letter for each is nothing either.
+/// Addresses in one chunk: few enough that copying one is nothing, many enough that a letter for
+/// each is nothing either.
 const CHUNK: usize = 128;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Rosters: RFC 6121 §2. The store is the truth; the shard keeps the subscriptions of those who are here.
+//! Rosters: RFC 6121 §2. The store is the truth; the shard keeps the subscriptions of those who are
+//! here.
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
@@ -19,7 +20,8 @@ use crate::settings::RosterLimits;
 impl World {
     /// Handles a roster get or set of an account's own session.
     pub(crate) fn roster(&mut self, iq: Iq) {
-        // Only sessions ask about their own account; without one there is nobody to hold the lane of.
+        // Only sessions ask about their own account; without one there is nobody to hold the lane
+        // of.
         let Some(session) = iq.origin else { return self.reply_error(&iq, Condition::ServiceUnavailable) };
         if iq.payload.name() != "query" {
             return self.reply_error(&iq, Condition::BadRequest);
@@ -32,7 +34,8 @@ impl World {
         if let Some(found) = self.session_mut(session) {
             found.interested = true;
         }
-        // A roster is large, and a client may ask for it as often as it likes: it gets one when it has read what it got.
+        // A roster is large, and a client may ask for it as often as it likes: it gets one when it
+        // has read what it got.
         self.when_room_in_lane(session, move |world| world.give_roster(session, iq));
     }
 
@@ -150,14 +153,17 @@ impl World {
         }
     }
 
-    /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts hear that its subscriptions ended (§2.5.2), the
-    /// store and this server's memory forget it. `then` gets whether there was such an account. The next owner of the name finds nothing of it.
+    /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts
+    /// hear that its subscriptions ended (§2.5.2), the store and this server's memory forget it.
+    /// `then` gets whether there was such an account. The next owner of the name finds nothing of
+    /// it.
     pub fn remove_account(
         &mut self,
         account: Jid,
         then: impl FnOnce(&mut World, Result<bool, rookery_store::StoreError>) + 'static,
     ) {
-        // First of all: what sessions leave in the store when they end has to be there before the account goes.
+        // First of all: what sessions leave in the store when they end has to be there before the
+        // account goes.
         self.end_sessions_of_removed(&account);
         let roster = self.stores.rosters.get(account.as_ref());
         self.wait(roster, move |world, roster| {
@@ -183,14 +189,16 @@ impl World {
     }
 
     fn account_removed(&mut self, account: &Jid) {
-        // Somebody may have logged in meanwhile, or be about to with what was right when it was asked for.
+        // Somebody may have logged in meanwhile, or be about to with what was right when it was
+        // asked for.
         self.end_sessions_of_removed(account);
         self.end_logins(account);
         self.forget_documents(account.as_ref());
         self.call_account_removed(account.as_ref());
     }
 
-    /// Ends the connections that are logging in to an account, or have and not bound a resource yet: what they have proved doesn't count any more.
+    /// Ends the connections that are logging in to an account, or have and not bound a resource
+    /// yet: what they have proved doesn't count any more.
     pub fn end_logins(&mut self, account: &Jid) {
         let question = EndLogins { account: account.to_bare() };
         // A connection that was on its way to the account's home is there before the answers are.
@@ -206,7 +214,8 @@ impl World {
         }
     }
 
-    /// Makes two accounts of this server see each other's presence, without asking them, as an invitation does (XEP-0401 §3). Their clients hear of it.
+    /// Makes two accounts of this server see each other's presence, without asking them, as an
+    /// invitation does (XEP-0401 §3). Their clients hear of it.
     pub fn befriend(&mut self, one: Jid, other: Jid) {
         for (owner, contact) in [(one.clone(), other.clone()), (other, one)] {
             self.send_letter_home(owner.clone().as_ref(), Befriend { owner, contact });

@@ -1,7 +1,8 @@
 //! Routing of stanzas: RFC 6120 §10 and RFC 6121 §8.
 //!
-//! [`World::route`] finds the home of an address; `World::deliver`, at that home, applies the rules for accounts. Every error
-//! that they name is made by [`World::bounce`], which never answers an error with an error.
+//! [`World::route`] finds the home of an address; `World::deliver`, at that home, applies the rules
+//! for accounts. Every error that they name is made by [`World::bounce`], which never answers an
+//! error with an error.
 
 use std::borrow::Cow;
 
@@ -54,13 +55,14 @@ impl World {
         }
     }
 
-    /// Delivers a stanza to an account whose home this is, with what a module has learnt about it: it comes back from a
-    /// filter that had to wait.
+    /// Delivers a stanza to an account whose home this is, with what a module has learnt about it:
+    /// it comes back from a filter that had to wait.
     pub fn deliver_noted(&mut self, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         self.deliver(self.hash(to.bare_str()), packet, to, notes);
     }
 
-    /// Delivers a stanza at the home of an account, past the modules that want to see it before. `hash` is that of the bare JID.
+    /// Delivers a stanza at the home of an account, past the modules that want to see it before.
+    /// `hash` is that of the bare JID.
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, mut notes: Notes) {
         let user = self.user_named(hash, to.bare_str());
         if notes.has_passed {
@@ -134,7 +136,8 @@ impl World {
         }
     }
 
-    /// Gives a message to every resource that takes messages to the bare JID; `false` if there was none.
+    /// Gives a message to every resource that takes messages to the bare JID; `false` if there was
+    /// none.
     fn push_to_account(&mut self, user: Option<u32>, packet: &Packet) -> bool {
         let mut any = false;
         self.for_each_link(user, |world, link| {
@@ -191,15 +194,17 @@ impl World {
         }
     }
 
-    /// Puts a copy into a session's outbox. `false` if it was not taken: a session that doesn't read what it gets is ended, and
-    /// the stanza has to go where it would have gone without that session.
+    /// Puts a copy into a session's outbox. `false` if it was not taken: a session that doesn't
+    /// read what it gets is ended, and the stanza has to go where it would have gone without that
+    /// session.
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> bool {
         let pushed = self.outboxes.push(link, packet, to);
         if pushed == Pushed::Queued { true } else { self.was_pushed(link, packet, pushed) }
     }
 
-    /// Tells the sender of a stanza what went wrong, in the name of the address that it went to. Errors, results and presence
-    /// that tells a state are never answered (RFC 6120 §8.3.1, RFC 6121 §8.5.1).
+    /// Tells the sender of a stanza what went wrong, in the name of the address that it went to.
+    /// Errors, results and presence that tells a state are never answered (RFC 6120 §8.3.1, RFC
+    /// 6121 §8.5.1).
     pub fn bounce(&mut self, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
         let kind = match (packet.kind(), packet.type_()) {
             (_, StanzaType::Error | StanzaType::Result | StanzaType::Headline) => return,

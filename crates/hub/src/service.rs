@@ -1,7 +1,9 @@
-//! Services: addresses of their own below a domain, such as `multicast.example.org`, that a module answers for.
+//! Services: addresses of their own below a domain, such as `multicast.example.org`, that a module
+//! answers for.
 //!
-//! Which service has which host follows from the settings. A stanza for one is given to its module on the shard that it came in on;
-//! what it is about, such as a room, may have its home on another, to which the module hands it ([`World::hand_to_service`]).
+//! Which service has which host follows from the settings. A stanza for one is given to its module
+//! on the shard that it came in on; what it is about, such as a room, may have its home on another,
+//! to which the module hands it ([`World::hand_to_service`]).
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
@@ -60,18 +62,20 @@ impl World {
         self.is_domain(host) || self.catalogue.services.contains_key(host)
     }
 
-    /// Tells whether a host is a component (XEP-0114). Its addresses are reached as those of other servers are, but they are
-    /// trusted as this server's own.
+    /// Tells whether a host is a component (XEP-0114). Its addresses are reached as those of other
+    /// servers are, but they are trusted as this server's own.
     pub fn is_component(&self, host: &str) -> bool {
         self.catalogue.settings.components.iter().any(|name| name == host)
     }
 
-    /// Tells whether a host is of this server in the eyes of others: a domain, a service or a component.
+    /// Tells whether a host is of this server in the eyes of others: a domain, a service or a
+    /// component.
     pub fn is_ours(&self, host: &str) -> bool {
         self.is_here(host) || self.is_component(host)
     }
 
-    /// Returns the components of a domain: those below it, and for the default domain those that are below none.
+    /// Returns the components of a domain: those below it, and for the default domain those that
+    /// are below none.
     pub fn components_of(&self, domain: &str) -> impl Iterator<Item = &str> {
         let settings = &self.catalogue.settings;
         let of = move |name: &str| {
@@ -111,7 +115,8 @@ impl World {
         hosts.collect()
     }
 
-    /// Hands a stanza for a service to the same service on another shard, which has what is needed for it.
+    /// Hands a stanza for a service to the same service on another shard, which has what is needed
+    /// for it.
     pub fn hand_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
         self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });
     }

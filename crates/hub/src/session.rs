@@ -63,7 +63,8 @@ impl Rare {
     }
 }
 
-/// Rule five: nothing overtakes. While `waiting` is not zero, later stanzas of the session queue here.
+/// Rule five: nothing overtakes. While `waiting` is not zero, later stanzas of the session queue
+/// here.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub waiting: u32,

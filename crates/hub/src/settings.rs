@@ -1,6 +1,7 @@
 //! The operator's decisions, as the hub needs them: domains, their modules and limits.
 //!
-//! Settings are made by the reader of the configuration, shared by all shards and replaced as a whole on reload.
+//! Settings are made by the reader of the configuration, shared by all shards and replaced as a
+//! whole on reload.
 
 use rookery_base::Map;
 use rookery_fanout::Limits;
@@ -135,7 +136,8 @@ impl Default for RosterLimits {
     }
 }
 
-/// The options of one module in one domain: every option that the module declares, with its value or default.
+/// The options of one module in one domain: every option that the module declares, with its value
+/// or default.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     values: Map<&'static str, Value>,
@@ -207,7 +209,8 @@ impl Value {
     }
 }
 
-/// An option as a module declares it; the example configuration and the errors of a wrong one come from here.
+/// An option as a module declares it; the example configuration and the errors of a wrong one come
+/// from here.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
     /// The key below `[modules.NAME]`.

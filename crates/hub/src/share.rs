@@ -1,11 +1,13 @@
 //! Bounds what waits in a line that strangers can fill: in number, in bytes, and for each sender.
 //!
-//! Stanzas wait for an account or a room while the store is asked. A store that is slow for a minute turns such a line into memory that
-//! others decide about, and a line that one sender has filled turns everybody else away.
+//! Stanzas wait for an account or a room while the store is asked. A store that is slow for a
+//! minute turns such a line into memory that others decide about, and a line that one sender has
+//! filled turns everybody else away.
 //!
 //! # Invariants
 //!
-//! - A line never holds more than its [`Bounds`] say. What a stanza takes counts for each line it waits in, though the bytes are shared.
+//! - A line never holds more than its [`Bounds`] say. What a stanza takes counts for each line it
+//!   waits in, though the bytes are shared.
 //! - One sender has a quarter of a line at most, so that the excess of one never hits another.
 
 use rookery_base::Map;
@@ -42,7 +44,8 @@ impl Share {
         Self { bounds, all: Taken::default(), senders: Map::default() }
     }
 
-    /// Counts a stanza that is about to wait. Returns `false` if it may not: the line is full, or its sender has a quarter of it.
+    /// Counts a stanza that is about to wait. Returns `false` if it may not: the line is full, or
+    /// its sender has a quarter of it.
     #[must_use]
     pub fn take(&mut self, packet: &Packet) -> bool {
         self.admit(&sender(packet), packet.bytes().len())
@@ -53,7 +56,8 @@ impl Share {
         self.remove(&sender(packet), packet.bytes().len());
     }
 
-    /// Counts so many bytes that are about to wait for a sender, a bare JID. Returns `false` if they may not.
+    /// Counts so many bytes that are about to wait for a sender, a bare JID. Returns `false` if
+    /// they may not.
     #[must_use]
     pub fn take_bytes(&mut self, sender: &str, bytes: usize) -> bool {
         self.admit(sender, bytes)

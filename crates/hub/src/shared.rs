@@ -1,14 +1,18 @@
-//! Contacts that accounts have by the will of the operator: groups whose members see each other without asking (shared roster groups).
+//! Contacts that accounts have by the will of the operator: groups whose members see each other
+//! without asking (shared roster groups).
 //!
-//! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They stand in the roster with the account's own contacts,
-//! and see its presence. Nothing of it is in the store, so that a group of ten thousand costs no look-up there: presence goes to a [`Roll`](crate::Roll) that all
-//! members share, probes are answered by those who are here and by nobody else.
+//! One module says who they are ([`Hooks::shared_contacts`](crate::Hooks::shared_contacts)). They
+//! stand in the roster with the account's own contacts, and see its presence. Nothing of it is in
+//! the store, so that a group of ten thousand costs no look-up there: presence goes to a
+//! [`Roll`](crate::Roll) that all members share, probes are answered by those who are here and by
+//! nobody else.
 //!
 //! # Invariants
 //!
-//! * What an account keeps in its roster itself is joined with this and never lost: its names, groups and subscriptions.
-//! * A contact by group can't be removed, and a user who has one gets the whole roster at each login: a version (RFC 6121 §2.6) would not tell what the
-//!   operator has changed.
+//! * What an account keeps in its roster itself is joined with this and never lost: its names,
+//!   groups and subscriptions.
+//! * A contact by group can't be removed, and a user who has one gets the whole roster at each
+//!   login: a version (RFC 6121 §2.6) would not tell what the operator has changed.
 
 use rookery_base::Map;
 use std::collections::BTreeSet;
@@ -126,8 +130,8 @@ impl World {
         names.filter_map(|(_, bare)| Jid::parse(bare).ok()).collect()
     }
 
-    /// Brings the clients of an account up to date with contacts by group: their items as they are now, or that they are gone. They may be more than an
-    /// outbox has room for.
+    /// Brings the clients of an account up to date with contacts by group: their items as they are
+    /// now, or that they are gone. They may be more than an outbox has room for.
     pub fn push_shared(&mut self, owner: JidRef<'_>, items: Vec<(Jid, Option<RosterItem>)>) {
         let links = self.links_of(owner).into_iter();
         let interested = links.filter(|&link| self.session_at(link).is_some_and(|session| session.interested));
@@ -144,7 +148,8 @@ impl World {
         }
     }
 
-    /// Shows a session to those who see it by group; they are added to those whom a broadcast to contacts leaves out.
+    /// Shows a session to those who see it by group; they are added to those whom a broadcast to
+    /// contacts leaves out.
     pub(crate) fn show_to_circle(&mut self, link: Link, packet: &Packet, left_out: &mut BTreeSet<Box<str>>) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let watchers = self.shared_contacts(owner.as_ref()).map(|shared| shared.watchers);
@@ -198,7 +203,8 @@ impl World {
         }
     }
 
-    /// Answers for the members who are here. Those who are away have nothing to say: the store is not asked.
+    /// Answers for the members who are here. Those who are away have nothing to say: the store is
+    /// not asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();
@@ -241,7 +247,8 @@ impl World {
         items
     }
 
-    /// Returns one item of an account as its clients see it: what it keeps itself, and what it has by group.
+    /// Returns one item of an account as its clients see it: what it keeps itself, and what it has
+    /// by group.
     pub fn joined(&self, owner: JidRef<'_>, contact: &Jid, own: Option<RosterItem>) -> Option<RosterItem> {
         let shared = self.shared_contacts(owner);
         let Some(shared) = shared.filter(|_| contact.is_bare() && *contact != owner.bare()) else { return own };

@@ -1,14 +1,16 @@
 //! The state of modules, by type.
 //!
-//! A module declares a value of a type of its own when it is installed ([`Hooks::state`](crate::Hooks::state)); every
-//! shard has one such value, and any code that gets the world finds it by its type. So no handler carries state of its
-//! own, and a look at the declarations shows all that a shard remembers for its modules.
+//! A module declares a value of a type of its own when it is installed
+//! ([`Hooks::state`](crate::Hooks::state)); every shard has one such value, and any code that gets
+//! the world finds it by its type. So no handler carries state of its own, and a look at the
+//! declarations shows all that a shard remembers for its modules.
 //!
 //! # Invariants
 //!
 //! * There is one value of a type in a shard, from its start to its end.
-//! * A value is borrowed from the world for as long as nothing else of the world is needed; calls back into the world
-//!   come after that. There is nothing to lock and nothing that can be borrowed twice.
+//! * A value is borrowed from the world for as long as nothing else of the world is needed; calls
+//!   back into the world come after that. There is nothing to lock and nothing that can be borrowed
+//!   twice.
 
 #![expect(clippy::disallowed_types, reason = "type ids are hashes by themselves; nobody goes through the map")]
 
@@ -24,7 +26,8 @@ impl States {
     /// Keeps a value.
     ///
     /// # Panics
-    /// There is one of this type already: two modules declare the same type, at the start of the server.
+    /// There is one of this type already: two modules declare the same type, at the start of the
+    /// server.
     pub(crate) fn declare<T: 'static>(&mut self, value: T) {
         let before = self.0.insert(TypeId::of::<T>(), Box::new(value));
         assert!(before.is_none(), "{} is declared twice", type_name::<T>());

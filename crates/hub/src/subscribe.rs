@@ -1,4 +1,5 @@
-//! Subscriptions: carries out what the state machine of [`crate::subscription`] says, for senders and receivers (RFC 6121 §3).
+//! Subscriptions: carries out what the state machine of [`crate::subscription`] says, for senders
+//! and receivers (RFC 6121 §3).
 
 use std::borrow::Cow;
 
@@ -87,7 +88,8 @@ impl World {
     fn subscription_received(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
         let effects = Effects::of(Direction::In, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
         if effects.pass {
-            // A request concerns everybody who is there (§3.1.3), an answer those who follow the roster (§3.1.6).
+            // A request concerns everybody who is there (§3.1.3), an answer those who follow the
+            // roster (§3.1.6).
             let is_request = packet.type_() == StanzaType::Subscribe;
             for link in self.links_of(owner.as_ref()) {
                 let Some(session) = self.session_at(link) else { continue };

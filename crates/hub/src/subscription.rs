@@ -1,7 +1,8 @@
 //! The subscription state machine: RFC 6121 §3 and Appendix A as pure functions over a roster item.
 //!
-//! [`edit`] says what an event does to the item; [`Effects`] says, from the item before it, what has to be sent. The store runs the
-//! first inside its own step, so two events on one item cannot interleave; the second runs on the shard, afterwards.
+//! [`edit`] says what an event does to the item; [`Effects`] says, from the item before it, what
+//! has to be sent. The store runs the first inside its own step, so two events on one item cannot
+//! interleave; the second runs on the shard, afterwards.
 
 use rookery_fanout::StanzaType;
 use rookery_jid::Jid;
@@ -25,14 +26,16 @@ pub struct Event {
     pub direction: Direction,
     /// `Subscribe`, `Subscribed`, `Unsubscribe` or `Unsubscribed`.
     pub type_: StanzaType,
-    /// The stanza to keep while a received `subscribe` waits for an answer (§3.1.3); empty otherwise.
+    /// The stanza to keep while a received `subscribe` waits for an answer (§3.1.3); empty
+    /// otherwise.
     pub stanza: Vec<u8>,
 }
 
 /// The stanzas that must be sent after an event, given the item as it was before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effects {
-    /// Pass the stanza on: to the contact if the owner sent it, to the owner's resources if the contact did.
+    /// Pass the stanza on: to the contact if the owner sent it, to the owner's resources if the
+    /// contact did.
     pub pass: bool,
     /// Answer the contact with `subscribed` in the owner's name (§3.1.3, §3.4.2).
     pub approve: bool,

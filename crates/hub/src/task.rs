@@ -1,14 +1,18 @@
 //! Waiting for the store without a thread or a task per session.
 //!
-//! A handler that has to wait gives the world a future and what to do with its outcome. The future knows nothing of the world (it lives
-//! on storage alone), the continuation runs on the shard with the whole world: no locks, no borrowed state across a wait.
+//! A handler that has to wait gives the world a future and what to do with its outcome. The future
+//! knows nothing of the world (it lives on storage alone), the continuation runs on the shard with
+//! the whole world: no locks, no borrowed state across a wait.
 //!
 //! Invariants:
-//! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls
-//!   for one owner: an account, a room, a host of nodes. Between owners there is no order.
-//! * A future that is ready at once joins the end of the list of those that were woken, so it cannot overtake another.
+//! * Continuations run in the order in which their futures completed, and the store completes in
+//!   the order of the calls for one owner: an account, a room, a host of nodes. Between owners
+//!   there is no order.
+//! * A future that is ready at once joins the end of the list of those that were woken, so it
+//!   cannot overtake another.
 //! * A continuation runs in the custody of the stanza that asked for it ([`crate::custody`]).
-//! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`ARCHITECTURE.md`, rule 5).
+//! * While a continuation of a session is outstanding, the session's lane holds back its later
+//!   stanzas (`ARCHITECTURE.md`, rule 5).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -47,8 +51,8 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for Waiting<P, F> 
 }
 
 impl World {
-    /// Runs `then` when the store, or another thread that was asked, has answered. Nothing is held back
-    /// meanwhile.
+    /// Runs `then` when the store, or another thread that was asked, has answered. Nothing is held
+    /// back meanwhile.
     pub fn wait<P: Future + Unpin + 'static>(
         &mut self,
         pending: P,
@@ -57,7 +61,8 @@ impl World {
         self.spawn(None, pending, then);
     }
 
-    /// Runs `then` as [`World::wait`] does; until then the session's later stanzas wait in its lane.
+    /// Runs `then` as [`World::wait`] does; until then the session's later stanzas wait in its
+    /// lane.
     pub fn wait_in_lane<P: Future + Unpin + 'static>(
         &mut self,
         session: SessionRef,
@@ -84,7 +89,8 @@ impl World {
         entry.insert(Task { job: Box::new(job), waker, session, custody: self.waiting.custody.clone() });
     }
 
-    /// Looks at every task that was woken and runs the continuations of those that are done. `true` if there was any.
+    /// Looks at every task that was woken and runs the continuations of those that are done. `true`
+    /// if there was any.
     pub fn run_tasks(&mut self) -> bool {
         let woken = self.waiting.wakeups.take();
         for &task in &woken {

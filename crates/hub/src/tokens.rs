@@ -2,10 +2,12 @@
 //!
 //! # Invariants
 //!
-//! * A token is good for one installation of a client, one mechanism, a time, and the password under which it was made: with a new password
-//!   all of them are worth nothing, no matter who set it.
-//! * An installation has two at most: a new one replaces the older only when it is used (XEP-0484 §6.1). The installations of an account are
-//!   bounded; the one that has not been heard of for longest makes room.
+//! * A token is good for one installation of a client, one mechanism, a time, and the password
+//!   under which it was made: with a new password all of them are worth nothing, no matter who set
+//!   it.
+//! * An installation has two at most: a new one replaces the older only when it is used (XEP-0484
+//!   §6.1). The installations of an account are bounded; the one that has not been heard of for
+//!   longest makes room.
 //! * The store has a hash of a token, never the token.
 
 use rookery_base::date;
@@ -60,7 +62,8 @@ impl World {
             let Some(password) = password else {
                 return world.out.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
-            // An account that doesn't exist is looked up like one that does. No document was made under an empty mark.
+            // An account that doesn't exist is looked up like one that does. No document was made
+            // under an empty mark.
             let password = password.unwrap_or_default();
             let found = world.stores.documents.get(account.as_ref(), &name);
             world.wait(found, move |world, found| {
@@ -78,8 +81,8 @@ impl World {
         });
     }
 
-    /// Keeps what a client that has logged in has done with its tokens. Answered with [`Event::Login`] when that is durable: with the token that
-    /// the client gets, if it gets one.
+    /// Keeps what a client that has logged in has done with its tokens. Answered with
+    /// [`Event::Login`] when that is durable: with the token that the client gets, if it gets one.
     pub fn change_tokens(&mut self, connection: u64, change: TokenChange) {
         let account = change.account.clone();
         self.with_password(account, move |world, account, password| {
@@ -138,7 +141,8 @@ impl World {
             let age = current.as_ref().map_or(0, |token| now.saturating_sub(token.issued));
             due = current.filter(|_| age >= options.number(ROTATE_HOURS) * 3600).map(|token| token.mechanism);
             if change.invalidate {
-                // One that the client may never have got would outlive its wish to leave nothing behind.
+                // One that the client may never have got would outlive its wish to leave nothing
+                // behind.
                 tokens.tokens.clear();
                 due = None;
             }
@@ -169,7 +173,8 @@ impl World {
         }
     }
 
-    /// Goes on with what stands for the password of an account; without it if there is no such account, or it is disabled. `None` if the store failed.
+    /// Goes on with what stands for the password of an account; without it if there is no such
+    /// account, or it is disabled. `None` if the store failed.
     fn with_password(&mut self, account: Jid, then: impl FnOnce(&mut World, Jid, Option<Option<String>>) + 'static) {
         self.with_credentials(account.clone(), move |world, found| {
             let mark = found.map(|(found, disabled)| found.filter(|_| !disabled).as_ref().map(password_mark));
@@ -179,7 +184,8 @@ impl World {
 }
 
 impl Tokens {
-    /// Reads a document. Tokens that were made under another password are not there, nor is what can't be read.
+    /// Reads a document. Tokens that were made under another password are not there, nor is what
+    /// can't be read.
     fn read(bytes: &[u8], password: &str) -> Self {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
         let mut lines = text.lines();

@@ -42,8 +42,9 @@ impl Waiting {
     }
 }
 
-/// Logins that need the store: more at a time than it can serve would only keep each other, and everybody else, waiting. The others wait here, and
-/// their connections are not read from meanwhile.
+/// Logins that need the store: more at a time than it can serve would only keep each other, and
+/// everybody else, waiting. The others wait here, and their connections are not read from
+/// meanwhile.
 #[derive(Default)]
 pub(crate) struct Logins {
     pub(crate) under_way: usize,
@@ -57,7 +58,8 @@ pub(crate) struct Login {
     pub(crate) then: Box<WithCredentials>,
 }
 
-/// Goes on with the credentials, if there are any, and whether the account is disabled; `None` if the store failed.
+/// Goes on with the credentials, if there are any, and whether the account is disabled; `None` if
+/// the store failed.
 pub(crate) type WithCredentials = dyn FnOnce(&mut World, Option<(Option<Credentials>, bool)>);
 
 /// A future and its continuation.

@@ -5,8 +5,8 @@ use std::task::{Wake, Waker};
 
 use rookery_base::lock::lock;
 
-/// The tasks that a shard has to look at, as the store's thread tells it: shared, as nothing else in a
-/// world is.
+/// The tasks that a shard has to look at, as the store's thread tells it: shared, as nothing else
+/// in a world is.
 pub struct Wakeups {
     woken: Mutex<Vec<usize>>,
     notify: Box<dyn Fn() + Send + Sync>,

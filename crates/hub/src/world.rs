@@ -1,7 +1,8 @@
 //! The world of one shard, and what drives it.
 //!
-//! A driver calls [`World::bind`], [`World::stanza`], [`World::mail`], [`World::closed`] and [`World::run_tasks`], in whatever order
-//! things happen; then takes the events and the mail for other shards, and flushes the outboxes that have something.
+//! A driver calls [`World::bind`], [`World::stanza`], [`World::mail`], [`World::closed`] and
+//! [`World::run_tasks`], in whatever order things happen; then takes the events and the mail for
+//! other shards, and flushes the outboxes that have something.
 //!
 //! Invariants:
 //! * No socket, thread or clock: time comes in with [`World::set_time`].
@@ -85,7 +86,8 @@ impl World {
         world
     }
 
-    /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120 §4.9.3.5).
+    /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120
+    /// §4.9.3.5).
     pub fn apply(&mut self, settings: Arc<Settings>) {
         self.catalogue.served = Served::new(&settings, &self.catalogue.registry);
         self.catalogue.services = self.catalogue.registry.hosts(&settings);
@@ -101,7 +103,8 @@ impl World {
         }
     }
 
-    /// Sets the clock that timers go by, which never goes back, and the time of day since 1970; both in milliseconds.
+    /// Sets the clock that timers go by, which never goes back, and the time of day since 1970;
+    /// both in milliseconds.
     pub fn set_time(&mut self, now_ms: u64, unix_ms: u64) {
         self.clock.now_ms = now_ms;
         self.clock.started_ms.get_or_insert(now_ms);
@@ -225,7 +228,8 @@ impl World {
         text
     }
 
-    /// Returns the value of this type that a module has declared, see [`Hooks::state`](crate::Hooks::state).
+    /// Returns the value of this type that a module has declared, see
+    /// [`Hooks::state`](crate::Hooks::state).
     ///
     /// # Panics
     /// No module declares the type: a mistake in the module that asks, whatever peers send.
@@ -249,7 +253,8 @@ impl World {
         self.waiting.custody.clone()
     }
 
-    /// Works in the custody of something that was put off; with `None` in nobody's, for what is not to delay an acknowledgement.
+    /// Works in the custody of something that was put off; with `None` in nobody's, for what is not
+    /// to delay an acknowledgement.
     pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.waiting.custody, custody);
         let done = work(self);

@@ -1,5 +1,5 @@
-//! The hooks of modules: order by phase and not by registration, a stanza that one takes is seen by nobody else, and a module that is
-//! off for a domain is not called for its sessions.
+//! The hooks of modules: order by phase and not by registration, a stanza that one takes is seen by
+//! nobody else, and a module that is off for a domain is not called for its sessions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use rookery_xml::{Kind, Limits, Stanza, Writer};
 #[derive(Default)]
 struct Seen(Vec<String>);
 
-/// A module that writes down what it is called with, and takes stanzas for the address that has its name.
+/// A module that writes down what it is called with, and takes stanzas for the address that has its
+/// name.
 struct Spy<const AT: usize>;
 
 const NAMES: [&str; 3] = ["guard", "act", "record"];

@@ -39,7 +39,8 @@ fn exchange(worlds: &mut [World]) {
     }
 }
 
-/// Asks a shard for its number, which it tells so many milliseconds later; never if that is [`NEVER`].
+/// Asks a shard for its number, which it tells so many milliseconds later; never if that is
+/// [`NEVER`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Which {
     later_ms: u64,

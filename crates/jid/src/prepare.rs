@@ -96,7 +96,8 @@ pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
         return Ok(Cow::Borrowed(bare));
     }
     let unicode = unicode_domain(raw)?;
-    // An A-label may hide another one. What changes when it is prepared again isn't one address, but several.
+    // An A-label may hide another one. What changes when it is prepared again isn't one address,
+    // but several.
     if unicode_domain(&unicode)? != unicode {
         return Err(JidError::InvalidDomain);
     }
@@ -105,7 +106,8 @@ pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
     if domain.is_empty() || domain.split('.').any(str::is_empty) {
         return Err(JidError::EmptyDomain);
     }
-    // It also maps compatibility forms of '/', '@' and the like to ASCII: they must not get in by that door.
+    // It also maps compatibility forms of '/', '@' and the like to ASCII: they must not get in by
+    // that door.
     if domain.bytes().any(|b| b.is_ascii() && CLASS[usize::from(b)] & DOMAIN == 0) {
         return Err(JidError::InvalidDomain);
     }

@@ -93,7 +93,8 @@ impl Relay {
     /// Says on which port connections are taken, and who joins them, from any thread. The first one
     /// counts.
     pub fn serve(&self, port: u16, join: impl Fn(Wish) + Send + Sync + 'static) {
-        // Two relays would be a mistake of the program; that the second is never asked does no harm.
+        // Two relays would be a mistake of the program; that the second is never asked does no
+        // harm.
         let _ = self.0.set(Serving { port, join: Box::new(join) });
     }
 

@@ -165,7 +165,8 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
         }
         match pushed {
             Ok(Pushed::Kept) => {}
-            // §2: the sender hears it where a queue is full, and can't tell that from an account that doesn't exist.
+            // §2: the sender hears it where a queue is full, and can't tell that from an account
+            // that doesn't exist.
             Ok(Pushed::Full | Pushed::NoAccount) => {
                 world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into())
             }
@@ -260,7 +261,8 @@ impl Delivery {
             Ok(messages) => self.portion(world, &messages),
             Err(error) => {
                 world.store_failed("loading offline messages", &self.owner, &error);
-                // What was given is still removed once it is sent; the rest waits for the next session.
+                // What was given is still removed once it is sent; the rest waits for the next
+                // session.
                 world.state_mut::<Rounds>().current.remove(&self.owner);
                 self.wait_until_sent(world);
             }
@@ -307,7 +309,8 @@ impl Delivery {
         let (completer, drained) = rookery_base::one_shot::<usize>();
         world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(unsent));
         let go_on = move |world: &mut World, unsent: Result<usize, rookery_base::Abandoned>| {
-            // Replaced by the delivery of a later round to the same session: what is sent twice then is removed by that one.
+            // Replaced by the delivery of a later round to the same session: what is sent twice
+            // then is removed by that one.
             let Ok(unsent) = unsent else { return };
             let sent = self.given.len().saturating_sub(unsent);
             let up_to =
@@ -317,7 +320,8 @@ impl Delivery {
                 None => self.go_on(world),
             }
         };
-        // The client reads when it likes: its own stanzas, which have begun this, are acknowledged before.
+        // The client reads when it likes: its own stanzas, which have begun this, are acknowledged
+        // before.
         world.in_custody(None, |world| world.wait(drained, go_on));
     }
 

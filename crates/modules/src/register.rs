@@ -142,7 +142,8 @@ const INVITATION_DAYS: OptionSpec = OptionSpec {
 
 /// Replies to a request of a user who has logged in, to the domain or to the user's own account.
 fn of_account(world: &mut World, iq: Iq) {
-    // Only the account's own stream to its own domain will do: on any other way the asker has no account here to change.
+    // Only the account's own stream to its own domain will do: on any other way the asker has no
+    // account here to change.
     let Some(session) = iq.origin.filter(|_| iq.from.domain() == iq.to.domain() && (iq.to.is_domain() || iq.is_own()))
     else {
         return world.reply_error(&iq, Condition::Forbidden);

@@ -33,7 +33,8 @@ fn answer(world: &mut World, iq: Iq) {
         return;
     }
     let mut reply = iq.result();
-    // A server serves people in many time zones; its own one would tell nothing but where it stands.
+    // A server serves people in many time zones; its own one would tell nothing but where it
+    // stands.
     reply.start_ns("time", ns::TIME).text_child("tzo", "+00:00").text_child("utc", &date::timestamp(world.time()));
     world.reply(&iq, reply);
 }

@@ -257,7 +257,8 @@ fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>)
             world.fan_out(&packet, page.iter().map(Jid::as_ref));
             if page.len() == PAGE {
                 let (after, custody) = (page.last().cloned(), world.custody());
-                // The messages of those who are away are in the store's queue now: it gets time for them.
+                // The messages of those who are away are in the store's queue now: it gets time for
+                // them.
                 world.after(STEP_MS, move |world| {
                     world.in_custody(custody, |world| to_all(world, domain, packet, after));
                 });

@@ -2,8 +2,8 @@
 //!
 //! The commands of XEP-0133, the HTTP API, the admin page and the command line are views of these
 //! operations: each reads what is asked in its own form, calls one of them, and says in its own
-//! form what came of it. The caller has to know who may ask ([`administrators`] and [`tokens`] tell);
-//! what an operation checks itself is that what it is asked for is possible.
+//! form what came of it. The caller has to know who may ask ([`administrators`] and [`tokens`]
+//! tell); what an operation checks itself is that what it is asked for is possible.
 //!
 //! # Layout
 //!

@@ -121,7 +121,8 @@ impl Account {
         Ok(true)
     }
 
-    /// Makes the account, if it isn't made yet. Whatever is written for it afterwards comes behind that, and shares its way to the disk.
+    /// Makes the account, if it isn't made yet. Whatever is written for it afterwards comes behind
+    /// that, and shares its way to the disk.
     fn make(&mut self, import: &Import<'_>) -> Result<(), ImportError> {
         if self.is_made {
             return Ok(());

@@ -75,7 +75,8 @@ fn one_node(world: &mut World, call: Call, node: &str) {
         Ok(Some(node)) if node.is_owner(call.from()) => {
             answer(world, &call.iq, "completed", None);
             let waiting = node.subscriptions.iter().filter(|(_, subscription)| subscription.pending);
-            // They come at once, and must not be more than a session takes. Those that are decided make room for the next.
+            // They come at once, and must not be more than a session takes. Those that are decided
+            // make room for the next.
             let waiting: Vec<Jid> = waiting.map(|(subscriber, _)| subscriber.clone()).take(MOST_REQUESTS).collect();
             for subscriber in &waiting {
                 ask_owner(world, &key, subscriber, call.iq.from.as_ref());

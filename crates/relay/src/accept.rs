@@ -63,7 +63,8 @@ async fn connection(mut socket: TcpStream, place: Place, waiting: &Arc<Waiting>)
     if !waiting.has_room(&request.token) {
         return timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::NotAllowed)).await?;
     }
-    // The kernel has room for so little on a new connection. A client that hears of its success is one that waits, so it is put there at once.
+    // The kernel has room for so little on a new connection. A client that hears of its success is
+    // one that waits, so it is put there at once.
     timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::Succeeded)).await??;
     waiting.put(request.token, socket, place);
     Ok(())

@@ -10,8 +10,8 @@ use rookery_federation::{Address, Found, NotFound};
 pub(crate) struct Known(Map<Box<str>, (Instant, Vec<Address>)>);
 
 impl Known {
-    /// Returns what was found, or in place of no answer the last one, if it isn't too old. Any real answer takes its place, also
-    /// the one that there is no server any more.
+    /// Returns what was found, or in place of no answer the last one, if it isn't too old. Any real
+    /// answer takes its place, also the one that there is no server any more.
     pub(crate) fn or_older(&mut self, domain: &str, found: Found, now: Instant) -> Found {
         match found {
             Ok(addresses) => {

@@ -1,17 +1,21 @@
-//! Finds the servers of domains in DNS, on a thread of its own: SRV records, then addresses (RFC 6120 §3.2, XEP-0368).
+//! Finds the servers of domains in DNS, on a thread of its own: SRV records, then addresses (RFC
+//! 6120 §3.2, XEP-0368).
 //!
-//! [`Dns`] is the shards' [`Resolver`]: they ask, go on, and are told by letter. The library is hickory, without DNSSEC. What
-//! is to be made of the answers stands in [`rookery_federation::targets`], where it is tested without a network.
+//! [`Dns`] is the shards' [`Resolver`]: they ask, go on, and are told by letter. The library is
+//! hickory, without DNSSEC. What is to be made of the answers stands in
+//! [`rookery_federation::targets`], where it is tested without a network.
 //!
 //! # Invariants
 //!
-//! * No answer is never taken for "no records": a server that is silent or broken must not send us to the address of the
-//!   domain, where something else may listen.
-//! * Names are asked with their final dot, so that no search list of this machine makes another name of them, and the
-//!   machine's `hosts` file is not looked at.
-//! * Questions that wait are bounded; who asks too much is told at once that there is no answer. None takes longer than half a
-//!   minute, so that domains whose name servers are dead don't keep others waiting.
-//! * While a domain's name servers give no answer, what they said last is used, for an hour at most (RFC 8767).
+//! * No answer is never taken for "no records": a server that is silent or broken must not send us
+//!   to the address of the domain, where something else may listen.
+//! * Names are asked with their final dot, so that no search list of this machine makes another
+//!   name of them, and the machine's `hosts` file is not looked at.
+//! * Questions that wait are bounded; who asks too much is told at once that there is no answer.
+//!   None takes longer than half a minute, so that domains whose name servers are dead don't keep
+//!   others waiting.
+//! * While a domain's name servers give no answer, what they said last is used, for an hour at most
+//!   (RFC 8767).
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -84,7 +88,8 @@ impl Dns {
     ///
     /// # Errors
     ///
-    /// What the system says when it gives no thread, or if its own configuration of DNS can't be read and is needed.
+    /// What the system says when it gives no thread, or if its own configuration of DNS can't be
+    /// read and is needed.
     pub fn start(settings: Settings) -> io::Result<Self> {
         let resolvers = resolvers(&settings).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -149,7 +154,8 @@ struct Thread {
     known: RefCell<Known>,
 }
 
-/// Returns who asks each of the name servers. The library takes the failure of one for the answer of all.
+/// Returns who asks each of the name servers. The library takes the failure of one for the answer
+/// of all.
 fn resolvers(settings: &Settings) -> Result<Vec<TokioResolver>, NetError> {
     let (servers, mut options) = if settings.servers.is_empty() {
         let (config, options) = read_system_conf()?;
@@ -172,7 +178,8 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
     server
 }
 
-/// Sets what the machine doesn't decide. Lies of those who can't see our questions are found out by random case.
+/// Sets what the machine doesn't decide. Lies of those who can't see our questions are found out by
+/// random case.
 fn bound(options: &mut ResolverOpts) {
     options.use_hosts_file = ResolveHosts::Never;
     options.case_randomization = true;
@@ -261,7 +268,8 @@ impl Thread {
         Ok((!targets.is_empty()).then_some(targets))
     }
 
-    /// Looks all of them up at the same time: one whose name servers are dead doesn't delay the others.
+    /// Looks all of them up at the same time: one whose name servers are dead doesn't delay the
+    /// others.
     async fn all_addresses(self: &Rc<Self>, targets: Vec<Target>) -> Found {
         let lookups = targets.into_iter().map(|target| {
             let thread = self.clone();
@@ -300,7 +308,8 @@ impl Thread {
     }
 }
 
-/// Returns the targets in an answer to a question for the SRV records of a name; what else is in it doesn't count.
+/// Returns the targets in an answer to a question for the SRV records of a name; what else is in it
+/// doesn't count.
 pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<Target> {
     let targets = of_name(asked, answers).filter_map(|record| match &record.data {
         RData::SRV(srv) => Some(Target {
@@ -325,7 +334,8 @@ pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
     addresses.collect()
 }
 
-/// Returns the records of a name, or of the one that its aliases lead to. The library hands on those of others as well.
+/// Returns the records of a name, or of the one that its aliases lead to. The library hands on
+/// those of others as well.
 fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
     let mut name = asked.clone();
     for _ in 0..MOST_ALIASES {
@@ -343,7 +353,8 @@ fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a 
 fn is_none(error: &NetError) -> bool {
     use hickory_resolver::net::DnsError;
     use hickory_resolver::proto::op::ResponseCode;
-    // A name server that refuses or fails says nothing about the name, though the library counts it among the answers.
+    // A name server that refuses or fails says nothing about the name, though the library counts it
+    // among the answers.
     match error {
         NetError::Dns(DnsError::NoRecordsFound(none)) => {
             matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)

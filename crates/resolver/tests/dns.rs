@@ -1,4 +1,5 @@
-//! Name servers that fail, lie and are slow: a DNS server of the test's own, on loopback, which says what a script says.
+//! Name servers that fail, lie and are slow: a DNS server of the test's own, on loopback, which
+//! says what a script says.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -325,7 +326,8 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
         dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
         assert_eq!(told.recv().expect("an answer"), Ok(vec![at(1, 5269, false)]));
     }
-    // That there are no records of the other name holds only as long as the zone says, and this one doesn't say.
+    // That there are no records of the other name holds only as long as the zone says, and this one
+    // doesn't say.
     let asked = server.asked(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
     assert_eq!((asked, server.asked(RecordType::A).len()), (1, 1));
 }

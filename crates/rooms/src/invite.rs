@@ -124,7 +124,8 @@ impl Room {
         }
     }
 
-    /// Lets nobody but the invited decline: else anybody could have the room send messages to anybody.
+    /// Lets nobody but the invited decline: else anybody could have the room send messages to
+    /// anybody.
     fn decline(&mut self, world: &mut World, decline: &Element, from: &Jid) -> Result<(), StanzaError> {
         let at = self.invitations.iter().position(|(invited, _)| invited.as_ref() == from.bare());
         let invitation = at.and_then(|at| self.invitations.remove(at));

@@ -22,7 +22,8 @@ impl Room {
             hats.iter().cloned().fold(worn, Element::with_child)
         });
         let waiting = self.waiting.iter().map(|waiting| waiting.element(FORMAT));
-        // Apart from the rest: the next owner of a removed account's name must have neither its hats nor its voice.
+        // Apart from the rest: the next owner of a removed account's name must have neither its
+        // hats nor its voice.
         let said = hats.chain(waiting).chain(self.voices.elements(FORMAT));
         let of_users = said.filter_map(|said| {
             let user = Jid::parse(said.attr("jid")?).ok()?;

@@ -1,6 +1,7 @@
 //! The room's past: its archive (XEP-0313 §5.1.2), the history for those who enter, the log.
 //!
-//! An archive knows who spoke. A user who may not see real addresses gets its messages without them.
+//! An archive knows who spoke. A user who may not see real addresses gets its messages without
+//! them.
 
 use rookery_archive::{self as archive, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
 use rookery_fanout::Packet;

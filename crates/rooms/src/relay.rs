@@ -85,7 +85,8 @@ impl Room {
         };
         match self.occupant_of(from) {
             Some(at) => self.occupants.get(at).filter(has),
-            // Not for every full JID that is none of ours: strangers could have all occupants looked through.
+            // Not for every full JID that is none of ours: strangers could have all occupants
+            // looked through.
             None if from.resource().is_some() => None,
             None => self.occupants.iter().map(|(_, occupant)| occupant).find(has),
         }

@@ -103,7 +103,8 @@ fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &S
 pub(crate) fn is_forged(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::MUC | ns::MUC_USER | ns::MUC_ADMIN | ns::MUC_OWNER | ns::OCCUPANT_ID | ns::HATS => true,
-        // XEP-0203 §2: presence that comes at once is not late; a stamp would be believed to be the room's.
+        // XEP-0203 §2: presence that comes at once is not late; a stamp would be believed to be the
+        // room's.
         ns::DELAY => child.name() == "delay",
         _ => false,
     }

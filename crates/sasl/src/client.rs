@@ -252,7 +252,8 @@ fn binding_flag<'a>(
         return Ok((format!("p={}", binding.name()), data));
     }
     let plus_offered = announced.mechanisms.iter().any(|name| name.ends_with("-PLUS"));
-    // With `-PLUS` on offer but no type in common "y" would fail; XEP-0440 §3 allows "n" then, and XEP-0474 covers the hole.
+    // With `-PLUS` on offer but no type in common "y" would fail; XEP-0440 §3 allows "n" then, and
+    // XEP-0474 covers the hole.
     let flag = if bindings.is_empty() || plus_offered { "n" } else { "y" };
     Ok((flag.to_owned(), &[]))
 }

@@ -62,8 +62,9 @@ impl Hash {
 }
 
 fn mac<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-    // HMAC takes keys of any length (RFC 2104 §2): the error of the general trait can't occur. Should a later version of the
-    // crate think otherwise, an empty result compares unequal to every digest and the login fails.
+    // HMAC takes keys of any length (RFC 2104 §2): the error of the general trait can't occur.
+    // Should a later version of the crate think otherwise, an empty result compares unequal to
+    // every digest and the login fails.
     let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else { return Vec::new() };
     for part in parts {
         mac.update(part);

@@ -43,7 +43,8 @@ impl<'a> ClientFirst<'a> {
             "" => None,
             named => Some(unescape(named.strip_prefix("a=")?)?),
         };
-        // A mandatory extension (`m=`) would stand in front of the name. None is defined, and RFC 5802 §5.1 wants failure.
+        // A mandatory extension (`m=`) would stand in front of the name. None is defined, and RFC
+        // 5802 §5.1 wants failure.
         let mut attributes = bare.split(',');
         let username = unescape(attributes.next()?.strip_prefix("n=")?)?;
         let nonce = attributes.next()?.strip_prefix("r=").filter(|nonce| is_printable(nonce))?;

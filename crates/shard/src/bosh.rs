@@ -1,11 +1,13 @@
 //! A session of BOSH (XEP-0124) between requests and a stream.
 //!
-//! Where others have a socket it has [`Session`], and its requests come by letter, each with somebody who waits for the answer. What is
-//! behind it is what is behind TCP: the same machine negotiates, the same outbox waits until there is a request to answer. Answers are
-//! given at the end of a tick, so that a reply can go out with the request that it was asked by.
+//! Where others have a socket it has [`Session`], and its requests come by letter, each with
+//! somebody who waits for the answer. What is behind it is what is behind TCP: the same machine
+//! negotiates, the same outbox waits until there is a request to answer. Answers are given at the
+//! end of a tick, so that a reply can go out with the request that it was asked by.
 //!
-//! What went out with an answer is kept, as stream management keeps it (XEP-0198), until the client's next request shows that it was
-//! received: when a client is gone for good, nothing that it did not get is lost.
+//! What went out with an answer is kept, as stream management keeps it (XEP-0198), until the
+//! client's next request shows that it was received: when a client is gone for good, nothing that
+//! it did not get is lost.
 
 use rookery_base::Transport;
 use rookery_fanout::{Bounds, Link};
@@ -350,8 +352,8 @@ impl<D: Driver> Shard<D> {
         self.watch(link);
     }
 
-    /// Sees to it that a session is looked at in time. While it is busy its timer is only moved when it rings, so there is about one of
-    /// them for each session.
+    /// Sees to it that a session is looked at in time. While it is busy its timer is only moved
+    /// when it rings, so there is about one of them for each session.
     fn watch(&mut self, link: Link) {
         let Some(session) = self.session(link) else { return };
         let due = session.due();

@@ -1,4 +1,5 @@
-//! The data of one connection. While a session is idle this is all there is of it here: no buffer, no task, no timer.
+//! The data of one connection. While a session is idle this is all there is of it here: no buffer,
+//! no task, no timer.
 
 use std::net::SocketAddr;
 
@@ -16,8 +17,8 @@ use crate::gate::Opening;
 
 /// A connection and where it stands.
 pub struct Connection<S> {
-    /// `None` once it is closed; the entry lives on until the world has let go of the session. A session of BOSH has none: its requests
-    /// come by letter.
+    /// `None` once it is closed; the entry lives on until the world has let go of the session. A
+    /// session of BOSH has none: its requests come by letter.
     pub(crate) socket: Option<S>,
     pub(crate) peer: SocketAddr,
     pub(crate) serial: u32,
@@ -67,7 +68,8 @@ pub(crate) enum Stage {
     Bound,
     /// A session of the world that waits for its client to come back: there is no socket.
     Detached,
-    /// All is said; what the peer still sends is thrown away until it closes too, so that it gets to read our last words.
+    /// All is said; what the peer still sends is thrown away until it closes too, so that it gets
+    /// to read our last words.
     Lingering,
 }
 
@@ -89,7 +91,8 @@ pub(crate) struct Negotiation {
     pub opening: Option<Opening>,
 }
 
-/// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state in it.
+/// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state
+/// in it.
 pub(crate) struct Carry {
     pub bytes: Vec<u8>,
     pub scanner: Box<Scanner>,
@@ -100,7 +103,8 @@ pub(crate) struct Carry {
 pub(crate) struct Unsent {
     pub bytes: Vec<u8>,
     pub at: usize,
-    /// Bytes of the outbox that they stand for: with TLS, what is removed from there once all of them are gone.
+    /// Bytes of the outbox that they stand for: with TLS, what is removed from there once all of
+    /// them are gone.
     pub covers: usize,
 }
 

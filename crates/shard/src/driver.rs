@@ -3,12 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// A way to reach the network. Errors are those of the system; `WouldBlock` means to try again when ready.
+/// A way to reach the network. Errors are those of the system; `WouldBlock` means to try again when
+/// ready.
 pub trait Driver {
     /// A connection.
     type Socket: Send + 'static;
 
-    /// Begins to connect. The socket is ready for output when it is connected, or can't be: see [`Driver::connected`].
+    /// Begins to connect. The socket is ready for output when it is connected, or can't be: see
+    /// [`Driver::connected`].
     ///
     /// # Errors
     /// What the system says at once.

@@ -53,7 +53,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let secure = tls.is_some() || is_encrypted_by_proxy;
-        // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for browsers stumble over the offer.
+        // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for
+        // browsers stumble over the offer.
         let bindings =
             tls.as_ref().filter(|_| transport == Transport::Tcp).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).

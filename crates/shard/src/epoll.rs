@@ -1,7 +1,7 @@
 //! The driver for Linux: non-blocking TCP sockets in one epoll set per shard, level-triggered.
 //!
-//! Level-triggered because one `recv` per readiness is all we do: there is no second, failing read to find out that a socket is empty
-//! (about 1 µs per message).
+//! Level-triggered because one `recv` per readiness is all we do: there is no second, failing read
+//! to find out that a socket is empty (about 1 µs per message).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -74,7 +74,8 @@ impl Epoll {
         let _ = epoll::delete(&self.set, listener);
     }
 
-    /// Waits until something is ready or the time is over (`None`: for ever), and tells what it was.
+    /// Waits until something is ready or the time is over (`None`: for ever), and tells what it
+    /// was.
     pub fn wait(&mut self, timeout: Option<Duration>, news: &mut News) {
         news.ready.clear();
         news.listeners.clear();

@@ -1,5 +1,5 @@
-//! Other servers: carries bytes, handshakes and addresses between their connections and [`rookery_federation::Servers`], which
-//! decides, and stanzas between that and the world.
+//! Other servers: carries bytes, handshakes and addresses between their connections and
+//! [`rookery_federation::Servers`], which decides, and stanzas between that and the world.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -131,7 +131,8 @@ impl<D: Driver> Shard<D> {
         self.federating = Some(federating);
     }
 
-    /// Works off what leaves for other servers, and what is due. `true` if something came of it for the world.
+    /// Works off what leaves for other servers, and what is due. `true` if something came of it for
+    /// the world.
     pub(crate) fn federate(&mut self) -> bool {
         let Some(mut federating) = self.federating.take() else { return false };
         federating.servers.set_time(self.timing.now_ms);
@@ -180,7 +181,8 @@ impl<D: Driver> Shard<D> {
         self.federate();
     }
 
-    /// Carries out what the streams want, until they want no more. `true` if something came of it for the world.
+    /// Carries out what the streams want, until they want no more. `true` if something came of it
+    /// for the world.
     fn perform(&mut self, federating: &mut Federating<D::Socket>) -> bool {
         let mut any = false;
         loop {
@@ -315,7 +317,8 @@ impl<D: Driver> Shard<D> {
             let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
             let judged = federating.terms.trust.judge(&chain, self.world.time() / 1000);
             federating.servers.secured(key, judged);
-            // Before what came behind the handshake is answered: a certificate that doesn't hold ends it here.
+            // Before what came behind the handshake is answered: a certificate that doesn't hold
+            // ends it here.
             self.perform(federating);
         }
         if !plain.is_empty() {

@@ -59,7 +59,8 @@ struct Inner {
     opened: usize,
 }
 
-/// A session that needs no connection of its own and has not logged in; it counts for as long as this is kept.
+/// A session that needs no connection of its own and has not logged in; it counts for as long as
+/// this is kept.
 #[derive(Debug)]
 pub struct Opening {
     gate: Arc<Gate>,

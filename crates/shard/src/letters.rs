@@ -23,7 +23,8 @@ use crate::gate::LoginTerms;
 use crate::sids::Sids;
 use crate::wires::{Federation, Moving};
 
-/// One generation of what the operator decides. A reload makes a new one; connections that are there keep what they have agreed on.
+/// One generation of what the operator decides. A reload makes a new one; connections that are
+/// there keep what they have agreed on.
 #[derive(Clone)]
 pub struct Generation {
     /// For the world.
@@ -144,8 +145,8 @@ pub struct Handed<S> {
     /// may speak from there: a proxy for clients that nobody knows, or a page of another site in a
     /// browser.
     pub is_local: bool,
-    /// A WebSocket (RFC 7395), or TCP for a stream that was found by ALPN (XEP-0368). Requests of BOSH
-    /// come one by one instead.
+    /// A WebSocket (RFC 7395), or TCP for a stream that was found by ALPN (XEP-0368). Requests of
+    /// BOSH come one by one instead.
     pub transport: Transport,
 }
 
@@ -227,7 +228,8 @@ impl<S> Post<S> {
         }
     }
 
-    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.
+    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard
+    /// whose turn it is.
     pub fn request(&self, posted: BoshRequest, turn: usize) {
         let shard = match posted.request.whose {
             Whose::Session(sid) => self.sids.find(sid).map(|place| place.shard),

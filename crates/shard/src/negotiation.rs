@@ -1,4 +1,5 @@
-//! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
+//! A connection until it has bound a resource: carries the questions of the stream's machine to the
+//! world and the answers back.
 
 use rookery_base::Transport;
 use rookery_fanout::Link;
@@ -68,7 +69,8 @@ impl<D: Driver> Shard<D> {
         self.keep(link, input);
     }
 
-    /// Keeps what the machine has not consumed. It is bounded: the machine consumes or fails when an element grows over its limit.
+    /// Keeps what the machine has not consumed. It is bounded: the machine consumes or fails when
+    /// an element grows over its limit.
     fn keep(&mut self, link: Link, input: Vec<u8>) {
         if input.is_empty() {
             return;

@@ -30,7 +30,8 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         if connection.paused {
-            // It is not watched for input: what is reported is that it broke, and that again and again until it is closed.
+            // It is not watched for input: what is reported is that it broke, and that again and
+            // again until it is closed.
             return self.lost(link);
         }
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
@@ -97,7 +98,8 @@ impl<D: Driver> Shard<D> {
                 let (pass, at) = self.pass(link, bytes, &mut scanner);
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
-                    // After a fault or the end of a stream it stands in the middle of something; the next connection must not.
+                    // After a fault or the end of a stream it stands in the middle of something;
+                    // the next connection must not.
                     scanner.reset();
                     self.buffers.scanner = Some(scanner);
                 } else {
@@ -136,7 +138,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Gives stanza after stanza to the world. Answers how the pass ended and how many bytes are done with.
+    /// Gives stanza after stanza to the world. Answers how the pass ended and how many bytes are
+    /// done with.
     fn pass(&mut self, link: Link, bytes: &[u8], scanner: &mut Scanner) -> (Pass, usize) {
         let limits = self.common.generation.limits;
         let mut at = 0;

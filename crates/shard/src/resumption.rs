@@ -1,7 +1,7 @@
 //! A session changes its connection (XEP-0198 §5).
 //!
-//! A session stays where it is: its link, and with it whatever refers to it, is the same before and after. It is the new connection that
-//! moves to the link of the session.
+//! A session stays where it is: its link, and with it whatever refers to it, is the same before and
+//! after. It is the new connection that moves to the link of the session.
 
 use rookery_fanout::Link;
 use rookery_hub::NotResumed;
@@ -12,7 +12,8 @@ use crate::driver::Driver;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Gives those connections their sessions whose sessions are settled by now. `true` if there was any.
+    /// Gives those connections their sessions whose sessions are settled by now. `true` if there
+    /// was any.
     pub(crate) fn resume_settled(&mut self) -> bool {
         if self.resumptions.is_empty() {
             return false;
@@ -55,7 +56,8 @@ impl<D: Driver> Shard<D> {
         self.world.resumable(&account.ok_or_else(unknown)?, previd)
     }
 
-    /// Gives a session to a connection that is to carry on with it. What the connection has read ahead is kept with it.
+    /// Gives a session to a connection that is to carry on with it. What the connection has read
+    /// ahead is kept with it.
     pub(crate) fn resume(&mut self, link: Link, session: Link, h: u32) {
         if let Err(error) = self.world.acknowledge(session, h) {
             return self.fail(link, &error, None);
@@ -91,7 +93,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Moves a connection to the link of a session. If that has an older connection still, it ends with `conflict`.
+    /// Moves a connection to the link of a session. If that has an older connection still, it ends
+    /// with `conflict`.
     fn take_over(&mut self, link: Link, session: Link) {
         let Some(mut new) = self.connections.remove(link) else { return };
         if let Some(socket) = &new.socket {

@@ -1,9 +1,12 @@
 //! The tick of a shard.
 //!
 //! Invariants:
-//! * One thread; nothing in here blocks. What takes long is asked of the store or the background threads, whose answers wake the shard.
-//! * A link (the index of a connection) is reused only when both the socket is closed and the world has let go of the session.
-//! * Mail for other shards is posted before the flush of the same tick, in the order in which the world wrote it.
+//! * One thread; nothing in here blocks. What takes long is asked of the store or the background
+//!   threads, whose answers wake the shard.
+//! * A link (the index of a connection) is reused only when both the socket is closed and the world
+//!   has let go of the session.
+//! * Mail for other shards is posted before the flush of the same tick, in the order in which the
+//!   world wrote it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -78,14 +81,16 @@ pub(crate) struct Buffers {
     pub(crate) rendered: Vec<u8>,
     /// The same, encrypted.
     pub(crate) cipher: Vec<u8>,
-    /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None` while a connection has it.
+    /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None`
+    /// while a connection has it.
     pub(crate) scanner: Option<Box<Scanner>>,
 }
 
 /// Counts what the world's counters do not.
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// Copies of this tick that mail of other shards has brought, with the moment when the tick began that sent it.
+    /// Copies of this tick that mail of other shards has brought, with the moment when the tick
+    /// began that sent it.
     pub(crate) by_mail: Vec<(Since, u64)>,
     /// Writes so far: of some of them the size is counted.
     pub(crate) writes: u64,
@@ -165,7 +170,8 @@ impl<D: Driver> Shard<D> {
         &mut self.driver
     }
 
-    /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms` the time of day; both in milliseconds.
+    /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms`
+    /// the time of day; both in milliseconds.
     pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
         let since = Since::now();
         let delivered = self.world.outboxes.pushed_total();
@@ -356,7 +362,8 @@ impl<D: Driver> Shard<D> {
         self.world.stop();
         self.stop_federating();
         let links: Vec<Link> = self.connections.links();
-        // What waits for the clients goes before the end of their streams, and what they need not send again.
+        // What waits for the clients goes before the end of their streams, and what they need not
+        // send again.
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
@@ -369,7 +376,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Ends the streams of a shard that stops, except where the client is still to hear that the store has what it sent. `true` if any ended.
+    /// Ends the streams of a shard that stops, except where the client is still to hear that the
+    /// store has what it sent. `true` if any ended.
     fn dismiss_settled(&mut self) -> bool {
         if self.timing.leaving.is_empty() {
             return false;

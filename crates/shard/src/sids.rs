@@ -15,7 +15,8 @@ pub(crate) struct Sids(Mutex<HashMap<u128, Place>>);
 pub(crate) struct Place {
     /// The shard.
     pub shard: usize,
-    /// `None` while it is on its way there: then it is in the shard's mailbox, ahead of any question about it.
+    /// `None` while it is on its way there: then it is in the shard's mailbox, ahead of any
+    /// question about it.
     pub link: Option<Link>,
 }
 

@@ -1,7 +1,8 @@
 //! A WebSocket (RFC 7395) between a socket and a stream.
 //!
-//! What is behind it is what is behind TCP: the same machine negotiates, the same outbox waits, the same rules end it. Only here, and in
-//! what an outbox puts around a stanza, is there a difference: each message is one element, neither more nor less.
+//! What is behind it is what is behind TCP: the same machine negotiates, the same outbox waits, the
+//! same rules end it. Only here, and in what an outbox puts around a stanza, is there a difference:
+//! each message is one element, neither more nor less.
 
 use rookery_fanout::Link;
 use rookery_hub::Intake;
@@ -17,7 +18,8 @@ use crate::reading::{Pass, STREAM_END};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Works off frames until a resource is bound. They are kept with the connection first: it may move, with what is left of them.
+    /// Works off frames until a resource is bound. They are kept with the connection first: it may
+    /// move, with what is left of them.
     pub(crate) fn frames_before(&mut self, link: Link, bytes: &[u8]) {
         let key = self.key_of(link);
         if let Some(frames) = self.websocket(link) {
@@ -101,7 +103,8 @@ impl<D: Driver> Shard<D> {
         self.passed(link, &pass);
     }
 
-    /// Gives stanza after stanza to the world. Answers how that ended and how many bytes are done with.
+    /// Gives stanza after stanza to the world. Answers how that ended and how many bytes are done
+    /// with.
     fn pass_over_frames(&mut self, link: Link, input: &mut [u8], scanner: &mut Scanner) -> (Pass, usize) {
         let most = self.common.generation.limits.bytes;
         let mut at = 0;
@@ -164,7 +167,8 @@ impl<D: Driver> Shard<D> {
                 Ok(intake) => intake,
                 Err(fault) => return Pass::Fault(fault),
             },
-            // A part of an element, more than one, or something around it: no document (RFC 7395 §3.3.3).
+            // A part of an element, more than one, or something around it: no document (RFC 7395
+            // §3.3.3).
             Ok(_) => return Pass::Fault(Fault::NotWellFormed),
             Err(fault) => return Pass::Fault(fault),
         };

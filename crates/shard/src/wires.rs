@@ -1,4 +1,5 @@
-//! The connections with other servers, as a shard has them: sockets, TLS, and what the streams over them need.
+//! The connections with other servers, as a shard has them: sockets, TLS, and what the streams over
+//! them need.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,7 +35,8 @@ impl std::fmt::Debug for Federation {
 
 /// Finds the servers of domains, without making anybody wait.
 pub trait Resolver: Send + Sync {
-    /// Looks a domain up, and tells the addresses in the order in which they are to be tried, later or at once.
+    /// Looks a domain up, and tells the addresses in the order in which they are to be tried, later
+    /// or at once.
     fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>);
 }
 
@@ -174,5 +176,6 @@ impl<S> Wire<S> {
     }
 }
 
-/// The bit that the keys of these connections have in what the system reports, and links never have.
+/// The bit that the keys of these connections have in what the system reports, and links never
+/// have.
 pub(crate) const SERVERS: u32 = 1 << 31;

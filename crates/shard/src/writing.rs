@@ -121,8 +121,8 @@ impl<D: Driver> Shard<D> {
         self.buffers.cipher = cipher;
     }
 
-    /// Writes bytes as they are, behind those that wait; keeps what the system doesn't take. `covers`: bytes of the outbox that they
-    /// stand for.
+    /// Writes bytes as they are, behind those that wait; keeps what the system doesn't take.
+    /// `covers`: bytes of the outbox that they stand for.
     pub(crate) fn write_wire(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if bytes.is_empty() {
             return;
@@ -212,7 +212,8 @@ impl<D: Driver> Shard<D> {
         self.finish(link, &out);
     }
 
-    /// Says the last words of a stream and closes our direction. The peer has a few seconds to close its own.
+    /// Says the last words of a stream and closes our direction. The peer has a few seconds to
+    /// close its own.
     pub(crate) fn finish(&mut self, link: Link, last: &[u8]) {
         if self.end_session(link, last) {
             return;

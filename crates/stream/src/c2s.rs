@@ -166,7 +166,8 @@ impl C2s {
     pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
         match self.phase {
             Phase::Ending | Phase::Ended => {}
-            // RFC 6120 §5.4.3.2: between `<proceed/>` and the end of the handshake there is no stream to write an error on.
+            // RFC 6120 §5.4.3.2: between `<proceed/>` and the end of the handshake there is no
+            // stream to write an error on.
             Phase::Tls => self.phase = Phase::Ending,
             _ => self.fail(error, text, out),
         }
@@ -246,7 +247,8 @@ impl C2s {
             Phase::Inline(_) => self.inline(out),
             Phase::Tls | Phase::Ending | Phase::Ended if input.is_empty() => None,
             Phase::Tls => {
-                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted stream with.
+                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
+                // stream with.
                 self.phase = Phase::Ending;
                 Some(input.len())
             }
@@ -281,7 +283,8 @@ impl C2s {
         match scanned {
             Ok((length, element)) => {
                 self.element(&element, input.get(length..).unwrap_or_default(), out);
-                // Whitespace behind `<starttls/>` mustn't get into the handshake; anything else there was refused.
+                // Whitespace behind `<starttls/>` mustn't get into the handshake; anything else
+                // there was refused.
                 Some(if matches!(self.phase, Phase::Tls) { input.len() } else { length })
             }
             Err(fault) => {

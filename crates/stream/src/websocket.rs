@@ -254,7 +254,8 @@ impl Head {
     fn read(input: &[u8]) -> Result<Option<Self>, FrameFault> {
         let &[first, second, ..] = input else { return Ok(None) };
         let (is_final, opcode, short) = (first & 0x80 != 0, first & 0x0f, second & 0x7f);
-        // §5.1: a client masks every frame. §5.2: no extension has given the reserved bits a meaning.
+        // §5.1: a client masks every frame. §5.2: no extension has given the reserved bits a
+        // meaning.
         if first & 0x70 != 0 || second & 0x80 == 0 {
             return Err(FrameFault::Protocol);
         }

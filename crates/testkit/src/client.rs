@@ -237,8 +237,8 @@ impl Client {
         self.expect_element()
     }
 
-    /// Shows that the stream works: a ping to the client's own server is answered, and nothing else was
-    /// there (XEP-0199).
+    /// Shows that the stream works: a ping to the client's own server is answered, and nothing else
+    /// was there (XEP-0199).
     pub fn expect_alive(&mut self) {
         let domain = self.jid.as_ref().expect("bound").domain().to_owned();
         self.send(&format!("<iq type='get' id='alive' to='{domain}'><ping xmlns='urn:xmpp:ping'/></iq>"));

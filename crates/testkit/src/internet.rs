@@ -1,4 +1,5 @@
-//! Servers that reach each other: addresses, a DNS that a test writes, and an authority that everybody trusts.
+//! Servers that reach each other: addresses, a DNS that a test writes, and an authority that
+//! everybody trusts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -141,7 +142,8 @@ impl Internet {
         }
     }
 
-    /// Makes a server reachable under a new address, by STARTTLS and by direct TLS, and has DNS say so for its domains.
+    /// Makes a server reachable under a new address, by STARTTLS and by direct TLS, and has DNS say
+    /// so for its domains.
     pub(crate) fn listen(&self, post: &Arc<Post<Socket>>, names: &[String], direct_tls: bool) {
         let mut listeners = self.listeners.borrow_mut();
         let number = listeners.len() as u8 + 1;

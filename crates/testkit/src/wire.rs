@@ -180,7 +180,8 @@ impl Wire {
             Scan::Stanza(len) => (len, Some(Item::Element(Element::read(&self.scanner.stanza(input))))),
             Scan::Rare(len) => (len, Some(Item::Element(pattern::element_of_stream(&input[..len])))),
         };
-        // What a stream is negotiated by ends it: the next one begins with a header (RFC 6120 §4.3.3).
+        // What a stream is negotiated by ends it: the next one begins with a header (RFC 6120
+        // §4.3.3).
         let is_success = |item: &Item| matches!(item, Item::Element(element) if element.is("success", ns::SASL));
         self.in_stream = !item.as_ref().is_some_and(is_success);
         self.items.extend(item);

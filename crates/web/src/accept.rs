@@ -38,7 +38,8 @@ pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: w
     tokio::spawn(crate::samples::take(shared.clone()));
     let answering = shared.clone();
     tokio::spawn(sweep(shared));
-    // What is under way ends with the runtime. A connection that was handed to a shard is none of ours any more.
+    // What is under way ends with the runtime. A connection that was handed to a shard is none of
+    // ours any more.
     let _ = stopped.wait_for(|stopped| *stopped).await;
     farewell(&answering).await;
 }
@@ -115,7 +116,8 @@ async fn connection(
     shared: &Arc<Shared>,
 ) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    // Without it the system would keep megabytes for each peer that doesn't read. If it can't be set there is that.
+    // Without it the system would keep megabytes for each peer that doesn't read. If it can't be
+    // set there is that.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
     // Boxed: it is over when the long part begins.
     let (conduit, told) = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, place, shared))).await??;
@@ -200,7 +202,8 @@ impl Shared {
 const HTTP: &[u8] = b"http/1.1";
 const XMPP: &[u8] = b"xmpp-client";
 
-/// Bytes that the system keeps for a peer that doesn't read, as far as it lets us say so; it counts double what it is told.
+/// Bytes that the system keeps for a peer that doesn't read, as far as it lets us say so; it counts
+/// double what it is told.
 const SEND_BUFFER: usize = 256 * 1024;
 /// The time that TLS and the header of a proxy may take.
 pub(crate) const HANDSHAKES: Duration = Duration::from_secs(15);

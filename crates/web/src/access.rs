@@ -1,7 +1,8 @@
 //! The judgement of who may come to the API, the admin page and the metrics, which are for
 //! operators. There is one for all of them.
 //!
-//! Each is for the names under which this server is known, so that no page of another site reads them in a browser on this machine (see [`crate::site`]).
+//! Each is for the names under which this server is known, so that no page of another site reads
+//! them in a browser on this machine (see [`crate::site`]).
 //!
 //! Each is for the networks that the configuration names, this machine alone unless it says
 //! otherwise, and what tells secrets is for connections that nobody can listen to. A proxy on this

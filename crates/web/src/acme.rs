@@ -1,7 +1,9 @@
-//! Certificates from an authority that gives them to the server of a domain (ACME, RFC 8555), proven by http-01 (§8.3) on our own port.
+//! Certificates from an authority that gives them to the server of a domain (ACME, RFC 8555),
+//! proven by http-01 (§8.3) on our own port.
 //!
-//! The protocol is that of `instant-acme`; what is here tells it how to reach the authority (`https`), answers the challenges, and says what went
-//! wrong. When certificates are due, and where they are kept, is for the caller to say.
+//! The protocol is that of `instant-acme`; what is here tells it how to reach the authority
+//! (`https`), answers the challenges, and says what went wrong. When certificates are due, and
+//! where they are kept, is for the caller to say.
 //!
 //! # Invariants
 //!
@@ -25,7 +27,8 @@ use rookery_base::lock::lock;
 use crate::reply::{Body, reply, text};
 use https::Https;
 
-/// The challenges that wait for the authority's questions: the token of each with its key authorization (§8.1).
+/// The challenges that wait for the authority's questions: the token of each with its key
+/// authorization (§8.1).
 #[derive(Debug, Clone, Default)]
 pub struct Challenges(Arc<Mutex<HashMap<String, String>>>);
 
@@ -55,8 +58,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens the account that was kept as `known`, or makes one; then the answer has what is to be kept for the next time. Making one agrees
-    /// to the terms of the authority (§7.3).
+    /// Opens the account that was kept as `known`, or makes one; then the answer has what is to be
+    /// kept for the next time. Making one agrees to the terms of the authority (§7.3).
     ///
     /// # Errors
     /// In words: the authority can't be reached, or refuses.

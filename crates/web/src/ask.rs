@@ -1,4 +1,5 @@
-//! Questions to the shards, for the API and the admin page: an operation runs on one of them, and its outcome comes back here. Nothing blocks.
+//! Questions to the shards, for the API and the admin page: an operation runs on one of them, and
+//! its outcome comes back here. Nothing blocks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,8 +23,8 @@ impl Shared {
     /// Runs an operation on a shard.
     ///
     /// # Errors
-    /// Why it wasn't carried out; [`Refusal::Late`] too if no answer came in time, as when the server
-    /// stops.
+    /// Why it wasn't carried out; [`Refusal::Late`] too if no answer came in time, as when the
+    /// server stops.
     pub async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut World, Answer<T>) + Send + 'static,

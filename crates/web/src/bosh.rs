@@ -1,7 +1,7 @@
 //! Requests of BOSH (XEP-0124): read here, answered by the shard of their session.
 //!
-//! This is HTTP only: which methods there are, how long a body may be, what browsers of other sites may read, how an answer is compressed.
-//! What a request means is for [`rookery_stream::bosh`].
+//! This is HTTP only: which methods there are, how long a body may be, what browsers of other sites
+//! may read, how an answer is compressed. What a request means is for [`rookery_stream::bosh`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,8 @@ pub struct Settings {
 /// The path where every client of BOSH looks first.
 pub(crate) const PATH: &str = "/http-bind";
 
-/// A request that was read whole and waits for its answer, which may take as long as the client lets it.
+/// A request that was read whole and waits for its answer, which may take as long as the client
+/// lets it.
 pub(crate) struct Held {
     answer: oneshot::Receiver<Answer>,
     /// The session to tell if the connection breaks before the answer is there.

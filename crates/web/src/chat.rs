@@ -1,14 +1,18 @@
 //! The chat page, `/chat`: Converse.js, configured for this server.
 //!
-//! Its files are not part of this server. `rookery web install` gets the package, one version that is pinned here with its hash, and puts what a
-//! browser needs of it into the data folder ([`package`]); until then the page says so.
+//! Its files are not part of this server. `rookery web install` gets the package, one version that
+//! is pinned here with its hash, and puts what a browser needs of it into the data folder
+//! ([`package`]); until then the page says so.
 //!
 //! # Invariants
 //!
-//! - Only files that the package had are given out: a path has plain names, and they lead below the folder of this version.
-//! - The page runs scripts of this server and no others, and none that stand in the page. Nothing is loaded from other hosts, so that they learn
-//!   of nobody: what people show one another from elsewhere stays a link.
-//! - Nobody is asked for a password where it would be sent in the clear, unless login without TLS is allowed there.
+//! - Only files that the package had are given out: a path has plain names, and they lead below the
+//!   folder of this version.
+//! - The page runs scripts of this server and no others, and none that stand in the page. Nothing
+//!   is loaded from other hosts, so that they learn of nobody: what people show one another from
+//!   elsewhere stays a link.
+//! - Nobody is asked for a password where it would be sent in the clear, unless login without TLS
+//!   is allowed there.
 
 pub mod package;
 

@@ -1,10 +1,10 @@
 //! A connection, with or without TLS, as the HTTP library wants it, and as a shard takes it over.
 //!
-//! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there. An idle connection keeps no buffer: what waits
-//! for a request or an answer is this and nothing else.
+//! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there. An idle
+//! connection keeps no buffer: what waits for a request or an answer is this and nothing else.
 //!
-//! Whatever is written here ends with an error if the peer doesn't take it: answers, what TLS has to say, the end of a connection. Those who write need
-//! no clock of their own.
+//! Whatever is written here ends with an error if the peer doesn't take it: answers, what TLS has
+//! to say, the end of a connection. Those who write need no clock of their own.
 
 use std::io;
 use std::pin::Pin;
@@ -25,7 +25,8 @@ pub struct Conduit {
     tls: Option<Box<Tls>>,
     /// Read already, and to be read again before anything else.
     ahead: Vec<u8>,
-    /// Something was written and has not left. Shared with those who have to know while the library has the connection.
+    /// Something was written and has not left. Shared with those who have to know while the library
+    /// has the connection.
     is_unsent: Arc<AtomicBool>,
     /// The peer doesn't take what there is.
     stall: Option<Pin<Box<Sleep>>>,
@@ -108,12 +109,14 @@ impl Conduit {
         self.is_unsent.clone()
     }
 
-    /// Waits until there is something to read: `false` if nothing comes any more. What comes is kept for the next reader.
+    /// Waits until there is something to read: `false` if nothing comes any more. What comes is
+    /// kept for the next reader.
     pub async fn arrival(&mut self) -> bool {
         std::future::poll_fn(|context| self.poll_arrival(context)).await
     }
 
-    /// Waits until the peer has gone. If it says something instead nothing is known any more until that is read: then it waits for ever.
+    /// Waits until the peer has gone. If it says something instead nothing is known any more until
+    /// that is read: then it waits for ever.
     pub async fn departure(&mut self) {
         if !self.ahead.is_empty() || self.arrival().await {
             std::future::pending().await
@@ -149,7 +152,8 @@ impl Conduit {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_receive(context))?;
-            // What TLS itself has to say, such as new keys. If it can't leave now it leaves with the next write.
+            // What TLS itself has to say, such as new keys. If it can't leave now it leaves with
+            // the next write.
             if let Poll::Ready(Err(error)) = self.poll_send(context) {
                 return Poll::Ready(Err(error));
             }

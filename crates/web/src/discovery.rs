@@ -38,7 +38,8 @@ fn xrd(links: &[(&str, String)]) -> String {
 /// Returns the relations of what is spoken here, with their addresses as this client can reach
 /// them.
 fn links(host: Host<'_>, origin: Origin, settings: &Settings) -> Vec<(&'static str, String)> {
-    // A name that isn't ours could be somebody else's: nobody is sent there because somebody said so.
+    // A name that isn't ours could be somebody else's: nobody is sent there because somebody said
+    // so.
     let said = match host {
         Host::Said(said) if is_host(said) && settings.names.is_for_us(host) => Some(said),
         _ => None,

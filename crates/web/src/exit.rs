@@ -1,4 +1,5 @@
-//! The way of a connection out of the library that reads its requests: it becomes a WebSocket, or waits for an answer of BOSH.
+//! The way of a connection out of the library that reads its requests: it becomes a WebSocket, or
+//! waits for an answer of BOSH.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,8 @@ pub(crate) enum Leave {
 }
 
 impl Exit {
-    /// Takes the connection away with a request that waits; the library waits for this and never gets it.
+    /// Takes the connection away with a request that waits; the library waits for this and never
+    /// gets it.
     pub async fn wait(&self, held: Box<Held>) -> Response<Body> {
         self.leave(Leave::Held(held));
         pending().await

@@ -1,25 +1,30 @@
 //! The web front: everything that is spoken over HTTP, on ports of its own.
 //!
-//! It runs on a small runtime of its own, on one thread, so that nothing that a browser does can hold up a shard. A WebSocket passes through
-//! here for as long as its opening handshake takes; then its socket, TLS included, goes to a shard by letter and is a session like any
-//! other (see [`rookery_shard::Handed`]). The same happens to XMPP clients that come to the port for browsers and say so by ALPN
-//! (XEP-0368), so that one port can serve both.
+//! It runs on a small runtime of its own, on one thread, so that nothing that a browser does can
+//! hold up a shard. A WebSocket passes through here for as long as its opening handshake takes;
+//! then its socket, TLS included, goes to a shard by letter and is a session like any other (see
+//! [`rookery_shard::Handed`]). The same happens to XMPP clients that come to the port for browsers
+//! and say so by ALPN (XEP-0368), so that one port can serve both.
 //!
 //! # Invariants
 //!
-//! - What a peer may take is bounded: connections in all and of one address, seconds for handshakes, heads, bodies and for taking an answer, bytes of a head
-//!   and of a body.
-//! - What a client says of where it comes from counts only if it comes through a proxy that the operator trusts.
+//! - What a peer may take is bounded: connections in all and of one address, seconds for
+//!   handshakes, heads, bodies and for taking an answer, bytes of a head and of a body.
+//! - What a client says of where it comes from counts only if it comes through a proxy that the
+//!   operator trusts.
 //! - Nothing here touches a shard's state: letters go out, counts come back.
 //!
 //! # Layout
 //!
-//! `accept` takes connections, `places` says who gets in, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and
-//! waits with those that wait, `exit` is the way out of that; `client` is who is at the other end; `route` finds who answers:
-//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators, [`site`] whose pages may send requests,
-//! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
-//! `reply` and `body` are answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded files. [`samples`] are what the
-//! graphs of the admin page are drawn from; [`bounds`] is what strangers can take of all that.
+//! `accept` takes connections, `places` says who gets in, [`conduit`] is one of them with or
+//! without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and waits with those
+//! that wait, `exit` is the way out of that; `client` is who is at the other end; `route` finds who
+//! answers: [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`],
+//! [`api`], [`admin`]. `access` says who may come to what is for operators, [`site`] whose pages
+//! may send requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
+//! compresses answers. `reply` and `body` are answers, [`range`] the part of a file that is asked
+//! for; `storage` keeps uploaded files. [`samples`] are what the graphs of the admin page are drawn
+//! from; [`bounds`] is what strangers can take of all that.
 
 mod accept;
 mod access;
@@ -68,7 +73,8 @@ use rookery_store::Stores;
 use rookery_stream::tls::TlsSettings;
 use tokio::sync::{Semaphore, watch};
 
-/// One generation of what the operator decides. A reload makes a new one; connections that are there keep theirs.
+/// One generation of what the operator decides. A reload makes a new one; connections that are
+/// there keep theirs.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The served domains, the default one first.
@@ -96,7 +102,8 @@ pub struct Settings {
     pub plaintext: Vec<Network>,
     /// The bounds on attempts to sign in.
     pub logins: LoginTerms,
-    /// Host and port under which browsers find the server from outside, if that is not what they say in `Host`.
+    /// Host and port under which browsers find the server from outside, if that is not what they
+    /// say in `Host`.
     pub public_host: Option<String>,
     /// Connections at a time.
     pub connections: usize,

@@ -3,13 +3,16 @@
 //!
 //! # Invariants
 //!
-//! - Everybody is accepted, and then told or closed: nobody waits in a queue that strangers can fill.
+//! - Everybody is accepted, and then told or closed: nobody waits in a queue that strangers can
+//!   fill.
 //! - When all places are taken, the address with the most connections loses one to an address that
 //!   has fewer. So strangers who take all places lose them to those who come from elsewhere, and an
 //!   address never gets more than its share.
-//! - Health checks and administrators on this machine have a few places of their own besides. Clients behind a proxy on this machine don't
-//!   count as this machine once the proxy has told where they are.
-//! - Connections are counted for the address that the last request came from: a proxy's connections carry the requests of many.
+//! - Health checks and administrators on this machine have a few places of their own besides.
+//!   Clients behind a proxy on this machine don't count as this machine once the proxy has told
+//!   where they are.
+//! - Connections are counted for the address that the last request came from: a proxy's connections
+//!   carry the requests of many.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -186,7 +189,8 @@ impl Inner {
         Err(Crowd::Address)
     }
 
-    /// Ends a connection of the address that has the most of them, if `address` has fewer even with one more. `false` if it hasn't.
+    /// Ends a connection of the address that has the most of them, if `address` has fewer even with
+    /// one more. `false` if it hasn't.
     fn take_from_busiest(&mut self, address: IpAddr, most: usize) -> bool {
         let own = self.open(address);
         let Some(&(count, busiest)) = self.by_count.last() else { return false };

@@ -1,8 +1,8 @@
 //! News from proxies about the clients behind them: the PROXY protocol, version 2, and the headers
 //! that say the same.
 //!
-//! Either is believed only of a peer that the operator has named: anybody else could claim to come from anywhere, and so around every
-//! limit per address.
+//! Either is believed only of a peer that the operator has named: anybody else could claim to come
+//! from anywhere, and so around every limit per address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,8 @@ use tokio::io::AsyncReadExt;
 
 use crate::client::{Client, trusts};
 
-/// Reads a header of the PROXY protocol, version 2, and no byte behind it. `None` if it says that the proxy speaks for itself.
+/// Reads a header of the PROXY protocol, version 2, and no byte behind it. `None` if it says that
+/// the proxy speaks for itself.
 ///
 /// # Errors
 /// It is none.
@@ -93,8 +94,8 @@ impl Way {
     }
 }
 
-/// Reads `X-Forwarded-For` and `X-Forwarded-Proto` of a request from a trusted proxy; each proxy on the way appends the address that it saw,
-/// so the last one that is no trusted proxy is the client.
+/// Reads `X-Forwarded-For` and `X-Forwarded-Proto` of a request from a trusted proxy; each proxy on
+/// the way appends the address that it saw, so the last one that is no trusted proxy is the client.
 pub fn origin(client: Client, headers: &HeaderMap, trusted: &[Network]) -> Origin {
     let direct = Origin { address: client.peer, way: Way::Direct, encrypted: client.tls, by_proxy: false };
     if !trusts(trusted, client.peer) {

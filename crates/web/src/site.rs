@@ -1,8 +1,10 @@
 //! The names under which this server is known, and the sites whose pages may speak to it.
 //!
-//! A page of any site can have its visitor's browser send requests to this machine or network, and by DNS rebinding even read the answers under its own name:
-//! where somebody is decides nothing about who sends. So what is for operators answers only under names that are known, and pages of sites that the
-//! operator hasn't named don't get to WebSocket and BOSH, at the least not as if they were this machine.
+//! A page of any site can have its visitor's browser send requests to this machine or network, and
+//! by DNS rebinding even read the answers under its own name: where somebody is decides nothing
+//! about who sends. So what is for operators answers only under names that are known, and pages of
+//! sites that the operator hasn't named don't get to WebSocket and BOSH, at the least not as if
+//! they were this machine.
 
 use std::net::IpAddr;
 
@@ -12,7 +14,8 @@ use hyper::{Request, Uri};
 /// The operator's decisions about names.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// The names of this server: served domains and what it is called besides, without ports, in A-labels. Names below them are its own as well.
+    /// The names of this server: served domains and what it is called besides, without ports, in
+    /// A-labels. Names below them are its own as well.
     pub hosts: Vec<String>,
     /// Origins of further pages that may speak to it (RFC 6454 §6.1); `*` for all.
     pub origins: Vec<String>,
@@ -93,7 +96,8 @@ impl Names {
             return Site::Own;
         }
         let is_listed = self.origins.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(origin));
-        // From here under a name that nobody knows, or by another port: it is served, but it isn't taken for this machine.
+        // From here under a name that nobody knows, or by another port: it is served, but it isn't
+        // taken for this machine.
         let is_here = name(page).zip(name(host)).is_some_and(|(page, host)| page.eq_ignore_ascii_case(host));
         let is_ours = name(page).is_some_and(|page| self.serves(page));
         if is_listed || is_here || is_ours { Site::Allowed } else { Site::Foreign }

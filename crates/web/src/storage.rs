@@ -1,8 +1,9 @@
 //! Storage for the bytes of uploaded files: a folder today, anything else that implements
 //! [`Storage`] later.
 //!
-//! Files are named by the tokens of their slots. What a storage must do: a file that was ended is there whole, also after a crash; one that
-//! was not is never given out, and is removed by the request that began it. Nothing here waits on the thread that asks.
+//! Files are named by the tokens of their slots. What a storage must do: a file that was ended is
+//! there whole, also after a crash; one that was not is never given out, and is removed by the
+//! request that began it. Nothing here waits on the thread that asks.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -37,7 +38,8 @@ pub(crate) trait Growing: Send {
     fn end(self: Box<Self>) -> Doing<'static, ()>;
 }
 
-/// Returns the place of a file below the folder of all. Two letters of the token are a folder, since folders with millions of files are slow.
+/// Returns the place of a file below the folder of all. Two letters of the token are a folder,
+/// since folders with millions of files are slow.
 pub fn place(token: &str) -> String {
     format!("{}/{token}", token.get(..2).unwrap_or_default())
 }

@@ -1,14 +1,19 @@
-//! Files that users share (XEP-0363): taking them in and giving them out. The module `upload` hands out the slots.
+//! Files that users share (XEP-0363): taking them in and giving them out. The module `upload` hands
+//! out the slots.
 //!
 //! # Invariants
 //!
 //! - A file is named by its slot's token alone; nothing of a path comes from the client.
-//! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be filled again.
+//! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be
+//!   filled again.
 //! - One upload fills a slot; a second one is refused while it goes on and afterwards.
-//! - An upload may take as long as it needs, but it must not be silent for long, nor so slow that it never ends.
-//! - What is given out can't do anything in the name of this server: no file has a type that a page could take as script or style, no types are
-//!   guessed, and whatever isn't a picture, sound or film is downloaded rather than shown.
-//! - A client without a slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
+//! - An upload may take as long as it needs, but it must not be silent for long, nor so slow that
+//!   it never ends.
+//! - What is given out can't do anything in the name of this server: no file has a type that a page
+//!   could take as script or style, no types are guessed, and whatever isn't a picture, sound or
+//!   film is downloaded rather than shown.
+//! - A client without a slot's address learns nothing: what isn't there, has expired or is somebody
+//!   else's looks the same.
 
 use std::io;
 use std::path::PathBuf;
@@ -47,7 +52,8 @@ impl Files {
         Self { storage: Arc::new(Folder::new(folder)), slots }
     }
 
-    /// Removes all files that have expired or whose owners are no more, where no server does it. It blocks.
+    /// Removes all files that have expired or whose owners are no more, where no server does it. It
+    /// blocks.
     ///
     /// # Errors
     ///
@@ -68,7 +74,8 @@ impl Files {
     pub(crate) async fn answer(&self, mut request: Request<Incoming>, rest: &str) -> Response<Body> {
         let responded = self.respond(&mut request, rest).await;
         if responded.is_err() {
-            // A client that still sends doesn't read: one that has sent all gets to know why it was refused.
+            // A client that still sends doesn't read: one that has sent all gets to know why it was
+            // refused.
             let _ = timeout(PATIENCE, drain(request.body_mut())).await;
         }
         let mut response = match responded {
@@ -154,7 +161,8 @@ impl Files {
         let mut count = 0;
         for token in expired.into_iter().filter(|token| is_token(token)) {
             match self.storage.remove(&token).await {
-                // The file first: a slot without one is nothing, a file without slot is never found again.
+                // The file first: a slot without one is nothing, a file without slot is never found
+                // again.
                 Ok(()) => count += usize::from(self.slots.forget(&token).await.is_ok()),
                 Err(error) => warn!(%error, "a file that has expired can't be removed"),
             }
@@ -167,7 +175,8 @@ impl Files {
 struct Filling {
     files: Files,
     token: Option<String>,
-    /// Until when the slot waits for another upload then: as long as it would have waited for this one to begin.
+    /// Until when the slot waits for another upload then: as long as it would have waited for this
+    /// one to begin.
     until: u64,
 }
 
@@ -369,7 +378,8 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 const RUN: usize = 256 * 1024;
 /// The time for which an upload may be silent.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
-/// Bytes a second that an upload has to bring, taken together; a bad line of a telephone brings ten times as many.
+/// Bytes a second that an upload has to bring, taken together; a bad line of a telephone brings ten
+/// times as many.
 const SLOWEST: u64 = 2 * 1024;
 /// The time that a slot waits beyond the longest upload: the last bytes are to be written.
 const MARGIN: Duration = Duration::from_secs(60);

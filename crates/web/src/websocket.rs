@@ -1,4 +1,5 @@
-//! The opening handshake of a WebSocket (RFC 6455 §4, RFC 7395 §3.1), after which the connection is a shard's.
+//! The opening handshake of a WebSocket (RFC 6455 §4, RFC 7395 §3.1), after which the connection is
+//! a shard's.
 
 use std::io;
 

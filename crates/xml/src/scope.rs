@@ -183,7 +183,8 @@ impl Scope {
         let longest = usize::from(self.longest);
         let own = match own {
             Namespace::Declared(uri) => (uri.end - uri.start) as usize,
-            // Which one it is nobody has noted, and it has to be named again within an element with a prefix.
+            // Which one it is nobody has noted, and it has to be named again within an element with
+            // a prefix.
             Namespace::Inherited => longest,
         };
         self.spelled = self.spelled.saturating_add(own + usize::from(self.foreign) * longest);
@@ -245,7 +246,8 @@ impl Scope {
 /// Namespaces in XML §3: neither of the two fixed namespaces may be the default.
 #[inline(always)]
 pub(crate) fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
-    // Both are this long at least, begin with `http://w`, and a reference that stands for a part of them begins with `&`.
+    // Both are this long at least, begin with `http://w`, and a reference that stands for a part of
+    // them begins with `&`.
     match uri {
         [b'h' | b'&', .., _] if uri.len() >= ns::XMLNS.len() && !is_other_http(uri) => default_is_free(uri),
         _ => Ok(()),

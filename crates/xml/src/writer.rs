@@ -142,7 +142,8 @@ impl Writer {
             }
         }
         let foreign = walk::foreign_prefixes(child.bytes());
-        // The root's tag is read for those alone who need it: there may be many children, and it may be long.
+        // The root's tag is read for those alone who need it: there may be many children, and it
+        // may be long.
         let root = if foreign.is_empty() { None } else { Open::read(buf, 0) };
         for (name, value) in root.iter().flat_map(Open::attributes) {
             if walk::declared(buf, name).is_some_and(|prefix| foreign.contains(prefix)) {

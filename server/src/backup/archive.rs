@@ -62,8 +62,8 @@ impl Archive {
     }
 }
 
-/// Reads a backup from its beginning to its end, and gives every file with its name to `take`, which may read as much of it as it likes. Returns the
-/// number of files.
+/// Reads a backup from its beginning to its end, and gives every file with its name to `take`,
+/// which may read as much of it as it likes. Returns the number of files.
 ///
 /// # Errors
 ///

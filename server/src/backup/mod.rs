@@ -1,14 +1,16 @@
 //! `rookery backup` and `rookery restore`: everything that a server has, in one file.
 //!
-//! The file is a compressed tar archive, so that it can be looked into without this server: `backup.toml` says what it is, `rookery.db` is the
-//! database, whatever engine it was in, `data/` has the other files of the data folder, `uploads/` what users have shared, `outside/` what
-//! the configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of all of these.
+//! The file is a compressed tar archive, so that it can be looked into without this server:
+//! `backup.toml` says what it is, `rookery.db` is the database, whatever engine it was in, `data/`
+//! has the other files of the data folder, `uploads/` what users have shared, `outside/` what the
+//! configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of all of these.
 //!
 //! # Invariants
 //!
-//! - The database is of one moment. Files that users share are read after it, those that it knows and no others; so each is there, unless it expired or
-//!   was removed while the backup was made.
-//! - A file under the name of the backup is whole and was read again: it is written under another name first.
+//! - The database is of one moment. Files that users share are read after it, those that it knows
+//!   and no others; so each is there, unless it expired or was removed while the backup was made.
+//! - A file under the name of the backup is whole and was read again: it is written under another
+//!   name first.
 //! - Nobody but the owner reads it: it has keys and what passwords can be guessed from.
 //!
 //! # Layout

@@ -22,8 +22,9 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if a server runs here, if there is something and `replace` isn't set, or if the backup is damaged: nothing is changed then.
-/// Where it was interrupted, no server starts, and the same command does it again.
+/// [`Failure::Failed`] if a server runs here, if there is something and `replace` isn't set, or if
+/// the backup is damaged: nothing is changed then. Where it was interrupted, no server starts, and
+/// the same command does it again.
 pub fn restore(source: &Source, file: &Path, to: Option<&str>, replace: bool) -> Result<(), Failure> {
     let folder = &source.folder;
     let store = source.read()?.store;
@@ -136,7 +137,8 @@ fn copy_database(from: &Path, to: &Address, replace: bool) -> Result<(), Failure
     }
 }
 
-/// Moves everything that is in the data folder into one below it, but for the lock and what is being restored.
+/// Moves everything that is in the data folder into one below it, but for the lock and what is
+/// being restored.
 fn move_aside(folder: &Folder) -> io::Result<()> {
     let aside = folder.path().join(format!("{BEFORE}{}", clock::now()));
     make_folder(&aside)?;

@@ -23,7 +23,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`]; there is no file of that name then, or the one from before.
+/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`]; there is no
+/// file of that name then, or the one from before.
 pub fn backup(source: &Source, file: &Path) -> Result<(), Failure> {
     let config = source.read()?;
     let work = Work::begin(file)?;
@@ -66,7 +67,8 @@ fn make(source: &Source, config: &Config, work: &Work) -> Result<String, Failure
     Ok(format!("{rows} rows, {uploads} uploads, {read} files in {bytes} bytes, written and read again{gone}\n"))
 }
 
-/// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of rows.
+/// Writes the database as of now to a file of SQLite, and looks it over. Returns the number of
+/// rows.
 fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
     let from = database::address(&source.folder, &source.read()?.store)?;
     let counts = match &from {
@@ -119,7 +121,8 @@ fn uploads(archive: &mut Archive, folder: &Folder, database: &Path) -> Result<(u
     Ok((there, gone))
 }
 
-/// Returns the files of the data folder with their names in it, but for what a backup has otherwise, and what is of no use elsewhere.
+/// Returns the files of the data folder with their names in it, but for what a backup has
+/// otherwise, and what is of no use elsewhere.
 fn files(folder: &Folder, work: &Work) -> Result<Vec<(String, PathBuf)>, Failure> {
     let mut found = Vec::new();
     let mut folders = vec![(String::new(), folder.path().to_owned())];

@@ -1,11 +1,14 @@
-//! One table of all bounds: `doc/limits.md` and `rookery config limits` are made from what the parts of the server declare.
+//! One table of all bounds: `doc/limits.md` and `rookery config limits` are made from what the
+//! parts of the server declare.
 //!
 //! # Invariants
 //!
-//! - A bound that names a key or an option shows the value that is in force, so the page can't promise another one.
+//! - A bound that names a key or an option shows the value that is in force, so the page can't
+//!   promise another one.
 //! - A bound says what happens to more.
-//! - Every number that a module or `[limits]` has as a setting is a bound, or stands in `NO_BOUNDS` with the reason; every table of
-//!   the store is bounded, or stands in `BY_OPERATORS`. So what is new can't stay without.
+//! - Every number that a module or `[limits]` has as a setting is a bound, or stands in `NO_BOUNDS`
+//!   with the reason; every table of the store is bounded, or stands in `BY_OPERATORS`. So what is
+//!   new can't stay without.
 //!
 //! All of this is tested.
 
@@ -175,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Numbers that bound nothing that others could fill: how often the server itself does something, what a new room or node
-    /// begins with, what people must do at least.
+    /// Numbers that bound nothing that others could fill: how often the server itself does
+    /// something, what a new room or node begins with, what people must do at least.
     const NO_BOUNDS: &[(&str, &str)] = &[
         ("limits", "outbox_soft"),
         ("fast", "rotate_hours"),

@@ -27,7 +27,8 @@ pub struct Dpm {
     pub name: Rad50,
     /// Its trunk and node number.
     pub node: u16,
-    /// The milliseconds after which readers of what is asked once are told that a front-end is silent.
+    /// The milliseconds after which readers of what is asked once are told that a front-end is
+    /// silent.
     pub answer_within: u64,
     /// Tasks of front-ends that clients of the ACNET protocol may ask.
     pub pass_on: Vec<Rad50>,
@@ -37,7 +38,8 @@ pub struct Dpm {
     pub history_bytes: usize,
     /// The address at which gRPC is served, if it is.
     pub grpc: Option<SocketAddr>,
-    /// The key of the service in Kerberos; with its name, clients can prove who they are and set devices.
+    /// The key of the service in Kerberos; with its name, clients can prove who they are and set
+    /// devices.
     pub keytab: Option<PathBuf>,
     /// The name of the service there.
     pub principal: Option<String>,

@@ -1,4 +1,5 @@
-//! `rookery config example`: every key with its meaning and default, written from the same table that the parser reads by.
+//! `rookery config example`: every key with its meaning and default, written from the same table
+//! that the parser reads by.
 
 use std::fmt::Write;
 

@@ -267,7 +267,8 @@ const KEYS: &[Key] = &[
         doc: "How often a new password is hashed. More is slower for a thief of the database, and for\n\
               every client at its first login.",
         set: |config, given| {
-            // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone minutes.
+            // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone
+            // minutes.
             put(&mut config.login.scram_iterations, given.number(4096..=10_000_000).map(|number| number as u32))
         },
         show: |config| plain(config.login.scram_iterations),

@@ -8,7 +8,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     candidates.filter(|(distance, _)| *distance <= bound).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
-/// Insertions, deletions and replacements between two words (Levenshtein), `-` and `_` being the same letter.
+/// Insertions, deletions and replacements between two words (Levenshtein), `-` and `_` being the
+/// same letter.
 fn distance(one: &str, other: &str) -> usize {
     let letters = |word: &str| word.to_lowercase().replace('-', "_").chars().collect::<Vec<_>>();
     let (one, other) = (letters(one), letters(other));

@@ -1,7 +1,7 @@
 //! Sizes in bytes, as people write them.
 
-/// Reads `64 KiB`, `1MiB`, `2 GiB` or a plain number of bytes. `None` for anything else, decimal units included: `kB` would leave open
-/// which one is meant.
+/// Reads `64 KiB`, `1MiB`, `2 GiB` or a plain number of bytes. `None` for anything else, decimal
+/// units included: `kB` would leave open which one is meant.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

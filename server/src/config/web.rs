@@ -1,4 +1,5 @@
-//! The values of `[web]`, `[tls]` and `[acme]`: what is served over HTTP, and the certificates for it and for streams.
+//! The values of `[web]`, `[tls]` and `[acme]`: what is served over HTTP, and the certificates for
+//! it and for streams.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,8 @@ use super::{Files, WrittenNetwork};
 /// The services over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Web {
-    /// Host and port under which browsers find the server from outside, if that is not what they say themselves.
+    /// Host and port under which browsers find the server from outside, if that is not what they
+    /// say themselves.
     pub public_host: Option<String>,
     /// Further names under which browsers come here, and scrapers.
     pub hosts: Vec<String>,

@@ -1,7 +1,7 @@
 //! Alarms: a room is told when a device of its list goes into alarm, and when it comes back.
 //!
-//! An alarm block is read once a second, whichever rooms want it, and counts as bad only while the device is watched. What is bad when the server starts
-//! is told then.
+//! An alarm block is read once a second, whichever rooms want it, and counts as bad only while the
+//! device is watched. What is bad when the server starts is told then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

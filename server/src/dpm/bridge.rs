@@ -1,7 +1,9 @@
-//! Between the chat and the thread that reads: what shards want goes one way, what was read the other.
+//! Between the chat and the thread that reads: what shards want goes one way, what was read the
+//! other.
 //!
-//! Shards ask what a node is while they serve a user; so the device database is in memory here, and looking into it takes a lock for as long as it takes
-//! to copy a reference. All else is an order for the thread, which hears of it by one wake.
+//! Shards ask what a node is while they serve a user; so the device database is in memory here, and
+//! looking into it takes a lock for as long as it takes to copy a reference. All else is an order
+//! for the thread, which hears of it by one wake.
 
 use std::sync::{Arc, Mutex, RwLock};
 

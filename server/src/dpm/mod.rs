@@ -1,6 +1,8 @@
-//! Readings of devices within the server: a thread of its own, which starts and stops with it, and the bridge by which they reach the chat.
+//! Readings of devices within the server: a thread of its own, which starts and stops with it, and
+//! the bridge by which they reach the chat.
 //!
-//! [`bridge`] is what shards see of it, [`reader`] the client of the thread that reads for them, [`payload`] what users get; [`alarms`] tells rooms.
+//! [`bridge`] is what shards see of it, [`reader`] the client of the thread that reads for them,
+//! [`payload`] what users get; [`alarms`] tells rooms.
 
 mod alarms;
 mod bridge;

@@ -1,4 +1,5 @@
-//! A reading as XMPP clients get it: `<reading xmlns='urn:rookery:reading:0'/>`, described in the operator's guide.
+//! A reading as XMPP clients get it: `<reading xmlns='urn:rookery:reading:0'/>`, described in the
+//! operator's guide.
 
 use rookery_base::date::timestamp_ms;
 use rookery_base::hex;
@@ -63,7 +64,8 @@ pub fn reading(device: Option<&DeviceInfo>, reply: &Reply) -> Option<Reading> {
             }));
             (reply.timestamp, 0)
         }
-        // A batch of a fast plot: nobody in a chat can follow it, so the newest point stands for all.
+        // A batch of a fast plot: nobody in a chat can follow it, so the newest point stands for
+        // all.
         Reply::TimedScalarArray(reply) => {
             let (data, micros) = (reply.data.last()?, reply.micros.last()?);
             values.push(number(*data));

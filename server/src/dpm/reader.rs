@@ -56,7 +56,8 @@ impl Reader {
 
     /// Begins to read a node.
     pub fn open(&mut self, dpm: &mut Dpm, topic: Arc<Topic>, shard: usize, now: Moment) {
-        // A node whose device is gone since is asked for as it is: its subscribers get the status that says so.
+        // A node whose device is gone since is asked for as it is: its subscribers get the status
+        // that says so.
         let asked = request(&topic.node).map_or_else(|_| topic.node.clone(), |request| request.to_string());
         if let Some(number) = self.inside.add(dpm, &asked, now) {
             self.numbers.insert((*topic).clone(), number);

@@ -16,7 +16,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if a server runs on one of the two, if the destination has something else, or if either fails.
+/// [`Failure::Failed`] if a server runs on one of the two, if the destination has something else,
+/// or if either fails.
 pub fn copy(source: &Source, ends: &Ends, live: bool) -> Result<(), Failure> {
     let (from, to) = addresses(source, ends)?;
     if from == to {

@@ -1,7 +1,8 @@
 //! `rookery user import`: many accounts from a file, on all cores.
 //!
-//! Hashing the passwords is all of the work (about ten milliseconds each), so a batch is hashed by all cores while the store writes
-//! the one before. Memory is one batch and the addresses seen so far, which tell a repeated line.
+//! Hashing the passwords is all of the work (about ten milliseconds each), so a batch is hashed by
+//! all cores while the store writes the one before. Memory is one batch and the addresses seen so
+//! far, which tell a repeated line.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,7 +28,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if a line was wrong, [`Failure::Failed`] if the file or the store failed; what was imported before stays.
+/// [`Failure::Told`] if a line was wrong, [`Failure::Failed`] if the file or the store failed; what
+/// was imported before stays.
 pub fn run(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
     let opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
     let bytes = opened.metadata().map_or(0, |found| found.len());

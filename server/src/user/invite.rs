@@ -1,4 +1,5 @@
-//! `rookery user invite` and `rookery user reset-link`: links that let somebody in without a password, once.
+//! `rookery user invite` and `rookery user reset-link`: links that let somebody in without a
+//! password, once.
 
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
@@ -12,7 +13,8 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::welcome::say;
 
-/// Makes an invitation to create an account: with the name of `what`, or with any in the domain that `what` is.
+/// Makes an invitation to create an account: with the name of `what`, or with any in the domain
+/// that `what` is.
 ///
 /// # Errors
 ///

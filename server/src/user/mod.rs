@@ -1,4 +1,5 @@
-//! `rookery user`: accounts, changed in the database itself, so that it works beside a running server as well as without one.
+//! `rookery user`: accounts, changed in the database itself, so that it works beside a running
+//! server as well as without one.
 
 mod csv;
 mod import;
@@ -34,7 +35,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`] or [`Failure::Told`].
+/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`] or
+/// [`Failure::Told`].
 pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     let config = source.read()?;
     let open = || {

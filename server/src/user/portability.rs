@@ -1,4 +1,5 @@
-//! `rookery user export`, and `rookery user import` of an export (XEP-0227): what operators are told of it.
+//! `rookery user export`, and `rookery user import` of an export (XEP-0227): what operators are
+//! told of it.
 
 use std::path::Path;
 
@@ -40,8 +41,8 @@ pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failur
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to its end or the store failed; what was
-/// imported before stays.
+/// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to
+/// its end or the store failed; what was imported before stays.
 pub fn import(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
     run(config, database, |terms, operator| from_file(file, terms, &database.stores, operator))
 }

@@ -1,5 +1,6 @@
-//! Accounts from the databases of other servers. What the real servers write is imported by the scenarios of `tests/clients/foreign.py`; here are
-//! the schemas of other versions, and what is wrong in them.
+//! Accounts from the databases of other servers. What the real servers write is imported by the
+//! scenarios of `tests/clients/foreign.py`; here are the schemas of other versions, and what is
+//! wrong in them.
 
 use std::fs;
 
@@ -7,7 +8,8 @@ use rusqlite::Connection;
 
 use super::rig::Rig;
 
-/// The keys of "pencil" in the example of RFC 7677 §3, and of RFC 5802 §5 in Base64: salt, stored key, server key.
+/// The keys of "pencil" in the example of RFC 7677 §3, and of RFC 5802 §5 in Base64: salt, stored
+/// key, server key.
 const SHA_1: [&str; 3] = ["QSXCR+Q6sek8bf92", "6dlGYMOdZcOPutkcNY8U2g7vK9Y=", "D+CSWLOshSulAsxiupA+qs2/fTE="];
 const SHA_256: [&str; 3] = [
     "W22ZaJ0SNY7soEsUEjb6gQ==",

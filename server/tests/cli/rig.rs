@@ -135,7 +135,8 @@ fn signal(pid: u32) {
     assert!(killed.expect("kill").success());
 }
 
-/// Hashing ten thousand times is the slowest part of these tests, so they take the fewest that are allowed.
+/// Hashing ten thousand times is the slowest part of these tests, so they take the fewest that are
+/// allowed.
 pub const FREE_PORTS: &str = "\
 [listen]
 c2s = [\"127.0.0.1:0\"]

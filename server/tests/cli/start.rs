@@ -145,7 +145,8 @@ fn a_file_in_place_of_the_folder_is_named() {
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);
 }
 
-/// Nothing happens on an idle server, not even its clock goes on: that must not count against who comes next.
+/// Nothing happens on an idle server, not even its clock goes on: that must not count against who
+/// comes next.
 #[test]
 fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
     let rig = Rig::new();

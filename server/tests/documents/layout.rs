@@ -1,4 +1,5 @@
-//! The `# Layout` in the head of a crate or module: a newcomer's map, which misleads if it is older than the land.
+//! The `# Layout` in the head of a crate or module: a newcomer's map, which misleads if it is older
+//! than the land.
 
 use std::collections::BTreeSet;
 

@@ -3,11 +3,13 @@
 //! These count as paths, and have to exist:
 //! * the target of a link in a document, from the document's folder;
 //! * what ends as a source file or document does (`.rs`, `.py`, `.md`), with or without folders;
-//! * between backticks, what begins with a folder of the root or with the name of a crate, and has a slash.
+//! * between backticks, what begins with a folder of the root or with the name of a crate, and has
+//!   a slash.
 //!
-//! A path may be short: `hub/task.rs` is `crates/hub/src/task.rs`, `pool/search` is a module of the crate that is spoken of. So it is enough
-//! that some path in the tree ends with it. Left out are addresses of the web, absolute paths, placeholders (`DATA/state.toml`) and
-//! what is only built (`target/…`).
+//! A path may be short: `hub/task.rs` is `crates/hub/src/task.rs`, `pool/search` is a module of the
+//! crate that is spoken of. So it is enough that some path in the tree ends with it. Left out are
+//! addresses of the web, absolute paths, placeholders (`DATA/state.toml`) and what is only built
+//! (`target/…`).
 
 use super::tree::Tree;
 

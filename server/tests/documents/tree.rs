@@ -35,7 +35,8 @@ impl Tree {
         fs::read_to_string(self.root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Returns whether a path from the root exists: as it is, or as that of a module, without its ending.
+    /// Returns whether a path from the root exists: as it is, or as that of a module, without its
+    /// ending.
     pub fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         ["", ".rs", "/mod.rs"].iter().any(|end| self.paths.contains(&format!("{path}{end}")))

@@ -21,7 +21,8 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| number.to_string()).collect()
 }
 
-/// The burst passes at once, the rest with time; nothing is lost or out of order, and nobody else waits.
+/// The burst passes at once, the rest with time; nothing is lost or out of order, and nobody else
+/// waits.
 #[test]
 fn stanzas_per_second() {
     let (server, mut romeo, mut juliet) = server(Rate { bytes: 0, stanzas: 10, burst_seconds: 2 });

@@ -30,7 +30,8 @@ fn comes(server: &Server, to: &str, times: usize) {
     }
 }
 
-/// Local accounts: contacts are free, strangers and requests count, a minute later there is a new allowance.
+/// Local accounts: contacts are free, strangers and requests count, a minute later there is a new
+/// allowance.
 #[test]
 fn an_account_sends_so_much_to_strangers() {
     let server = server(&[("sent_per_minute", Value::Number(3))]);

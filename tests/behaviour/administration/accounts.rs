@@ -135,7 +135,8 @@ fn users_may_not() {
     }
 }
 
-/// An archive is emptied of what is kept and of what waits to be kept; the other side of the conversation stays, and what is said later is kept again.
+/// An archive is emptied of what is kept and of what waits to be kept; the other side of the
+/// conversation stays, and what is said later is kept again.
 #[test]
 fn archives_are_emptied() {
     let mut scene = Scene::new();

@@ -1,4 +1,5 @@
-//! XEP-0133: Service Administration. The administrator's home is one shard, the accounts that it looks after have theirs on both.
+//! XEP-0133: Service Administration. The administrator's home is one shard, the accounts that it
+//! looks after have theirs on both.
 
 mod accounts;
 mod border;

@@ -29,7 +29,8 @@ fn the_message_of_the_day_is_set_changed_and_deleted() {
     scene.succeed("set-motd", &[("motd", &["one"])]);
     here.expect_message("example.org", "one");
     here.close();
-    // A user who has got it doesn't get it again, not even changed; one who hasn't gets it as it is now.
+    // A user who has got it doesn't get it again, not even changed; one who hasn't gets it as it is
+    // now.
     scene.succeed("edit-motd", &[("motd", &["two"])]);
     scene.server.online(&format!("{}/r", names[0])).expect_nothing();
     let mut later = scene.server.online(&format!("{}/r", names[1]));

@@ -1,4 +1,5 @@
-//! Announcements by messages to addresses of the domain. Those by commands are tested with the other commands of administrators.
+//! Announcements by messages to addresses of the domain. Those by commands are tested with the
+//! other commands of administrators.
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server, play};

@@ -1,5 +1,5 @@
-//! XEP-0313: Message Archive Management, with XEP-0059, XEP-0359, XEP-0424, XEP-0431 and XEP-0441, through the whole server. Section numbers are those of
-//! XEP-0313.
+//! XEP-0313: Message Archive Management, with XEP-0059, XEP-0359, XEP-0424, XEP-0431 and XEP-0441,
+//! through the whole server. Section numbers are those of XEP-0313.
 
 mod ids;
 mod paging;

@@ -63,7 +63,8 @@ fn times_ids_and_addresses_filter() {
     assert_eq!(page(&mut scene.juliet, &[("with", &own)], "").bodies(), ["note"]);
 }
 
-/// §4.1.5: there is no groupchat, whether it is wanted or not; in the archives of rooms nobody asks that.
+/// §4.1.5: there is no groupchat, whether it is wanted or not; in the archives of rooms nobody asks
+/// that.
 #[test]
 fn groupchat_may_be_asked_for() {
     let mut scene = scene();

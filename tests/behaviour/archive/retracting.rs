@@ -30,7 +30,8 @@ fn others_take_nothing_back() {
     let to = scene.romeo.full().to_owned();
     scene.juliet.send(&format!("<message type='chat' to='{to}' id='forged'>{}</message>", retract("said")));
     scene.romeo.expect_element();
-    // Nor does a retraction without an id, which no tombstone could name, or of what there never was.
+    // Nor does a retraction without an id, which no tombstone could name, or of what there never
+    // was.
     let to = scene.juliet.full().to_owned();
     scene.romeo.send(&format!("<message type='chat' to='{to}'>{}</message>", retract("said")));
     scene.juliet.expect_element();

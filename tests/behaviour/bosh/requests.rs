@@ -1,4 +1,5 @@
-//! The order of requests, those that come again, and how many there may be (XEP-0124 §11, §12, §14).
+//! The order of requests, those that come again, and how many there may be (XEP-0124 §11, §12,
+//! §14).
 
 use rookery_stream::bosh::Terms;
 use rookery_testkit::bosh::Bosh;

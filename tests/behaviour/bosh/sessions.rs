@@ -98,7 +98,8 @@ fn stream_management_is_left_to_bosh() {
 
 #[test]
 fn the_client_ends_its_session() {
-    // §13: the oldest request gets the word, others an empty answer; what the last request holds is forwarded first.
+    // §13: the oldest request gets the word, others an empty answer; what the last request holds is
+    // forwarded first.
     let server = Server::new();
     let mut romeo = server.login("romeo/orchard");
     let (mut juliet, waits) = Bosh::login(&server, "juliet/balcony");

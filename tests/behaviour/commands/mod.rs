@@ -1,4 +1,5 @@
-//! XEP-0050: Ad-Hoc Commands, from socket to socket: who sees which commands, and who may run them. Stages are tested beside the code.
+//! XEP-0050: Ad-Hoc Commands, from socket to socket: who sees which commands, and who may run them.
+//! Stages are tested beside the code.
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server};

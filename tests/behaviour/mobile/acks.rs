@@ -75,7 +75,8 @@ fn stanzas_are_counted() {
     romeo.expect_nothing();
 }
 
-/// §4: a stanza that waits for the store is handled: it will be worked off whatever becomes of the stream.
+/// §4: a stanza that waits for the store is handled: it will be worked off whatever becomes of the
+/// stream.
 #[test]
 fn what_waits_in_the_lane_counts() {
     let mut scene = Scene::new();
@@ -112,7 +113,8 @@ fn the_server_asks_seldom() {
     assert_eq!(requests, 1, "a long run is asked for once");
 }
 
-/// A client that doesn't answer has no connection any more, whatever the system says. Its session waits for it.
+/// A client that doesn't answer has no connection any more, whatever the system says. Its session
+/// waits for it.
 #[test]
 fn silence_is_a_broken_connection() {
     let mut scene = Scene::new();

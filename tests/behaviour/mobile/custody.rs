@@ -1,4 +1,5 @@
-//! XEP-0198 §4: what is acknowledged is in the store, whatever way it took there; and a store that is slow delays acknowledgements alone.
+//! XEP-0198 §4: what is acknowledged is in the store, whatever way it took there; and a store that
+//! is slow delays acknowledgements alone.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::Element;
 
-/// Romeo has stream management and writes, on shard 0; juliet is there, on shard 1. The store answers at once until it is held.
+/// Romeo has stream management and writes, on shard 0; juliet is there, on shard 1. The store
+/// answers at once until it is held.
 struct Scene {
     server: Server,
     held: Arc<Held>,
@@ -48,7 +50,8 @@ impl Scene {
         self.romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
     }
 
-    /// Lets the store answer, step by step: romeo hears nothing before the last one. Answers how many steps there were.
+    /// Lets the store answer, step by step: romeo hears nothing before the last one. Answers how
+    /// many steps there were.
     fn release_all(&mut self) -> usize {
         let mut steps = 0;
         self.server.settle();
@@ -87,7 +90,8 @@ impl Scene {
     }
 }
 
-/// A message for somebody who is away, on the same shard and on another one: two questions to the store each, one after the other.
+/// A message for somebody who is away, on the same shard and on another one: two questions to the
+/// store each, one after the other.
 #[test]
 fn an_offline_message_is_acknowledged_when_it_is_stored() {
     for shard in [0, 1] {
@@ -120,7 +124,8 @@ fn an_archived_message_is_acknowledged_when_it_is_stored() {
     scene.expect_acknowledged(1);
 }
 
-/// A store that is away has not done anything: nothing is acknowledged, and once it is back the archives have everything.
+/// A store that is away has not done anything: nothing is acknowledged, and once it is back the
+/// archives have everything.
 #[test]
 fn an_outage_delays_acknowledgements() {
     for outage in
@@ -167,7 +172,8 @@ fn a_refusal_is_told_before_the_acknowledgement() {
     assert_eq!(scene.server.counters().archive_lost, 2);
 }
 
-/// The stanzas that wait for a store that is away are bounded: the rest is refused, and is not delivered. Nothing that was acknowledged is missing.
+/// The stanzas that wait for a store that is away are bounded: the rest is refused, and is not
+/// delivered. Nothing that was acknowledged is missing.
 #[test]
 fn what_waits_for_a_store_that_is_away_is_bounded() {
     let mut scene = Scene::with(Config::default());
@@ -217,7 +223,8 @@ fn engine() -> rookery_store::error::Engine {
     rookery_store::error::Engine { database: "of a test".into(), message: "on demand".into() }
 }
 
-/// An invitation goes from romeo's home to that of the room and from there to that of the invited user.
+/// An invitation goes from romeo's home to that of the room and from there to that of the invited
+/// user.
 #[test]
 fn every_step_counts() {
     let mut scene = Scene::new();
@@ -262,7 +269,8 @@ fn what_waits_for_others_is_waited_for() {
     let mut mercutio = scene.server.connect();
     mercutio.log_in(&account, rookery_testkit::Security::Plain);
     scene.held.set_flowing(false);
-    // Binding loads what modules need of him; the message comes meanwhile, and he never says that he is there.
+    // Binding loads what modules need of him; the message comes meanwhile, and he never says that
+    // he is there.
     mercutio.send(&rookery_testkit::login::bind_request(Some("x")));
     mercutio.pump();
     scene.write(&away, "later");
@@ -333,7 +341,8 @@ fn requests_are_answered_together() {
     scene.expect_acknowledged(6);
 }
 
-/// While the store hangs everybody talks, and a client that asks hears how far it is rather than nothing.
+/// While the store hangs everybody talks, and a client that asks hears how far it is rather than
+/// nothing.
 #[test]
 fn a_store_that_hangs_delays_acknowledgements_only() {
     let mut scene = Scene::new();

@@ -175,7 +175,8 @@ fn a_disabled_account_has_no_tokens() {
     }
 }
 
-/// The clients of one account are bounded; they outlive a restart; their tokens are not in the store.
+/// The clients of one account are bounded; they outlive a restart; their tokens are not in the
+/// store.
 #[test]
 fn tokens_are_kept_and_bounded() {
     let options = vec![("fast", "clients", Value::Number(2))];
@@ -199,7 +200,8 @@ fn tokens_are_kept_and_bounded() {
     }
 }
 
-/// §5.1: without an identifier there is nobody to give a token to; nor is there one for a mechanism that isn't offered.
+/// §5.1: without an identifier there is nobody to give a token to; nor is there one for a mechanism
+/// that isn't offered.
 #[test]
 fn not_every_request_gets_a_token() {
     let server = tls();

@@ -43,7 +43,8 @@ impl Scene {
         self.juliet.pump();
     }
 
-    /// Romeo comes back over a new connection; answers with it and with how much the server has handled.
+    /// Romeo comes back over a new connection; answers with it and with how much the server has
+    /// handled.
     fn resume(&self, handled: u32) -> (Client, u32) {
         let mut romeo = self.romeo.again();
         let h = romeo.resume(self.romeo.jid.as_ref().expect("bound"), &self.id, handled);

@@ -1,4 +1,5 @@
-//! XEP-0357: push services are told of messages that nobody looks at. The service is another server, or somebody's session here.
+//! XEP-0357: push services are told of messages that nobody looks at. The service is another
+//! server, or somebody's session here.
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server};
@@ -75,7 +76,8 @@ fn field(request: &Element, var: &str) -> Option<String> {
 const OPTIONS: &str = "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options\
     </value></field><field var='secret'><value>eruio234vzxc2kla-91</value></field></x>";
 
-/// §5 and §7, the examples: enabled with options, published when nobody is there; nothing is said of the message.
+/// §5 and §7, the examples: enabled with options, published when nobody is there; nothing is said
+/// of the message.
 #[test]
 fn examples_of_the_standard() {
     let mut scene = Scene::new();
@@ -134,7 +136,8 @@ fn a_service_is_not_flooded() {
     assert_eq!(field(&scene.one(), "message-count").as_deref(), Some("1"));
 }
 
-/// A session that has lost its connection: for what it had not acknowledged, and for what comes then.
+/// A session that has lost its connection: for what it had not acknowledged, and for what comes
+/// then.
 #[test]
 fn detached_sessions_are_told_of() {
     let mut scene = Scene::new();

@@ -52,7 +52,8 @@ fn the_server_says_what_it_has_handled() {
     assert_eq!(scene.juliet.bodies(), ["1", "2", "3", "4"]);
 }
 
-/// A detached session is an available resource: nobody hears that its connection is gone, until its time is over.
+/// A detached session is an available resource: nobody hears that its connection is gone, until its
+/// time is over.
 #[test]
 fn the_resource_stays_available_until_its_time_is_over() {
     let server = Server::new();
@@ -273,7 +274,8 @@ fn a_detached_session_is_bounded() {
     assert_eq!(romeo.bodies().len(), 20);
 }
 
-/// A session that waits must not keep its own client out: neither its resource nor its place are taken.
+/// A session that waits must not keep its own client out: neither its resource nor its place are
+/// taken.
 #[test]
 fn detached_sessions_make_room() {
     let mut config = Config::default();
@@ -306,7 +308,8 @@ fn a_stop_keeps_what_detached_sessions_hold() {
     assert_eq!(romeo.bodies(), ["1", "2"]);
 }
 
-/// Another resource gets what a session that doesn't come back has not acknowledged, but not what it got itself.
+/// Another resource gets what a session that doesn't come back has not acknowledged, but not what
+/// it got itself.
 #[test]
 fn other_resources_take_over() {
     let mut scene = Scene::new();
@@ -321,7 +324,8 @@ fn other_resources_take_over() {
     assert_eq!(desktop.bodies(), ["1"]);
 }
 
-/// §4: what goes elsewhere long after it came tells when that was, be it to another resource or to storage.
+/// §4: what goes elsewhere long after it came tells when that was, be it to another resource or to
+/// storage.
 #[test]
 fn what_comes_back_late_tells_when_it_came() {
     let mut scene = Scene::new();

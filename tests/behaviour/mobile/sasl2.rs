@@ -73,7 +73,8 @@ fn the_feature_says_what_may_be_had() {
     assert!(features.child("sasl-channel-binding", ns::CHANNEL_BINDING).is_some());
 }
 
-/// Every mechanism, channel binding and downgrade protection included, from whatever shard to whatever home.
+/// Every mechanism, channel binding and downgrade protection included, from whatever shard to
+/// whatever home.
 #[test]
 fn every_mechanism_works() {
     let server = tls();
@@ -100,7 +101,8 @@ fn a_wrong_password_gets_nothing() {
     assert_eq!(server.sessions(), 1);
 }
 
-/// XEP-0386 §3.2.1: the same installation has the same resource, and its older session ends, whatever the policy for others is.
+/// XEP-0386 §3.2.1: the same installation has the same resource, and its older session ends,
+/// whatever the policy for others is.
 #[test]
 fn an_installation_keeps_its_resource() {
     let mut config = Config { tls: true, ..Config::default() };
@@ -140,7 +142,8 @@ fn a_tag_that_is_none_is_left_out() {
     }
 }
 
-/// Stream management and client state from the first moment on; then resumption along with the login.
+/// Stream management and client state from the first moment on; then resumption along with the
+/// login.
 #[test]
 fn sessions_begin_and_go_on_inline() {
     let server = tls();

@@ -1,4 +1,5 @@
-//! The modules on a stage: one shard with stores in memory, sessions that say stanzas, and what they hear.
+//! The modules on a stage: one shard with stores in memory, sessions that say stanzas, and what
+//! they hear.
 
 mod caps;
 mod contact;

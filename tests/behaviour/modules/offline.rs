@@ -166,7 +166,8 @@ fn many_portions_come_in_order() {
     assert_eq!(stored(&stage, &juliet), 0);
 }
 
-/// A backlog that is larger than an outbox neither ends the session nor gets lost, and doesn't stop what else the user does.
+/// A backlog that is larger than an outbox neither ends the session nor gets lost, and doesn't stop
+/// what else the user does.
 #[test]
 fn a_slow_reader_gets_all_in_its_own_time() {
     let stage = Stage::with(|settings| {

@@ -37,7 +37,8 @@ impl Stage {
         Self::over(stores.clone(), stores, change)
     }
 
-    /// A stage whose world sees a store that can be slow or broken; it flows at first. The stage's own `stores` are always well.
+    /// A stage whose world sees a store that can be slow or broken; it flows at first. The stage's
+    /// own `stores` are always well.
     pub fn held(change: impl FnOnce(&mut Settings)) -> (Self, Arc<Held>) {
         let stores = Memory::stores();
         let held = Held::new(stores.clone());

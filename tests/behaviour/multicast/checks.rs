@@ -63,7 +63,8 @@ fn access_by_class_domain_and_address() {
     }
 }
 
-/// §4: a header that does not decode is refused as a whole, and the sender is told which address is to blame.
+/// §4: a header that does not decode is refused as a whole, and the sender is told which address is
+/// to blame.
 #[test]
 fn a_header_that_does_not_decode() {
     let mut scene = Scene::new();
@@ -106,7 +107,8 @@ fn a_stanza_without_recipients() {
     scene.sender.expect_nothing();
 }
 
-/// §4.2, §8: each recipient without a usable JID is reported for itself, and the others get their copies.
+/// §4.2, §8: each recipient without a usable JID is reported for itself, and the others get their
+/// copies.
 #[test]
 fn malformed_addresses_do_not_stop_the_others() {
     let mut scene = Scene::new();
@@ -162,7 +164,8 @@ fn default_limits() {
     }
 }
 
-/// Each of the four limits is for itself; 0 is none; those who have the stanza already don't count, repetitions do.
+/// Each of the four limits is for itself; 0 is none; those who have the stanza already don't count,
+/// repetitions do.
 #[test]
 fn configured_limits() {
     let options = vec![
@@ -193,7 +196,8 @@ fn configured_limits() {
     assert_eq!((presence(3), presence(4)), (vec![], vec!["not-acceptable".to_owned()]));
 }
 
-/// §2.2, relaying: who is not of this server reaches none but the users of the domain, and else nobody.
+/// §2.2, relaying: who is not of this server reaches none but the users of the domain, and else
+/// nobody.
 #[test]
 fn others_can_not_relay() {
     let domains = vec!["example.org".into(), "example.com".into()];

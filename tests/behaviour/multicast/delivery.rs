@@ -5,7 +5,8 @@ use rookery_xml::ns;
 
 use super::{Scene, copies, error, header, saw, short, wanted};
 
-/// §4.5, §4.6.3: everybody sees `to` and `cc`, marked; who is blind sees his own address and no other blind one.
+/// §4.5, §4.6.3: everybody sees `to` and `cc`, marked; who is blind sees his own address and no
+/// other blind one.
 #[test]
 fn marks_and_blind_copies() {
     let mut scene = Scene::new();
@@ -40,7 +41,8 @@ fn the_rest_of_the_stanza_is_untouched() {
     assert_eq!(found.attr("to"), Some(scene.far.bare()));
 }
 
-/// §4.5: an address that is marked is not delivered to, and shown to the others unless it is a blind one.
+/// §4.5: an address that is marked is not delivered to, and shown to the others unless it is a
+/// blind one.
 #[test]
 fn who_has_it_already() {
     let mut scene = Scene::new();
@@ -97,7 +99,8 @@ fn a_blind_address_with_description() {
     assert!(text.contains("desc='A'") && !text.contains("desc='N'"), "{text}");
 }
 
-/// Full and bare JIDs follow the rules of delivery (RFC 6121 §8.5): all resources, one, or an error of the recipient.
+/// Full and bare JIDs follow the rules of delivery (RFC 6121 §8.5): all resources, one, or an error
+/// of the recipient.
 #[test]
 fn full_and_bare_addresses() {
     let mut scene = Scene::new();
@@ -166,7 +169,8 @@ fn recipients_that_do_not_exist() {
     scene.see(seen, seen);
 }
 
-/// Nothing goes round in circles, neither openly nor blindly: stanzas for those who read headers end here.
+/// Nothing goes round in circles, neither openly nor blindly: stanzas for those who read headers
+/// end here.
 #[test]
 fn the_service_and_the_domains_are_no_recipients() {
     let domains = vec!["example.org".into(), "example.com".into()];
@@ -182,7 +186,8 @@ fn the_service_and_the_domains_are_no_recipients() {
     scene.nothing_is_delivered();
 }
 
-/// Others get copies one by one until more is known of their server: each sees what it would see here.
+/// Others get copies one by one until more is known of their server: each sees what it would see
+/// here.
 #[test]
 fn recipients_elsewhere_get_copies_of_their_own() {
     let mut scene = Scene::new();
@@ -198,7 +203,8 @@ fn recipients_elsewhere_get_copies_of_their_own() {
     scene.see(&seen, "");
 }
 
-/// Without other servers each of those recipients is answered for itself, as if it had been written to alone.
+/// Without other servers each of those recipients is answered for itself, as if it had been written
+/// to alone.
 #[test]
 fn a_server_that_knows_no_others() {
     let mut scene = Scene::with(Config::default());
@@ -276,7 +282,8 @@ fn the_sender_may_be_a_recipient() {
     scene.see("to!NEAR", "");
 }
 
-/// Only the first header is followed; another one is content like any other, and does not come first for a service elsewhere either.
+/// Only the first header is followed; another one is content like any other, and does not come
+/// first for a service elsewhere either.
 #[test]
 fn the_first_header_counts() {
     let mut scene = Scene::new();

@@ -37,7 +37,8 @@ impl Discovery {
         Self::at(1)
     }
 
-    /// Sends to `to:a bcc:b` of the domain. What left: the questions, and the copies with the domain left out.
+    /// Sends to `to:a bcc:b` of the domain. What left: the questions, and the copies with the
+    /// domain left out.
     fn sends(&mut self) -> (Vec<Question>, Vec<(String, String)>) {
         let domain = &self.domain;
         self.scene.says(&format!("to:a@{domain} bcc:b@{domain}"));
@@ -135,7 +136,8 @@ fn through(service: &str) -> Vec<(String, String)> {
     wanted([(service, "to:a bcc:b")])
 }
 
-/// §2.1: the domain itself; §5: one stanza, in which the domain's own addresses are not marked and its blind ones are shown.
+/// §2.1: the domain itself; §5: one stanza, in which the domain's own addresses are not marked and
+/// its blind ones are shown.
 #[test]
 fn the_domain_itself_has_the_feature() {
     for shard in [0, 1] {
@@ -149,8 +151,8 @@ fn the_domain_itself_has_the_feature() {
     }
 }
 
-/// The whole way: info, items, info of each item that can be a service of the domain; the first that has the feature is it. Whichever shard
-/// the domain, and the service, is at home on.
+/// The whole way: info, items, info of each item that can be a service of the domain; the first
+/// that has the feature is it. Whichever shard the domain, and the service, is at home on.
 #[test]
 fn a_service_of_the_domain_has_the_feature() {
     for (shard, at) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -229,7 +231,8 @@ fn there_is_none() {
     }
 }
 
-/// §2.3: an answer is kept for 24 hours; the old one serves until the new one has come, whatever that is.
+/// §2.3: an answer is kept for 24 hours; the old one serves until the new one has come, whatever
+/// that is.
 #[test]
 fn the_old_answer_serves_while_a_new_one_is_awaited() {
     for (content, then) in [(FEATURE, through("DOMAIN")), ("", individually())] {
@@ -322,7 +325,8 @@ fn chunks(discovery: &mut Discovery, count: usize) -> Vec<usize> {
     copies.iter().map(|(_, header)| header.matches("to:").count()).collect()
 }
 
-/// §8: what the service says it takes is what it gets at once; where it says nothing it is 20. Absurd numbers are bounded.
+/// §8: what the service says it takes is what it gets at once; where it says nothing it is 20.
+/// Absurd numbers are bounded.
 #[test]
 fn chunks_are_as_large_as_the_service_takes() {
     let some = |value| limits(&[("presence", "1"), ("message", value)]);
@@ -363,8 +367,8 @@ fn presence_has_its_own_limit() {
     assert_eq!(discovery.without_domain(copies), wanted([("DOMAIN", "bcc:a bcc:b"), ("DOMAIN", "bcc:c")]));
 }
 
-/// §4.6.3: no blind address is shown to anybody but the service that serves it, and there in one chunk only; §4.5: what this server
-/// delivers is marked, what the service has to is not.
+/// §4.6.3: no blind address is shown to anybody but the service that serves it, and there in one
+/// chunk only; §4.5: what this server delivers is marked, what the service has to is not.
 #[test]
 fn each_server_sees_its_own_blind_addresses() {
     let mut discovery = Discovery::knows(&limits(&[("message", "2")]));

@@ -1,6 +1,8 @@
-//! XEP-0033: Extended Stanza Addressing, through the whole server. Section numbers are those of the standard.
+//! XEP-0033: Extended Stanza Addressing, through the whole server. Section numbers are those of the
+//! standard.
 //!
-//! Headers are written and compared in short: `to:a@x` is an address, `to!a@x` one that is marked as delivered, `noreply:` one without JID.
+//! Headers are written and compared in short: `to:a@x` is an address, `to!a@x` one that is marked
+//! as delivered, `noreply:` one without JID.
 
 mod checks;
 mod delivery;
@@ -143,7 +145,8 @@ fn saw(client: &mut Client) -> String {
     all.iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
-/// The next thing a client hears is an error of the service, for the stanza with the id `m` or `p`. Returns what it says to people.
+/// The next thing a client hears is an error of the service, for the stanza with the id `m` or `p`.
+/// Returns what it says to people.
 fn refused(client: &mut Client, type_: &str, condition: &str) -> String {
     let found = client.expect_element();
     let kind = found.name().to_owned();

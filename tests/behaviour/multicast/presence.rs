@@ -14,7 +14,8 @@ fn unavailable_presence_follows() {
     let mut scene = Scene::new();
     scene.shows("", "to:NEAR bcc:FAR/r");
     scene.see("to!NEAR", "to!NEAR bcc:FAR/r");
-    // An account that is away or doesn't exist is not told, nor is the sender (RFC 6121 §8.5.2.2.2).
+    // An account that is away or doesn't exist is not told, nor is the sender (RFC 6121
+    // §8.5.2.2.2).
     scene.shows("", "to:NEAR to:nobody@example.org bcc:a@elsewhere.net");
     scene.see("to!NEAR to!nobody@example.org", "");
     assert_eq!(scene.server.left().iter().filter(|left| left.to == "a@elsewhere.net").count(), 1);
@@ -54,7 +55,8 @@ fn what_was_refused_is_not_remembered() {
     scene.nothing_is_delivered();
 }
 
-/// As many as directed presence may go to; each counts once. Either all of a stanza fit, or none is sent.
+/// As many as directed presence may go to; each counts once. Either all of a stanza fit, or none is
+/// sent.
 #[test]
 fn directed_presence_is_bounded() {
     let mut config = Config { federates: true, ..Config::default() };
@@ -89,7 +91,8 @@ fn contacts_hear_of_the_end_once() {
     }
 }
 
-/// The same contact hears of it too if there never was a broadcast (RFC 6121 §4.6.3), and once if there was one later.
+/// The same contact hears of it too if there never was a broadcast (RFC 6121 §4.6.3), and once if
+/// there was one later.
 #[test]
 fn contacts_of_a_session_that_is_not_available_hear_of_the_end() {
     for broadcast in [false, true] {

@@ -1,4 +1,5 @@
-//! The trusted route: what the server itself sends to many, here the presence of users with contacts on other servers.
+//! The trusted route: what the server itself sends to many, here the presence of users with
+//! contacts on other servers.
 
 use rookery_jid::Jid;
 use rookery_store::{Edit, EditRoster, RosterItem, Subscription};
@@ -28,7 +29,8 @@ fn shown(server: &Server) -> Vec<(String, String)> {
     copies
 }
 
-/// Presence leaves once for all contacts of a server: no header but the blind addresses, which only that service sees.
+/// Presence leaves once for all contacts of a server: no header but the blind addresses, which only
+/// that service sees.
 #[test]
 fn presence_leaves_as_one_stanza() {
     let discovery = Discovery::knows("");
@@ -80,8 +82,8 @@ fn copies_where_no_service_is_known() {
     }
 }
 
-/// A header that the user wrote into the broadcast is nobody's order: the service of the other server must not see it as ours, however the
-/// namespace is written.
+/// A header that the user wrote into the broadcast is nobody's order: the service of the other
+/// server must not see it as ours, however the namespace is written.
 #[test]
 fn a_header_in_a_broadcast_is_not_for_the_service() {
     let discovery = Discovery::knows("");

@@ -17,7 +17,8 @@ fn the_domain_shows_the_feature() {
     }
 }
 
-/// §3.2 to §3.5, with the addresses of the examples: the list, and the pushes to those who asked for it.
+/// §3.2 to §3.5, with the addresses of the examples: the list, and the pushes to those who asked
+/// for it.
 #[test]
 fn the_list_and_its_pushes() {
     let server = Server::new();

@@ -10,7 +10,8 @@ use rookery_testkit::{Client, Config, Security, Server};
 
 use super::{UNAVAILABLE, block};
 
-/// A server over a store whose answers a test can hold back. Juliet has blocked Romeo, and is not there; he is.
+/// A server over a store whose answers a test can hold back. Juliet has blocked Romeo, and is not
+/// there; he is.
 fn slow() -> (Server, Arc<Held>, Client) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);
@@ -37,7 +38,8 @@ fn stored(server: &Server) -> u64 {
 /// A time longer than an account without session is remembered.
 const FORGOTTEN_MS: u64 = 120_000;
 
-/// Nothing of what the blocked sends is kept: neither right after the logout, nor when the list has to be loaded.
+/// Nothing of what the blocked sends is kept: neither right after the logout, nor when the list has
+/// to be loaded.
 #[test]
 fn an_account_without_session_refuses_before_anything_is_stored() {
     let (server, _, mut romeo) = slow();
@@ -137,7 +139,8 @@ fn a_failing_store_bounces() {
     assert_eq!(stored(&server), 1);
 }
 
-/// A change counts at once; if the store refuses it, it is taken back, and a contact that was shut out sees the account again.
+/// A change counts at once; if the store refuses it, it is taken back, and a contact that was shut
+/// out sees the account again.
 #[test]
 fn a_change_that_the_store_refuses_is_taken_back() {
     let held = Held::new(Memory::stores());

@@ -20,7 +20,8 @@ fn a_login_of_the_blocked_shows_nothing() {
     }
 }
 
-/// RFC 6121 §4.3.2: the last presence of an account that is away is shown to contacts, not to those whom it blocks.
+/// RFC 6121 §4.3.2: the last presence of an account that is away is shown to contacts, not to those
+/// whom it blocks.
 #[test]
 fn the_last_presence_is_concealed_too() {
     for shard in [0, 1] {
@@ -44,7 +45,8 @@ fn the_last_presence_is_concealed_too() {
     }
 }
 
-/// A login of the one who blocks: neither her presence nor her probe gets there, on this server or another.
+/// A login of the one who blocks: neither her presence nor her probe gets there, on this server or
+/// another.
 #[test]
 fn a_login_of_the_one_who_blocks_shows_nothing() {
     let server = Server::with(rookery_testkit::Config { federates: true, ..Default::default() });

@@ -1,4 +1,5 @@
-//! XEP-0016: the requests with the lists of its examples, which list counts for whom, and how the block list is one of them.
+//! XEP-0016: the requests with the lists of its examples, which list counts for whom, and how the
+//! block list is one of them.
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server, play};
@@ -233,7 +234,8 @@ fn each_session_by_its_own_list() {
     assert_eq!(answer.attr("type"), Some("error"));
 }
 
-/// §2.2, ninth rule: groups and subscriptions as the roster has them now, for an account with and without session.
+/// §2.2, ninth rule: groups and subscriptions as the roster has them now, for an account with and
+/// without session.
 #[test]
 fn rules_by_group_and_subscription() {
     for shard in [0, 1] {

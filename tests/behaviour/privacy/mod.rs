@@ -8,7 +8,8 @@ mod reports;
 
 use rookery_testkit::{Client, Config, Server, befriend};
 
-/// Juliet, who blocks, on shard 0, and Romeo, whom she blocks and who is her contact, on a shard of the test's choice. Both are available.
+/// Juliet, who blocks, on shard 0, and Romeo, whom she blocks and who is her contact, on a shard of
+/// the test's choice. Both are available.
 struct Scene {
     server: Server,
     juliet: Client,

@@ -41,7 +41,8 @@ fn the_operators_get_it() {
     );
 }
 
-/// Without a reason it is no report; more than an account may make are not passed on. The blocks count all the same.
+/// Without a reason it is no report; more than an account may make are not passed on. The blocks
+/// count all the same.
 #[test]
 fn what_is_not_passed_on() {
     let server = server(2);

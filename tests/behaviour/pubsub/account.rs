@@ -181,7 +181,8 @@ fn photo(client: &mut Client) -> Option<String> {
     presence.child("x", "vcard-temp:x:update")?.child_text("photo", "vcard-temp:x:update")
 }
 
-/// XEP-0398 §3.1, §4: the avatar becomes the photo, and its hash stands in presence, where the client doesn't forbid it.
+/// XEP-0398 §3.1, §4: the avatar becomes the photo, and its hash stands in presence, where the
+/// client doesn't forbid it.
 #[test]
 fn avatars_become_photos() {
     let Scene { mut hamlet, mut francisco, .. } = Scene::new();

@@ -120,7 +120,8 @@ fn it_ends_with_the_presence() {
     hears_nothing(&mut phone);
 }
 
-/// A client that tells something else again and again, and answers no question, is asked a few and no more.
+/// A client that tells something else again and again, and answers no question, is asked a few and
+/// no more.
 #[test]
 fn questions_are_bounded() {
     let Scene { mut hamlet, mut francisco, .. } = Scene::new();

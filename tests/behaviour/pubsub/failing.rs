@@ -19,7 +19,8 @@ fn scene() -> (Scene, Arc<Held>) {
     (Scene::on(server), held)
 }
 
-/// Carries a set out once for each operation of the store, which fails then: either the answer says so, or all is as it should be.
+/// Carries a set out once for each operation of the store, which fails then: either the answer says
+/// so, or all is as it should be.
 fn whatever_fails(set: &str, asked: &str, expected: &str) {
     for at in 0.. {
         let (mut scene, held) = scene();

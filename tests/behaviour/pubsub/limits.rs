@@ -64,7 +64,8 @@ fn made_up_resources_count_for_their_account() {
     set(&mut francisco, SERVICE, &subscribe("b", 2));
 }
 
-/// XEP-0060 §8.8: an owner subscribes those who have agreed to hear from it, and nobody else hears anything.
+/// XEP-0060 §8.8: an owner subscribes those who have agreed to hear from it, and nobody else hears
+/// anything.
 #[test]
 fn nobody_is_subscribed_who_has_not_agreed() {
     let Scene { server, mut hamlet, mut francisco } = Scene::new();
@@ -262,8 +263,9 @@ fn long_lists_come_in_parts() {
     assert!(xml(&listed).len() < 300_000 && xml(&listed).contains("http://jabber.org/protocol/rsm"));
 }
 
-/// The queue of a node is bounded in bytes while the store is slow, and each sender has a share of it: the flood of one
-/// leaves room for others, whichever nodes it is for, and nothing is counted for ever.
+/// The queue of a node is bounded in bytes while the store is slow, and each sender has a share of
+/// it: the flood of one leaves room for others, whichever nodes it is for, and nothing is counted
+/// for ever.
 #[test]
 fn a_flood_of_requests_while_the_store_is_slow_hits_its_sender_alone() {
     let held = Held::new(Memory::stores());

@@ -1,5 +1,6 @@
-//! XEP-0060: Publish-Subscribe and XEP-0163: Personal Eventing Protocol, through the whole server. Section numbers are those of XEP-0060 unless a test
-//! names another standard. The examples are those of the standards.
+//! XEP-0060: Publish-Subscribe and XEP-0163: Personal Eventing Protocol, through the whole server.
+//! Section numbers are those of XEP-0060 unless a test names another standard. The examples are
+//! those of the standards.
 
 mod account;
 mod directed;

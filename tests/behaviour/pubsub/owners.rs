@@ -295,7 +295,8 @@ fn waiting_requests_are_asked_for() {
     assert_eq!(error(&scene.hamlet.ask(&no_node)), "modify bad-request");
 }
 
-/// §6.1.6: an address has one subscription to a node, and what it says of ids counts for nothing (§6.2.3.5).
+/// §6.1.6: an address has one subscription to a node, and what it says of ids counts for nothing
+/// (§6.2.3.5).
 #[test]
 fn an_address_has_one_subscription() {
     let Scene { mut hamlet, mut francisco, .. } = Scene::new();
@@ -312,7 +313,8 @@ fn an_address_has_one_subscription() {
     assert_eq!(xml(&list).matches("<subscription ").count(), 1);
     set(&mut hamlet, SERVICE, &publish("n", "quiet"));
     francisco.expect_nothing();
-    // What a subscription doesn't have as an option changes nothing, and what is no value of an option is refused.
+    // What a subscription doesn't have as an option changes nothing, and what is no value of an
+    // option is refused.
     let odd = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("digest", "1"), ("deliver", "maybe")]);
     let odd = format!("<options node='n' jid='{who}'>{odd}</options>");
     assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &odd), "modify bad-request invalid-options");

@@ -340,7 +340,8 @@ fn the_last_item_comes_with_a_new_contact() {
     assert_eq!(messages.iter().flat_map(ids).collect::<Vec<_>>(), ["a"]);
 }
 
-/// XEP-0060 §8.6 for an account: its owner decides by a message to its own address; other messages there are no decisions.
+/// XEP-0060 §8.6 for an account: its owner decides by a message to its own address; other messages
+/// there are no decisions.
 #[test]
 fn subscriptions_to_an_account_are_approved() {
     let Scene { mut hamlet, mut francisco, .. } = Scene::new();

@@ -1,4 +1,5 @@
-//! The modules that `doc/book/writing-a-module.md` shows, in the server: what the page teaches works.
+//! The modules that `doc/book/writing-a-module.md` shows, in the server: what the page teaches
+//! works.
 
 mod note;
 mod tally;

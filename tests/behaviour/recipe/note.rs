@@ -1,7 +1,7 @@
 //! A note to self: a text that an account keeps, and that all of its clients can read and change.
 //!
-//! `<note xmlns='urn:example:note'/>` in an IQ of type get asks for it; in one of type set it brings
-//! the new text, and an empty one removes the note.
+//! `<note xmlns='urn:example:note'/>` in an IQ of type get asks for it; in one of type set it
+//! brings the new text, and an empty one removes the note.
 
 use rookery_hub::{Bound, Document, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World};
 use rookery_modkit::asker::condition;

@@ -1,8 +1,8 @@
-//! A tally of the messages that accounts of this server got: what a shard remembers, what passes it, and what shards ask and
-//! tell each other.
+//! A tally of the messages that accounts of this server got: what a shard remembers, what passes
+//! it, and what shards ask and tell each other.
 //!
-//! `<tally xmlns='urn:example:tally'/>` in an IQ of type get asks for it; in one of type set, by an administrator of the
-//! server, it begins again with 0.
+//! `<tally xmlns='urn:example:tally'/>` in an IQ of type get asks for it; in one of type set, by an
+//! administrator of the server, it begins again with 0.
 
 use rookery_hub::{Delivery, Hooks, Iq, Letter, Module, Passage, Phase, Question, Reply, Stanzas, Target, World};
 use rookery_operations::rights::{Rights, with_rights};

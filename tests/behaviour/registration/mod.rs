@@ -1,4 +1,5 @@
-//! In-band registration with forms and tokens: XEP-0077, XEP-0401, XEP-0445. Rates and plain elements are tested with the module.
+//! In-band registration with forms and tokens: XEP-0077, XEP-0401, XEP-0445. Rates and plain
+//! elements are tested with the module.
 
 mod passwords;
 mod rights;

@@ -71,7 +71,8 @@ fn so_does_one_that_a_link_sets_or_the_command_line() {
     server.online("juliet/desk").expect_alive();
 }
 
-/// All ways to set a password hash it as often: a difference would tell accounts from unknown names.
+/// All ways to set a password hash it as often: a difference would tell accounts from unknown
+/// names.
 #[test]
 fn every_way_hashes_as_often_as_the_operator_wants() {
     let options = vec![

@@ -121,7 +121,8 @@ fn moderators_are_made_and_unmade() {
     s.wicca_hears(&["thirdwitch presence none/participant"]);
 }
 
-/// §17.1 and §10.6: who isn't there hears of a change with code 101, occupants by a message if they may know it.
+/// §17.1 and §10.6: who isn't there hears of a change with code 101, occupants by a message if they
+/// may know it.
 #[test]
 fn changes_of_who_is_not_there_are_told() {
     for (fields, all_know) in [("", false), ("whois=anyone", true), ("whois=anyone getmemberlist=moderator", false)] {

@@ -33,7 +33,8 @@ fn a_persistent_room_survives_a_restart() {
     assert_eq!(item.attr("name"), Some("Cave"));
 }
 
-/// An empty persistent room is forgotten by the shard and comes back from the store, with the pseudonyms that it gave.
+/// An empty persistent room is forgotten by the shard and comes back from the store, with the
+/// pseudonyms that it gave.
 #[test]
 fn an_empty_room_comes_back() {
     let mut s = Scene::configured("persistentroom=1");
@@ -129,7 +130,8 @@ fn a_removed_account_leaves_nothing_behind() {
     }
 }
 
-/// Neither has it the hats and the voice, when nobody was in the room and it was in the store alone.
+/// Neither has it the hats and the voice, when nobody was in the room and it was in the store
+/// alone.
 #[test]
 fn a_room_that_sleeps_forgets_a_removed_account() {
     let options = vec![("register", "allow_creation", Value::Switch(false))];
@@ -214,7 +216,8 @@ fn what_the_store_refuses_is_written_again() {
     assert_eq!(names.collect::<Vec<_>>(), ["Cave"]);
 }
 
-/// A request that changes much is one write, and subjects don't change faster than a room should be written.
+/// A request that changes much is one write, and subjects don't change faster than a room should be
+/// written.
 #[test]
 fn a_room_is_written_once_for_each_request() {
     let held = rookery_store::held::Held::new(Memory::stores());

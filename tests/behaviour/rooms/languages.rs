@@ -36,7 +36,8 @@ fn texts_keep_their_languages() {
     assert_eq!(results.len(), 2);
 }
 
-/// `muc#roomconfig_lang` is what strangers see of the room's language, also after a restart; the node of the room likewise.
+/// `muc#roomconfig_lang` is what strangers see of the room's language, also after a restart; the
+/// node of the room likewise.
 #[test]
 fn a_room_has_a_language() {
     let mut s = Scene::configured("persistentroom=1 lang=de-AT pubsub=xmpp:pubsub.example.org?;node=coven");

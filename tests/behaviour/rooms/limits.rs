@@ -419,7 +419,8 @@ fn what_many_hear_of_is_slower() {
     assert_eq!(passed, [5, 2]);
 }
 
-/// Clients that enter many rooms, ask all occupants for their cards and change their show now and then notice nothing.
+/// Clients that enter many rooms, ask all occupants for their cards and change their show now and
+/// then notice nothing.
 #[test]
 fn ordinary_clients_are_never_too_fast() {
     let mut s = Scene::opened().all_in();
@@ -435,7 +436,8 @@ fn ordinary_clients_are_never_too_fast() {
     assert!(!found.iter().any(|text| text.contains("constraint")), "{found:?}");
 }
 
-/// A form that names owners with long addresses fits a session: longer lists are left to `muc#admin`.
+/// A form that names owners with long addresses fits a session: longer lists are left to
+/// `muc#admin`.
 #[test]
 fn a_form_with_many_owners_fits_a_session() {
     let mut s = Scene::opened();

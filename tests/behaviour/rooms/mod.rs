@@ -1,7 +1,8 @@
-//! XEP-0045: Multi-User Chat, through the whole server. Section numbers are those of the standard; the cases are its examples, in its order.
+//! XEP-0045: Multi-User Chat, through the whole server. Section numbers are those of the standard;
+//! the cases are its examples, in its order.
 //!
-//! What a client hears is compared in short: `< firstwitch presence owner/moderator 110` is a presence of that nick with what the room says of
-//! it and its status codes.
+//! What a client hears is compared in short: `< firstwitch presence owner/moderator 110` is a
+//! presence of that nick with what the room says of it and its status codes.
 
 mod admins;
 mod bad_input;
@@ -63,7 +64,8 @@ impl Scene {
         Self::new().open("")
     }
 
-    /// The same with fields of the configuration: `var=value`, more values of one field separated by `+`.
+    /// The same with fields of the configuration: `var=value`, more values of one field separated
+    /// by `+`.
     fn configured(fields: &str) -> Self {
         Self::new().open(fields)
     }
@@ -109,7 +111,8 @@ impl Scene {
         assert_eq!(heard(&mut self.hag), wanted, "thirdwitch");
     }
 
-    /// Puts names into a text: `CRONE`, `WICCA` and `HAG` are bare JIDs, with `/r` behind full ones; `COVEN` is the room.
+    /// Puts names into a text: `CRONE`, `WICCA` and `HAG` are bare JIDs, with `/r` behind full
+    /// ones; `COVEN` is the room.
     fn named(&self, text: &str) -> String {
         let mut text = text.replace("COVEN", COVEN);
         for (name, client) in [("CRONE", &self.crone), ("WICCA", &self.wiccarocks), ("HAG", &self.hag)] {

@@ -80,7 +80,8 @@ fn voice_is_granted_and_revoked() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", own)), "not-allowed", "an owner has voice");
 }
 
-/// §5.1: in a moderated room the voice of the last visit counts: nobody asks again, and nobody gets it back by coming again. It outlives a restart.
+/// §5.1: in a moderated room the voice of the last visit counts: nobody asks again, and nobody gets
+/// it back by coming again. It outlives a restart.
 #[test]
 fn voice_is_remembered_across_visits() {
     let mut s = Scene::configured("moderatedroom=1 persistentroom=1");

@@ -38,7 +38,8 @@ fn stanza_id(message: &Element) -> String {
     message.child("stanza-id", ns::STANZA_ID).unwrap().attr("id").unwrap().to_owned()
 }
 
-/// XEP-0424 §3: what was retracted is not shown to an occupant who enters later; others can't retract it.
+/// XEP-0424 §3: what was retracted is not shown to an occupant who enters later; others can't
+/// retract it.
 #[test]
 fn who_enters_later_does_not_see_what_was_retracted() {
     let mut s = Scene::opened().all_in();
@@ -62,7 +63,8 @@ fn who_enters_later_does_not_see_what_was_retracted() {
     assert_eq!(later.bodies(), ["kept"]);
 }
 
-/// XEP-0424 §5, XEP-0425 §4: the archive has a tombstone of what its sender or a moderator took back.
+/// XEP-0424 §5, XEP-0425 §4: the archive has a tombstone of what its sender or a moderator took
+/// back.
 #[test]
 fn archives_of_rooms_keep_tombstones() {
     let mut s = Scene::opened().all_in();

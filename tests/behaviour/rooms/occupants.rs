@@ -176,7 +176,8 @@ fn others_are_invited_and_may_decline() {
     s.hag.expect_nothing();
 }
 
-/// XEP-0249 §2: a direct invitation doesn't pass the room: it comes as it was sent, also to a user who is away.
+/// XEP-0249 §2: a direct invitation doesn't pass the room: it comes as it was sent, also to a user
+/// who is away.
 #[test]
 fn direct_invitations_pass_untouched() {
     let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
@@ -196,7 +197,8 @@ fn direct_invitations_pass_untouched() {
     assert_eq!(found.child("x", ns::CONFERENCE).unwrap().attr("password"), Some("cauldronburn"));
 }
 
-/// §9.5: in a members-only room an invitation makes a member, and who may send one is the owner's choice.
+/// §9.5: in a members-only room an invitation makes a member, and who may send one is the owner's
+/// choice.
 #[test]
 fn who_is_invited_to_a_members_only_room_may_enter() {
     let mut s = Scene::configured("membersonly=1");

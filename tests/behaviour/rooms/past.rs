@@ -16,7 +16,8 @@ fn message(result: &Element) -> Element {
     forwarded.child("message", ns::CLIENT).unwrap().clone()
 }
 
-/// The archive has what was said under the ids that all have seen; real addresses are for those who may see them.
+/// The archive has what was said under the ids that all have seen; real addresses are for those who
+/// may see them.
 #[test]
 fn a_room_has_an_archive() {
     let mut s = Scene::opened().all_in();
@@ -77,7 +78,8 @@ fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
-/// XEP-0313 §4.1.1: what somebody said under whatever nick, for those only who may know who that is. For others no such address has said anything.
+/// XEP-0313 §4.1.1: what somebody said under whatever nick, for those only who may know who that
+/// is. For others no such address has said anything.
 #[test]
 fn archives_are_asked_for_real_addresses_by_those_who_know_them() {
     for (fields, all_know) in [("", false), ("whois=anyone", true)] {
@@ -212,7 +214,8 @@ fn rooms_are_logged_where_owners_and_operators_want_it() {
     );
 }
 
-/// A file of each kind for each day, of rooms that are logged only; what moderators do is told, who somebody really is isn't.
+/// A file of each kind for each day, of rooms that are logged only; what moderators do is told, who
+/// somebody really is isn't.
 #[test]
 fn logs_are_daily_and_of_those_rooms_only_that_want_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -61,7 +61,8 @@ fn users_register_with_a_room() {
     assert!(heard(&mut s.crone).last().unwrap().contains("thirdwitch presence none/participant"));
 }
 
-/// Example 148 and what follows it: an admin who isn't there is asked too, approves, and the user is a member with that nick.
+/// Example 148 and what follows it: an admin who isn't there is asked too, approves, and the user
+/// is a member with that nick.
 #[test]
 fn an_admin_approves_a_registration() {
     for fields in ["membersonly=1", "moderatedroom=1"] {
@@ -141,7 +142,8 @@ fn an_admin_denies_or_skips() {
     s.crone_hears(&["ROOM message/error item-not-found"]);
 }
 
-/// Nobody is asked twice for the same, nicks that wait are not given twice, and what a user takes back is gone.
+/// Nobody is asked twice for the same, nicks that wait are not given twice, and what a user takes
+/// back is gone.
 #[test]
 fn requests_are_told_apart() {
     let mut s = Scene::configured("membersonly=1");

@@ -76,7 +76,8 @@ fn a_room_tells_outsiders_what_they_may_know() {
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", traffic)), "service-unavailable");
 }
 
-/// §6.5: who is there, for everybody where everybody may enter; else for those who are there themselves.
+/// §6.5: who is there, for everybody where everybody may enter; else for those who are there
+/// themselves.
 #[test]
 fn occupants_are_listed_for_those_who_may_see_them() {
     let listed = |client: &mut Client| {

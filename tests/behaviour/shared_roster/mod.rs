@@ -259,7 +259,8 @@ fn a_large_group_costs_the_store_nothing() {
     assert_eq!(asked[0], asked[1]);
 }
 
-/// XEP-0163 §4.3: what an account publishes for those who see its presence reaches contacts by group too, and they may fetch it.
+/// XEP-0163 §4.3: what an account publishes for those who see its presence reaches contacts by
+/// group too, and they may fetch it.
 #[test]
 fn personal_nodes_are_open_to_members() {
     let (alice, bob) = names(&Server::new());
@@ -281,7 +282,8 @@ fn personal_nodes_are_open_to_members() {
     assert_eq!(dave.ask(&ask).attr("type"), Some("error"));
 }
 
-/// `@all@` of ten thousand accounts: what a login asks of the store doesn't depend on them, and they are listed once for all.
+/// `@all@` of ten thousand accounts: what a login asks of the store doesn't depend on them, and
+/// they are listed once for all.
 #[test]
 fn everybody_costs_the_store_nothing() {
     let mut asked = Vec::new();
@@ -319,7 +321,8 @@ fn everybody_costs_the_store_nothing() {
     assert_eq!(asked[0], asked[1]);
 }
 
-/// `@online@` and `@all@` together, of few and of many who are there: a member who comes, shows a status and goes asks the store as much, and nobody else asks anything.
+/// `@online@` and `@all@` together, of few and of many who are there: a member who comes, shows a
+/// status and goes asks the store as much, and nobody else asks anything.
 #[test]
 fn those_who_are_there_cost_the_store_nothing() {
     let mut asked = Vec::new();
@@ -396,7 +399,8 @@ fn more_members_are_seen_than_an_outbox_holds() {
     alice.expect_alive();
 }
 
-/// A reload that gives everybody hundreds of contacts tells of each of them, and ends nobody's session.
+/// A reload that gives everybody hundreds of contacts tells of each of them, and ends nobody's
+/// session.
 #[test]
 fn a_reload_tells_more_than_an_outbox_holds() {
     let server = Server::with(small_outbox(&[]));

@@ -92,7 +92,8 @@ fn who_does_not_read_loses_the_connection_and_no_message() {
 
 #[test]
 fn a_session_goes_on_over_the_other_transport() {
-    // XEP-0198 §5, RFC 7395 §3.6: a WebSocket that closes without <close/> leaves a session that can be resumed.
+    // XEP-0198 §5, RFC 7395 §3.6: a WebSocket that closes without <close/> leaves a session that
+    // can be resumed.
     let server = Server::new();
     let mut juliet = server.login_websocket("juliet/balcony");
     let id = juliet.enable();

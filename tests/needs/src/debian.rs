@@ -12,7 +12,8 @@ pub fn programs(needed: &[(&str, &str)]) {
     have(|| missing(needed));
 }
 
-/// Installs the package of a library of the system, such as `libgssapi_krb5.so.2`, if the loader doesn't know it.
+/// Installs the package of a library of the system, such as `libgssapi_krb5.so.2`, if the loader
+/// doesn't know it.
 ///
 /// # Panics
 /// If that isn't possible, with what to install.
@@ -43,7 +44,8 @@ fn have<'a>(missing: impl FnOnce() -> Vec<&'a str>) {
     );
 }
 
-/// Returns the packages of the programs that are neither in the path nor where programs of administrators are.
+/// Returns the packages of the programs that are neither in the path nor where programs of
+/// administrators are.
 pub fn missing<'a>(needed: &[(&str, &'a str)]) -> Vec<&'a str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).collect();

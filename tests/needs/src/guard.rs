@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Makes a folder that nobody else can look into. Its path is short, since that of a socket in it must be.
+/// Makes a folder that nobody else can look into. Its path is short, since that of a socket in it
+/// must be.
 pub(super) fn folder(name: &str) -> PathBuf {
     static FOLDERS: AtomicUsize = AtomicUsize::new(0);
     let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -21,8 +22,8 @@ pub(super) fn make(folder: &Path) {
     std::fs::set_permissions(folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
 }
 
-/// Starts a server below a shell that ends it by a signal when its standard input ends, and removes the folder: however the test's process ends. What the
-/// server says is in the folder's file `log`.
+/// Starts a server below a shell that ends it by a signal when its standard input ends, and removes
+/// the folder: however the test's process ends. What the server says is in the folder's file `log`.
 pub(super) fn guard(folder: &Path, signal: &str, server: &Command) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", GUARD, "sh"]).arg(folder).arg(signal).arg(server.get_program()).args(server.get_args());

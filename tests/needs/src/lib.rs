@@ -1,13 +1,15 @@
 //! The needs that tests have of the machine they run on.
 //!
-//! A test that lacks something (a program, a library, a way to another host) fails: one that passes because it tried nothing would hide
-//! that for ever. What is missing is installed where that is possible; on a machine where it isn't, the operator names the tests that are
-//! left out in the variable `ROOKERY_SKIP`, and [`skips`] keeps the list of them for the end of the run.
+//! A test that lacks something (a program, a library, a way to another host) fails: one that passes
+//! because it tried nothing would hide that for ever. What is missing is installed where that is
+//! possible; on a machine where it isn't, the operator names the tests that are left out in the
+//! variable `ROOKERY_SKIP`, and [`skips`] keeps the list of them for the end of the run.
 //!
 //! # Layout
 //!
-//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `postgres` and `mariadb` are databases of the test's own, which `guard`
-//! ends with the test, `pair` is two of which one takes over from the other, and `proxy` is a way to them that can be disturbed.
+//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `postgres` and
+//! `mariadb` are databases of the test's own, which `guard` ends with the test, `pair` is two of
+//! which one takes over from the other, and `proxy` is a way to them that can be disturbed.
 
 mod debian;
 mod guard;

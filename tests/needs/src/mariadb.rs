@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::{Proxy, guard, programs};
 
-/// A server of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
-/// ends, however that happens.
+/// A server of databases in a temporary folder, which listens on a Unix socket there alone. It
+/// ends, and its folder goes, when the test's process ends, however that happens.
 pub struct Mariadb {
     folder: PathBuf,
     /// The process that ends it: it waits for the end of its standard input.
@@ -36,8 +36,8 @@ impl Mariadb {
         Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], settings)
     }
 
-    /// Starts one that listens on a free port of the loopback interface, too, and takes only connections there that are encrypted. `certificate` and
-    /// `key` are PEM.
+    /// Starts one that listens on a free port of the loopback interface, too, and takes only
+    /// connections there that are encrypted. `certificate` and `key` are PEM.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -90,7 +90,8 @@ impl Mariadb {
         server
     }
 
-    /// Makes an empty database and returns its address. The user has the rights in it that the operator guide names.
+    /// Makes an empty database and returns its address. The user has the rights in it that the
+    /// operator guide names.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -122,7 +123,8 @@ impl Mariadb {
         self.port
     }
 
-    /// Runs statements as the administrator in the database with this name or address and returns their rows, a line each with tabs between columns.
+    /// Runs statements as the administrator in the database with this name or address and returns
+    /// their rows, a line each with tabs between columns.
     ///
     /// # Errors
     /// What MariaDB says.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{Postgres, postgres};
 
-/// A primary, and a standby that has all that the primary acknowledges. Both are found by the same address, whichever of them is which.
+/// A primary, and a standby that has all that the primary acknowledges. Both are found by the same
+/// address, whichever of them is which.
 pub struct Pair {
     /// The first one is the primary.
     clusters: Vec<Postgres>,
@@ -63,7 +64,8 @@ impl Pair {
         self.primary().promote();
     }
 
-    /// Starts a standby in the place of the one that has become the primary or isn't there yet, and waits until the primary waits for it.
+    /// Starts a standby in the place of the one that has become the primary or isn't there yet, and
+    /// waits until the primary waits for it.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::guard::{family, signal};
 use super::{Proxy, guard, servers};
 
-/// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It ends, and its folder goes, when the test's process
-/// ends, however that happens.
+/// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It
+/// ends, and its folder goes, when the test's process ends, however that happens.
 pub struct Postgres {
     folder: PathBuf,
     /// The process that ends it: it waits for the end of its standard input.
@@ -38,8 +38,8 @@ impl Postgres {
         Postgres::start_at(PORT, settings)
     }
 
-    /// Starts one that listens on a free port of the loopback interface, too, and takes only connections there that are encrypted and give a password.
-    /// `certificate` and `key` are PEM.
+    /// Starts one that listens on a free port of the loopback interface, too, and takes only
+    /// connections there that are encrypted and give a password. `certificate` and `key` are PEM.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -78,7 +78,8 @@ impl Postgres {
         Postgres::serve(folder, port, settings)
     }
 
-    /// Makes a copy of a cluster in a folder, which is empty, and starts it as a standby that follows the cluster.
+    /// Makes a copy of a cluster in a folder, which is empty, and starts it as a standby that
+    /// follows the cluster.
     pub(super) fn follow(folder: PathBuf, primary: &Postgres, settings: &[&str]) -> Postgres {
         let copied = unprivileged(&programs().join("pg_basebackup"))
             .args(["--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf", "-U", "rookery"])
@@ -169,7 +170,8 @@ impl Postgres {
         self.port
     }
 
-    /// Runs statements in the database with this name or address and returns their rows, a line each.
+    /// Runs statements in the database with this name or address and returns their rows, a line
+    /// each.
     ///
     /// # Errors
     /// What PostgreSQL says.
@@ -206,8 +208,8 @@ impl Postgres {
         std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    /// Starts a PgBouncer that shares its connections among its clients, by "transaction" or "session". It listens in the folder of the cluster, which must
-    /// be there as long.
+    /// Starts a PgBouncer that shares its connections among its clients, by "transaction" or
+    /// "session". It listens in the folder of the cluster, which must be there as long.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -267,7 +269,8 @@ impl Drop for Postgres {
     }
 }
 
-/// Installs PostgreSQL if need be. Returns the folder of its programs: Debian keeps those of servers out of the path, by version.
+/// Installs PostgreSQL if need be. Returns the folder of its programs: Debian keeps those of
+/// servers out of the path, by version.
 fn programs() -> PathBuf {
     newest().unwrap_or_else(|| {
         servers(&[("initdb", "postgresql")]);

@@ -1,4 +1,5 @@
-//! A network between a test and a database: it delays, stands still, refuses, and cuts a connection behind any byte.
+//! A network between a test and a database: it delays, stands still, refuses, and cuts a connection
+//! behind any byte.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A way to a Unix socket that a test can disturb. It ends, and all connections over it, when it is dropped.
+/// A way to a Unix socket that a test can disturb. It ends, and all connections over it, when it is
+/// dropped.
 pub struct Proxy {
     folder: PathBuf,
     shared: Arc<Shared>,
@@ -96,12 +98,14 @@ impl Proxy {
         self.shared.stands.store(stands, Ordering::Relaxed);
     }
 
-    /// Keeps all bytes of the connections that there are back for ever, without an end of theirs: as if the network had forgotten them.
+    /// Keeps all bytes of the connections that there are back for ever, without an end of theirs:
+    /// as if the network had forgotten them.
     pub fn silence(&self) {
         self.shared.silent.store(self.shared.state().joined, Ordering::Relaxed);
     }
 
-    /// Cuts the connection that brings so many more bytes, of all connections together, in this direction: behind them.
+    /// Cuts the connection that brings so many more bytes, of all connections together, in this
+    /// direction: behind them.
     pub fn cut_behind(&self, direction: Direction, bytes: u64) {
         self.shared.state().cut = Some((direction, bytes));
     }

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::debian;
 
-/// Installs the servers whose programs are missing: pairs of program and package. Does so only where that starts none of them, as in
-/// containers, whose policy says so: on other machines they would stay and listen, also after the next start.
+/// Installs the servers whose programs are missing: pairs of program and package. Does so only
+/// where that starts none of them, as in containers, whose policy says so: on other machines they
+/// would stay and listen, also after the next start.
 ///
 /// # Panics
 /// If they can't be installed, with what to install.

@@ -6,11 +6,13 @@ use std::io::{Write, stderr};
 
 /// Returns true for a test that is to be left out on this machine, and records that it was.
 ///
-/// A test's name has parts with dots between them: `clients.foreign.accounts_come_from_prosody`. `ROOKERY_SKIP` has names of tests or of
-/// whole groups, separated by commas: `clients.foreign,gssapi`.
+/// A test's name has parts with dots between them: `clients.foreign.accounts_come_from_prosody`.
+/// `ROOKERY_SKIP` has names of tests or of whole groups, separated by commas:
+/// `clients.foreign,gssapi`.
 ///
-/// The record is a line with the entry of `ROOKERY_SKIP` and the test, at the end of the file that `ROOKERY_SKIPPED` names; `.ci/run` and
-/// `.ci/fast` show it when they end. Without that variable standard error gets the line at once.
+/// The record is a line with the entry of `ROOKERY_SKIP` and the test, at the end of the file that
+/// `ROOKERY_SKIPPED` names; `.ci/run` and `.ci/fast` show it when they end. Without that variable
+/// standard error gets the line at once.
 ///
 /// # Panics
 /// If the record can't be written.

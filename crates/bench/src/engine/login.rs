@@ -262,7 +262,8 @@ impl Login {
         if features.child("bind", ns::BIND).is_none() {
             return Err(unexpected("resource binding", features));
         }
-        // RFC 6121 left the session request out; draft-cridland-xmpp-session says how servers tell that it may be.
+        // RFC 6121 left the session request out; draft-cridland-xmpp-session says how servers tell
+        // that it may be.
         let session = features.child("session", ns::SESSION);
         let session = session.is_some_and(|session| session.child("optional", ns::SESSION).is_none());
         self.phase = Phase::Bind { session };

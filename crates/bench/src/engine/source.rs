@@ -48,7 +48,8 @@ impl Sources {
             bind(&socket, &SocketAddr::from((address, 0)))?;
         }
         sockopt::set_tcp_nodelay(&socket, true)?;
-        // On loopback pacing, which some systems have by default, costs CPU time and gains nothing. It stays where it can't be chosen.
+        // On loopback pacing, which some systems have by default, costs CPU time and gains nothing.
+        // It stays where it can't be chosen.
         if self.address(number, wave).is_some() {
             let _ = sockopt::set_tcp_congestion(&socket, "reno");
         }

@@ -97,7 +97,8 @@ pub fn tally(sent: impl Iterator<Item = (Pair, u32)>, trackers: &[&Tracker]) -> 
 impl Stream {
     fn arrived(&mut self, sequence: u32) -> Arrival {
         if sequence >= self.next {
-            // A peer that leaves out more and more numbers is not remembered in full: its oldest gaps count as having come.
+            // A peer that leaves out more and more numbers is not remembered in full: its oldest
+            // gaps count as having come.
             if sequence > self.next {
                 if self.gaps.len() >= GAPS {
                     self.gaps.remove(0);

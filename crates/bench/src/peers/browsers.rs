@@ -1,7 +1,8 @@
 //! `rookery bench websocket-vs-bosh`: what users in browsers cost beside those that have TCP.
 //!
-//! The load is the same each time: users log in, are idle for a moment, in which the memory of their sessions is read, and then write to each
-//! other at a fixed rate. Each run has a fresh server. With several rounds, the one whose CPU time by message is the median is shown: a machine
+//! The load is the same each time: users log in, are idle for a moment, in which the memory of
+//! their sessions is read, and then write to each other at a fixed rate. Each run has a fresh
+//! server. With several rounds, the one whose CPU time by message is the median is shown: a machine
 //! that others use as well has moments.
 
 use std::fs;

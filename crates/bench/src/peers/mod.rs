@@ -1,8 +1,10 @@
-//! `rookery bench peers`: the same loads on Rookery, Debian's ejabberd and Debian's Prosody, one after the other, and one report.
+//! `rookery bench peers`: the same loads on Rookery, Debian's ejabberd and Debian's Prosody, one
+//! after the other, and one report.
 //!
-//! Every run has a fresh server in a temporary folder on a free port of the loopback interface, so that no run inherits memory or open files
-//! of another. Accounts and rosters are written into the servers' storage beforehand: registering them isn't what is measured. The
-//! configurations are the templates in `crates/bench/peers/`, which say why they are fair.
+//! Every run has a fresh server in a temporary folder on a free port of the loopback interface, so
+//! that no run inherits memory or open files of another. Accounts and rosters are written into the
+//! servers' storage beforehand: registering them isn't what is measured. The configurations are the
+//! templates in `crates/bench/peers/`, which say why they are fair.
 //!
 //! Beside the servers runs the [`raw`] limit: sockets without XMPP.
 //!

@@ -100,7 +100,8 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
         Load::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
             for receivers in (from.max(1)..=to).step_by(step.max(1)) {
-                // A header that everybody sees grows with the receivers: the same bytes to the same sockets.
+                // A header that everybody sees grows with the receivers: the same bytes to the same
+                // sockets.
                 for (curve, length) in [("bcc", chat::BYTES), ("to", chat::BYTES + receivers * ADDRESS_BYTES)] {
                     let server = Process::start(Kind::FanOut(receivers + 1))?;
                     result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds), curve, length)?);

@@ -61,7 +61,8 @@ impl Plot {
         let x = self.x.axis(all().map(|point| point.0), false)?;
         let y = self.y.axis(all().map(|point| point.1), true)?;
         let mut text = String::new();
-        // Drawing into a string can't fail for reasons of its own; a plot that can't be drawn is left out.
+        // Drawing into a string can't fail for reasons of its own; a plot that can't be drawn is
+        // left out.
         self.draw(&mut text, x, y, &curves).ok()?;
         let open = format!("<svg role=\"img\" aria-label=\"{}\" ", self.title);
         Some(text.replacen("<svg ", &open, 1))

@@ -30,7 +30,8 @@ pub struct MaxMessages {
     /// Seconds before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
-    /// Seconds before that in which nobody says anything, to see what sessions take in memory; twice, since a quarter of the users comes first
+    /// Seconds before that in which nobody says anything, to see what sessions take in memory;
+    /// twice, since a quarter of the users comes first
     #[arg(long, default_value_t = 0.0)]
     idle: f64,
 }

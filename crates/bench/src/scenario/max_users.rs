@@ -1,4 +1,5 @@
-//! Users who come at a steady rate, say that they are there, and then do nothing: what a login and an idle session cost.
+//! Users who come at a steady rate, say that they are there, and then do nothing: what a login and
+//! an idle session cost.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ pub struct MaxUsers {
     /// Seconds to be idle at the end
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// A login fetches the contacts, and ends when the client sees its own presence; without this, when its resource is bound
+    /// A login fetches the contacts, and ends when the client sees its own presence; without this,
+    /// when its resource is bound
     #[arg(long)]
     until_seen: bool,
 }

@@ -1,7 +1,8 @@
 //! The loads, one file each, and the table of them.
 //!
-//! A [`Scenario`] is the flags of a load together with how it is run; the flags' defaults are the preset. [`Command`] is the table: the command
-//! line, `rookery bench list` and [`Command::run`] are made from it.
+//! A [`Scenario`] is the flags of a load together with how it is run; the flags' defaults are the
+//! preset. [`Command`] is the table: the command line, `rookery bench list` and [`Command::run`]
+//! are made from it.
 
 mod chat;
 mod clients;
@@ -58,7 +59,8 @@ pub struct Against<S: Args> {
 /// The table of loads.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Pairs in a closed loop: what comes is answered at once, with so many messages of each pair on their way
+    /// Pairs in a closed loop: what comes is answered at once, with so many messages of each pair
+    /// on their way
     Chat(Against<chat::Chat>),
     /// Users who write to each other at a fixed rate, in an open loop
     MaxMessages(Against<max_messages::MaxMessages>),

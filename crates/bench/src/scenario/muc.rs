@@ -1,7 +1,8 @@
-//! Rooms (XEP-0045): everybody joins, then messages come at a fixed rate in an open loop; each goes to all occupants of its room.
+//! Rooms (XEP-0045): everybody joins, then messages come at a fixed rate in an open loop; each goes
+//! to all occupants of its room.
 //!
-//! An occupant is a place in a room: number `room × occupants + place`. A user may have places in several rooms, when there are fewer users
-//! than places.
+//! An occupant is a place in a room: number `room × occupants + place`. A user may have places in
+//! several rooms, when there are fewer users than places.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -31,7 +32,8 @@ macro_rules! preset {
             /// Occupants of each room
             #[arg(long, default_value_t = $occupants)]
             occupants: usize,
-            /// Users, who share the places in all rooms evenly; as many as there are places, and descriptors allow
+            /// Users, who share the places in all rooms evenly; as many as there are places, and
+            /// descriptors allow
             #[arg(long, default_value_t = $users)]
             users: usize,
             /// Messages a second, over all rooms
@@ -46,7 +48,8 @@ macro_rules! preset {
             /// Address of the service [default: conference.DOMAIN]
             #[arg(long)]
             service: Option<String>,
-            /// Show the presence of moderators only (muc#roomconfig_presencebroadcast): else each join is a stanza to all who are there
+            /// Show the presence of moderators only (muc#roomconfig_presencebroadcast): else each
+            /// join is a stanza to all who are there
             #[arg(long, default_value_t = $quiet, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
             quiet: bool,
         }
@@ -245,7 +248,8 @@ impl Load for Joining {
             user.as_ref()
                 .is_some_and(|x| x.children().any(|child| child.attr("code").is_some_and(|found| found == code)))
         };
-        // XEP-0045 §7.2.2: 110 is the occupant's own presence, which comes last; §10.1.2: 201 says that the room waits for its settings.
+        // XEP-0045 §7.2.2: 110 is the occupant's own presence, which comes last; §10.1.2: 201 says
+        // that the room waits for its settings.
         if has("110") {
             self.under_way = self.under_way.saturating_sub(1);
             self.counters.add(Count::Steps, 1);

@@ -22,7 +22,8 @@ pub struct PresenceStorm {
     /// Users
     #[arg(long, default_value_t = 300)]
     users: usize,
-    /// Contacts of each, who see each other; made before, unless they are there [default: everybody]
+    /// Contacts of each, who see each other; made before, unless they are there [default:
+    /// everybody]
     #[arg(long)]
     contacts: Option<usize>,
     /// Seconds from one change of a user to the next
@@ -77,7 +78,8 @@ impl Scenario for PresenceStorm {
 }
 
 impl PresenceStorm {
-    /// Everybody comes, and each learns that all of the contacts are there: what that costs the server is a part of the result.
+    /// Everybody comes, and each learns that all of the contacts are there: what that costs the
+    /// server is a part of the result.
     fn login_storm(&self, run: &mut Run<'_>, ring: Ring) -> Outcome<()> {
         let expected = (ring.users * ring.degree()) as u64;
         let from = run.read();

@@ -23,7 +23,8 @@ pub struct ReconnectStorm {
     /// Seconds between dropping and coming back
     #[arg(long, default_value_t = 1.0)]
     away: f64,
-    /// A login fetches the contacts, and ends when the client sees its own presence; without this, when its resource is bound
+    /// A login fetches the contacts, and ends when the client sees its own presence; without this,
+    /// when its resource is bound
     #[arg(long)]
     until_seen: bool,
 }

@@ -93,7 +93,8 @@ impl Run<'_> {
         Wave { number: self.waves, at_once, rate: None, start, first: first.into(), until_seen: false }
     }
 
-    /// Makes a new wave of clients who say that they are there and, if so asked, fetch their contacts before and wait until they see themselves.
+    /// Makes a new wave of clients who say that they are there and, if so asked, fetch their
+    /// contacts before and wait until they see themselves.
     pub fn wave_of(&mut self, until_seen: bool) -> Wave {
         let first = if until_seen { format!("{FETCH}{}", chat::PRESENCE) } else { chat::PRESENCE.to_owned() };
         Wave { until_seen, ..self.wave(&first) }
@@ -114,7 +115,8 @@ impl Run<'_> {
         self.ask_version()
     }
 
-    /// Has a few who were not let in come once more, and says so: a server that forgets one in a thousand can still be measured.
+    /// Has a few who were not let in come once more, and says so: a server that forgets one in a
+    /// thousand can still be measured.
     fn try_again(&mut self, clients: Range<usize>, first: &str) -> Outcome<()> {
         let Some(before) = self.result.login.clone() else { return Ok(()) };
         if before.failed == 0 || before.failed > before.count / FORGOTTEN {
@@ -135,7 +137,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets a wave of clients come; fills in the logins. With `noting` the time of each login is among the latencies.
+    /// Lets a wave of clients come; fills in the logins. With `noting` the time of each login is
+    /// among the latencies.
     ///
     /// # Errors
     /// What the system says. Failed logins are counted.
@@ -231,7 +234,8 @@ impl Run<'_> {
         Window { start, measured, until: measured + nanoseconds(seconds) }
     }
 
-    /// Runs loads that send within the window, waits for what is under way, and fills in everything that is measured.
+    /// Runs loads that send within the window, waits for what is under way, and fills in everything
+    /// that is measured.
     ///
     /// # Errors
     /// What the system says.

@@ -1,4 +1,5 @@
-//! A server that does what a test wants it to do wrong. It knows just enough XMPP for the load generator.
+//! A server that does what a test wants it to do wrong. It knows just enough XMPP for the load
+//! generator.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -90,7 +90,8 @@ impl Request {
             Self::Continuous(setup) => {
                 put(&mut body, &[CONTINUOUS]);
                 body.extend_from_slice(&setup.name.0.to_le_bytes());
-                // Devices, return period, size of replies, reference event, start, stop, priority, current time, and what is reserved.
+                // Devices, return period, size of replies, reference event, start, stop, priority,
+                // current time, and what is reserved.
                 put(&mut body, &[1, RETURN_PERIOD, setup.reply_words(), 0, 0, 0, 0, 0]);
                 body.extend_from_slice(&[0; 10]);
                 body.extend_from_slice(&setup.item.dipi().to_le_bytes());

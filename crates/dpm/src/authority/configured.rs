@@ -9,13 +9,15 @@ use super::{AuditFile, Authority, Kerberos, Roles, Tokens};
 /// The files and names that decide who may set devices. Without a keytab or tokens nobody may.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Access {
-    /// The service's key in Kerberos: with it clients can prove who they are and set devices. Without it nothing can be set
+    /// The service's key in Kerberos: with it clients can prove who they are and set devices.
+    /// Without it nothing can be set
     #[arg(long, value_name = "FILE", requires = "principal")]
     pub keytab: Option<PathBuf>,
     /// The service's name in Kerberos, such as daeset/dpm.example.org@EXAMPLE.ORG
     #[arg(long, value_name = "NAME", requires = "keytab")]
     pub principal: Option<String>,
-    /// The keys of an issuer of tokens (a JWK set): with a token clients of gRPC can prove who they are and set devices
+    /// The keys of an issuer of tokens (a JWK set): with a token clients of gRPC can prove who they
+    /// are and set devices
     #[arg(long, value_name = "FILE.json", requires = "token_issuer")]
     pub tokens: Option<PathBuf>,
     /// The issuer of tokens, as they name it (`iss`)
@@ -24,7 +26,8 @@ pub struct Access {
     /// For whom tokens are made (`aud`); anybody if it is not given
     #[arg(long, value_name = "NAME", requires = "tokens")]
     pub token_audience: Option<String>,
-    /// The realm of the principals that tokens name, so that they are those of Kerberos [default: the issuer]
+    /// The realm of the principals that tokens name, so that they are those of Kerberos [default:
+    /// the issuer]
     #[arg(long, value_name = "REALM", requires = "tokens")]
     pub token_realm: Option<String>,
     /// The roles, which say who may set which devices
@@ -36,9 +39,11 @@ pub struct Access {
 }
 
 impl Access {
-    /// Opens what was chosen. What is missing for settings is told in words, and refuses settings; it does not keep readings from being served.
+    /// Opens what was chosen. What is missing for settings is told in words, and refuses settings;
+    /// it does not keep readings from being served.
     ///
-    /// Fails for a file of roles that cannot be read and a log that cannot be written: with those somebody meant to be safe.
+    /// Fails for a file of roles that cannot be read and a log that cannot be written: with those
+    /// somebody meant to be safe.
     pub fn open(&self) -> Result<(Authority, Vec<String>), String> {
         let mut words = Vec::new();
         let mut authority = Authority { roles: self.roles()?, ..Authority::default() };

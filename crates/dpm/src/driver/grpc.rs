@@ -255,7 +255,8 @@ impl Front {
                     } else if is_ending {
                         return Poll::Ready(None);
                     } else {
-                        // A client that wants something later connects again: its library knows this end.
+                        // A client that wants something later connects again: its library knows
+                        // this end.
                         connection.graceful_shutdown();
                         is_ending = true;
                         looked_over.as_mut().reset(Instant::now() + PATIENCE);

@@ -214,7 +214,8 @@ impl Server {
                 grpc.devices().replace(Arc::clone(self.dpm.database()));
             }
             for (to, datagram) in self.dpm.datagrams(now) {
-                // A datagram that cannot be sent is lost, as others are; what it asked for is asked again.
+                // A datagram that cannot be sent is lost, as others are; what it asked for is asked
+                // again.
                 let _ = self.front_ends.send_to(&datagram, to);
             }
             for client in self.dpm.take_dirty() {
@@ -392,7 +393,8 @@ impl Server {
             match connection.stream.write(&self.rendered) {
                 Ok(sent) if sent == self.rendered.len() && more => {
                     connection.stuck = None;
-                    // A reader that takes all that it is given lets the others have their turn, too.
+                    // A reader that takes all that it is given lets the others have their turn,
+                    // too.
                     is_unfinished = round == ROUNDS;
                     if is_unfinished { break } else { continue }
                 }

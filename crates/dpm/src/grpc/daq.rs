@@ -16,7 +16,8 @@ use crate::status::Status;
 ///
 /// Errors: no message. `Ok(None)`: there are more than `limit`.
 pub fn reading_list(message: &[u8], limit: usize) -> Result<Option<Vec<String>>, DecodeError> {
-    // An empty request takes two bytes there and twelve times as many here, so they are counted first.
+    // An empty request takes two bytes there and twelve times as many here, so they are counted
+    // first.
     let (mut rest, mut count) = (message, 0);
     while !rest.is_empty() {
         let (number, kind) = decode_key(&mut rest)?;

@@ -1,6 +1,7 @@
 //! Messages and services as `proto/generate` makes them of the interface's files in `proto`.
 //!
-//! They are kept in the repository, so that the compiler of protocol buffers is built by those who change the interface only.
+//! They are kept in the repository, so that the compiler of protocol buffers is built by those who
+//! change the interface only.
 
 #![allow(missing_docs, clippy::all, rustdoc::all)]
 

@@ -82,7 +82,8 @@ impl Pool {
         let Entries { by_key, counters, .. } = &mut self.entries;
         counters.asked += 1;
         let key = (wanted, when);
-        // What was asked for once is in flight and older than a new reader's question, unless it has not left yet.
+        // What was asked for once is in flight and older than a new reader's question, unless it
+        // has not left yet.
         let running = by_key.get(&key).copied().filter(|entry| self.acnet.can_join(*entry));
         let entry_key = match running {
             Some(entry) => {
@@ -96,7 +97,8 @@ impl Pool {
             }
         };
         let Some(entry) = self.entries.entries.get_mut(entry_key) else { return Err(Status::NODE_DOWN) };
-        // What a front-end sends at once comes well before half of a period is over; when it is sending already it sends nothing at once.
+        // What a front-end sends at once comes well before half of a period is over; when it is
+        // sending already it sends nothing at once.
         let from = period.filter(|_| !wish.at_once && !entry.was_read()).map_or(0, |millis| now.millis + millis / 2);
         let current = entry.join(Channel::new(form, wish.on_change, device), reader, from);
         let fresh = entry.is_fresh(now);

@@ -247,7 +247,8 @@ impl Dpm {
             let begun = self.pool.stages().begin();
             let header = packet.header;
             let is_reply = matches!(header.kind, Kind::Reply | Kind::ReplyWithMore);
-            // The node that answers is the server of the exchange. Several nodes may share an address.
+            // The node that answers is the server of the exchange. Several nodes may share an
+            // address.
             let theirs = if is_reply { header.server } else { header.client };
             let nodes = self.database.nodes();
             let Some(node) = nodes.iter().position(|node| node.socket == from && node.address == theirs) else {
@@ -392,7 +393,8 @@ impl Dpm {
                 break;
             }
             self.patience.pop();
-            // The number may be another client's by now: then that one is looked at once more than it has to.
+            // The number may be another client's by now: then that one is looked at once more than
+            // it has to.
             let Some(state) = self.outlets.clients.get_mut(key).filter(|client| client.is_waited_for) else { continue };
             match state.speaks_by {
                 None => state.is_waited_for = false,

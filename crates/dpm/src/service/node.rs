@@ -62,7 +62,8 @@ impl Dpm {
                 let Traffic { messages_in, requests_in, replies_in, messages_out, requests_out, replies_out } =
                     self.traffic;
                 let counts = [messages_out, requests_out, replies_out, messages_in, requests_in, replies_in];
-                // The lower halves, as there is no more room. The four before them were another network's.
+                // The lower halves, as there is no more room. The four before them were another
+                // network's.
                 self.since_start().into_iter().chain([0; 4]).chain(counts.map(|count| count as u16)).collect()
             }
             [9, ..] => {

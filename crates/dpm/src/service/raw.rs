@@ -81,7 +81,8 @@ impl Dpm {
     }
 
     fn connected(&mut self, client: ClientKey, command: &Command<'_>) {
-        // A client that gives no name gets one that looks like those of acnetd: % and a port number.
+        // A client that gives no name gets one that looks like those of acnetd: % and a port
+        // number.
         let given = Rad50::parse(&format!("%{:05}", client % 100_000)).unwrap_or_default();
         let name = if command.handle == Rad50::default() { given } else { command.handle };
         let Some(state) = self.raw(client) else { return };

@@ -104,7 +104,8 @@ fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
     world.stuck.extend([stuck.key, slow.key]);
     world.start(&stuck);
     world.pass(60_000);
-    // About as much as all may have waits for the one; the other, who is a little behind, has everything.
+    // About as much as all may have waits for the one; the other, who is a little behind, has
+    // everything.
     let dropped = world.statistics().dropped;
     assert!(dropped > 50_000, "{dropped}");
     world.stuck.clear();
@@ -287,7 +288,8 @@ fn unknown_messages_and_fields_and_lengths_that_lie_are_told_and_nothing_else() 
         frame[at] = byte;
         frame
     };
-    // Magic, protocol, message id, count of fields, field id, kind of value; then a message that goes on after its end.
+    // Magic, protocol, message id, count of fields, field id, kind of value; then a message that
+    // goes on after its end.
     let mut senseless = vec![
         changed(4, b'T'),
         changed(7, 3),
@@ -366,7 +368,8 @@ fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
     world.replies(&client);
     let header = last_asked(&world);
     world.cut = false;
-    // Two packets in one datagram, whole; then one that is cut within the second device, and its rest.
+    // Two packets in one datagram, whole; then one that is cut within the second device, and its
+    // rest.
     let whole = header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27, 0, 0, 11, 0]);
     deliver(&mut world, [whole.clone(), whole].concat());
     assert_eq!(numbers(&world.replies(&client), 1), [63.25, 63.25]);

@@ -34,7 +34,8 @@ fn events_are_asked_for_again_when_none_came_for_long() {
     let client = world.client();
     world.add(&client, 1, "G:COUNTR@E,02");
     world.start(&client);
-    // The front-end restarts after 20 seconds and knows nothing of the request; silence alone is no failure.
+    // The front-end restarts after 20 seconds and knows nothing of the request; silence alone is no
+    // failure.
     world.pass(170_000);
     let replies = world.replies(&client);
     assert_eq!((numbers(&replies, 1).len(), statuses(&replies, 1).len()), (3, 0));

@@ -16,7 +16,8 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[2, 0], "c6066022"),
         (&[2, 1], "8d1b0019"),
         (&[4, 0], "0200c60660228d1b00190001"),
-        // Not recorded, but read in the daemon: tasks by their names and by numbers of 16 bits, and our own address.
+        // Not recorded, but read in the daemon: tasks by their names and by numbers of 16 bits, and
+        // our own address.
         (&[1, 0, 0x8d, 0x1b, 0x00, 0x19], "0100"),
         (&[1, 0, 0xc6, 0x06, 0x60, 0x22], "0000"),
         (&[18, 0, 1, 0], "8d1b0019"),
@@ -52,11 +53,13 @@ fn what_was_counted_is_told() {
         assert_eq!(header.status, Status::SUCCESS);
         answer.as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word)).collect()
     };
-    // One request went out, 71 replies came; this is the first request that came, and is not answered yet.
+    // One request went out, 71 replies came; this is the first request that came, and is not
+    // answered yet.
     assert_eq!(words(&mut world, &[6, 0]), [4464, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 71]);
     // All packets in 32 bits, with two more requests and one more reply.
     assert_eq!(words(&mut world, &[9, 0]), [75, 0, 4464, 1, 0]);
-    // Tasks: none that wait, two that are there, two with names; and one request that is outstanding.
+    // Tasks: none that wait, two that are there, two with names; and one request that is
+    // outstanding.
     assert_eq!(words(&mut world, &[5, 0]), [0, 0, 2, 2, 1]);
 }
 

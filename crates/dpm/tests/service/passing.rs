@@ -204,7 +204,8 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
     assert_eq!(stages(&raw.replies()), [Status::FTP_COLLECTING]);
     raw.world.pass(1001);
     assert_eq!(stages(&raw.replies()), [Status::SUCCESS]);
-    // A point that is none, then a thousand a millisecond apart, the first half a second after the event.
+    // A point that is none, then a thousand a millisecond apart, the first half a second after the
+    // event.
     let mut points = Vec::new();
     let last = loop {
         match retrieve(&mut raw, 1, 512, None) {

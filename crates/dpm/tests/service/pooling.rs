@@ -148,7 +148,8 @@ fn readers_whose_front_end_is_told_the_same_are_one_request() {
     let mut world = World::new(DEMO);
     let clients: Vec<_> = (1000..1010).map(|_| world.client()).collect();
     for (client, millis) in clients.iter().zip(1000..) {
-        // A front-end by RETDAT is told sixtieths of a second: of all of these sixty. One by GETS32 is told milliseconds.
+        // A front-end by RETDAT is told sixtieths of a second: of all of these sixty. One by GETS32
+        // is told milliseconds.
         world.add(client, 1, &format!("M:OUTTMP@P,{millis}"));
         world.add(client, 2, &format!("G:COUNTR@P,{millis}"));
         world.start(client);

@@ -133,7 +133,8 @@ fn who_falls_silent_again_and_again_is_asked_apart_for_longer() {
         let read = numbers(&replies, 20).len();
         assert!(read > 20, "it is read when it answers: {read}");
     }
-    // At the first time the search is felt by some; then it has not answered for long enough to be asked with the others.
+    // At the first time the search is felt by some; then it has not answered for long enough to be
+    // asked with the others.
     assert!(lost[1..].iter().all(|lost| *lost == 0), "{lost:?}");
 }
 

@@ -9,7 +9,8 @@ use crate::rows;
 fn requests_print_as_the_java_dpm_prints_them() {
     for row in rows(include_str!("drf.tsv")) {
         let (typed, java, pacsys) = (row[0], row[1], row[2]);
-        // What only pacsys takes (three qualifiers, the property BIT_STATUS) has its canonical form.
+        // What only pacsys takes (three qualifiers, the property BIT_STATUS) has its canonical
+        // form.
         let newer =
             ["^", "#", "!"].iter().any(|qualifier| typed[1..].starts_with(qualifier)) || typed.contains("BIT_STATUS");
         let expected = if newer { pacsys } else { java };

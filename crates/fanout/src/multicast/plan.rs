@@ -108,7 +108,8 @@ impl<'a> Plan<'a> {
 /// Returns the recipients of one remote domain on the trusted route: all of them blind, and the
 /// stanza has no header.
 pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item = Jid>) -> Distant {
-    // An empty text makes `<presence/>` into a start tag and an end tag, between which a header fits.
+    // An empty text makes `<presence/>` into a start tag and an end tag, between which a header
+    // fits.
     let shown = packet.opened();
     let end = shown.content_end();
     let recipients = recipients.into_iter().map(|jid| {

@@ -1,7 +1,9 @@
-//! The documents that modules keep for accounts: their names, and what becomes of them when an account moves to another server.
+//! The documents that modules keep for accounts: their names, and what becomes of them when an
+//! account moves to another server.
 
 /// A kind of document that a module keeps for accounts: one that is in memory by its type
-/// ([`Hooks::document`](crate::Hooks::document)), another by [`Module::documents`](crate::Module::documents).
+/// ([`Hooks::document`](crate::Hooks::document)), another by
+/// [`Module::documents`](crate::Module::documents).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentSpec {
     /// Its name in the store.

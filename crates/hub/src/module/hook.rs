@@ -1,12 +1,13 @@
 //! One occasion on which modules are called.
 //!
-//! A call is a plain function: what it needs to know it finds in the world ([`crate::state`]). So it can be copied out of
-//! the registry, and the world, which owns that, is free while it runs.
+//! A call is a plain function: what it needs to know it finds in the world ([`crate::state`]). So
+//! it can be copied out of the registry, and the world, which owns that, is free while it runs.
 
 use super::terms::Phase;
 use crate::settings::Domain;
 
-/// The calls that modules want on one occasion, in the order of their phases, within a phase in that of the table.
+/// The calls that modules want on one occasion, in the order of their phases, within a phase in
+/// that of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Hook<F>(Vec<Call<F>>);
 

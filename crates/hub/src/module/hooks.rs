@@ -1,4 +1,5 @@
-//! The declarations of a module: the calls that it wants, the state that it keeps, the features that it shows.
+//! The declarations of a module: the calls that it wants, the state that it keeps, the features
+//! that it shows.
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
@@ -23,8 +24,8 @@ use crate::settings::Domain;
 
 /// Keeping.
 impl Hooks<'_> {
-    /// Counts the waits of a crate by its files instead of by its name, which is `module_path!()` at
-    /// its root: for one that holds several modules.
+    /// Counts the waits of a crate by its files instead of by its name, which is `module_path!()`
+    /// at its root: for one that holds several modules.
     pub fn collection(&mut self, name: &'static str) {
         self.registry.labels.add(name);
     }
@@ -37,8 +38,8 @@ impl Hooks<'_> {
         self.registry.states.declare(value);
     }
 
-    /// Keeps a document of every account in memory while stanzas for it may come, see [`World::document`]. It is exported
-    /// as [`Document::EXPORT`] says.
+    /// Keeps a document of every account in memory while stanzas for it may come, see
+    /// [`World::document`]. It is exported as [`Document::EXPORT`] says.
     ///
     /// # Panics
     /// A document with that name has been declared already, at the start of the server.
@@ -84,14 +85,15 @@ impl Hooks<'_> {
         self.registry.requests.iqs.entry(target).or_default().entry(namespace).or_default().add(call);
     }
 
-    /// Handles IQs that come before login and whose payload has this namespace. One module per namespace.
+    /// Handles IQs that come before login and whose payload has this namespace. One module per
+    /// namespace.
     pub fn before_login(&mut self, namespace: &'static str, call: fn(&mut World, Guest, Iq)) {
         let call = self.call(Phase::Act, call as BeforeLogin);
         self.registry.requests.before_login.insert(namespace, call);
     }
 
-    /// Serves a host of its own below each domain: the module's option `host`, in which `@` stands for the domain. Service
-    /// discovery lists it with the option `name`. One service per module.
+    /// Serves a host of its own below each domain: the module's option `host`, in which `@` stands
+    /// for the domain. Service discovery lists it with the option `name`. One service per module.
     pub fn service(&mut self, call: fn(&mut World, &Packet, JidRef<'_>, &Domain)) {
         let call = self.call(Phase::Act, call as Serve);
         self.registry.requests.services.add(call);
@@ -106,8 +108,8 @@ impl Hooks<'_> {
 
 /// Stanzas on their way.
 impl Hooks<'_> {
-    /// Decides whether an address of another server and a domain of this one, which has the module, may communicate: for
-    /// all that comes in from there and leaves for there.
+    /// Decides whether an address of another server and a domain of this one, which has the module,
+    /// may communicate: for all that comes in from there and leaves for there.
     pub fn border(&mut self, call: fn(&World, JidRef<'_>, &str) -> bool) {
         let call = self.call(Phase::Guard, call as Border);
         self.registry.passing.borders.add(call);
@@ -119,9 +121,10 @@ impl Hooks<'_> {
         self.registry.passing.to_domain.add(call);
     }
 
-    /// Sees what a local session sends to an address, stamped with its full JID, before it is routed. A message without
-    /// `to` counts as one to the sender's bare JID. A subscription stanza can be taken, but no other form of it counts. Not
-    /// seen: broadcasts of presence, IQs to the server or the sender's own account, and what modules send.
+    /// Sees what a local session sends to an address, stamped with its full JID, before it is
+    /// routed. A message without `to` counts as one to the sender's bare JID. A subscription stanza
+    /// can be taken, but no other form of it counts. Not seen: broadcasts of presence, IQs to the
+    /// server or the sender's own account, and what modules send.
     pub fn before_route(
         &mut self,
         phase: Phase,
@@ -132,10 +135,11 @@ impl Hooks<'_> {
         self.registry.passing.before_route.add(wish);
     }
 
-    /// Sees what comes for an account of this server, bare or full JID, at the home of the account and before the rules of
-    /// RFC 6121 §8 are applied, whether the account exists or has a session there or not. The recipient's domain decides
-    /// whether the module is on. Not seen: replies to a session from its own account or server, and presence that the
-    /// account's own resources show each other.
+    /// Sees what comes for an account of this server, bare or full JID, at the home of the account
+    /// and before the rules of RFC 6121 §8 are applied, whether the account exists or has a session
+    /// there or not. The recipient's domain decides whether the module is on. Not seen: replies to
+    /// a session from its own account or server, and presence that the account's own resources show
+    /// each other.
     pub fn before_delivery(
         &mut self,
         phase: Phase,
@@ -146,8 +150,8 @@ impl Hooks<'_> {
         self.registry.passing.before_delivery.add(wish);
     }
 
-    /// Sees what comes for a service of a domain, or for anything on its host, before the service does; again on the shard
-    /// that the service hands it to.
+    /// Sees what comes for a service of a domain, or for anything on its host, before the service
+    /// does; again on the shard that the service hands it to.
     pub fn before_service(
         &mut self,
         phase: Phase,
@@ -158,7 +162,8 @@ impl Hooks<'_> {
         self.registry.passing.before_service.add(wish);
     }
 
-    /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
+    /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an
+    /// account that doesn't exist.
     pub fn undelivered(&mut self, phase: Phase, call: fn(&mut World, Passage<'_>) -> Verdict) {
         let call = self.call(phase, call as Undelivered);
         self.registry.passing.undelivered.add(call);
@@ -173,28 +178,31 @@ impl Hooks<'_> {
         self.registry.sessions.logins.add(call);
     }
 
-    /// Hears when a resource starts to take messages: available with a priority that is not negative.
+    /// Hears when a resource starts to take messages: available with a priority that is not
+    /// negative.
     pub fn reachable(&mut self, call: fn(&mut World, Link)) {
         let call = self.call(Phase::Act, call as OfSession);
         self.registry.sessions.reachable.add(call);
     }
 
-    /// Hears when the presence of a session has changed: it has become available, says something new while it is, or is
-    /// available no more, be it only to those whom it has told so by directed presence. The call comes after the broadcast;
+    /// Hears when the presence of a session has changed: it has become available, says something
+    /// new while it is, or is available no more, be it only to those whom it has told so by
+    /// directed presence. The call comes after the broadcast;
     /// [`Session::presence`](crate::Session::presence) is the state then.
     pub fn presence(&mut self, call: fn(&mut World, Link)) {
         let call = self.call(Phase::Act, call as OfSession);
         self.registry.sessions.presence.add(call);
     }
 
-    /// Sees available presence that a session broadcasts, before it is kept and sent, and may give it another form.
-    /// Directed presence is seen by [`Hooks::before_route`].
+    /// Sees available presence that a session broadcasts, before it is kept and sent, and may give
+    /// it another form. Directed presence is seen by [`Hooks::before_route`].
     pub fn own_presence(&mut self, call: fn(&mut World, &Packet) -> Option<Packet>) {
         let call = self.call(Phase::Act, call as PresenceForm);
         self.registry.sessions.own_presence.add(call);
     }
 
-    /// Hears of a stanza of some urgency for a session whose client is inactive or has no connection.
+    /// Hears of a stanza of some urgency for a session whose client is inactive or has no
+    /// connection.
     pub fn unattended(&mut self, call: fn(&mut World, &Packet, Link)) {
         let call = self.call(Phase::Act, call as Unattended);
         self.registry.sessions.unattended.add(call);
@@ -212,7 +220,8 @@ impl Hooks<'_> {
         self.registry.accounts.removed.add(call);
     }
 
-    /// Hears, at the home of an account, that a contact sees its presence from now on: the account, the contact.
+    /// Hears, at the home of an account, that a contact sees its presence from now on: the account,
+    /// the contact.
     pub fn shown(&mut self, call: fn(&mut World, JidRef<'_>, JidRef<'_>)) {
         let call = self.call(Phase::Act, call as OfContact);
         self.registry.accounts.shown.add(call);
@@ -232,8 +241,8 @@ impl Hooks<'_> {
         self.registry.rounds.every.push((period_ms, call));
     }
 
-    /// Hears that the server stops, before its sessions end: what was put off has to be done now, and nothing put off any
-    /// more ([`World::is_stopping`]).
+    /// Hears that the server stops, before its sessions end: what was put off has to be done now,
+    /// and nothing put off any more ([`World::is_stopping`]).
     pub fn stopping(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.stopping.add(call);

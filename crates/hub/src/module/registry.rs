@@ -59,8 +59,8 @@ impl Registry {
         namespaces
     }
 
-    /// Returns the features that a domain (or its accounts) shows: of the modules that are on there, without repetitions,
-    /// sorted.
+    /// Returns the features that a domain (or its accounts) shows: of the modules that are on
+    /// there, without repetitions, sorted.
     pub fn features(&self, target: Target, domain: &Domain) -> Vec<&'static str> {
         let on = self.shown.features.iter().filter(|(of, call)| *of == target && domain.module(call.module).is_some());
         let mut features: Vec<_> = on.map(|(_, call)| call.call).collect();
@@ -203,7 +203,8 @@ impl World {
         });
     }
 
-    /// Returns presence of a session in the form that modules give it; `None` if they leave it as it is.
+    /// Returns presence of a session in the form that modules give it; `None` if they leave it as
+    /// it is.
     pub(crate) fn own_presence(&mut self, domain: &str, packet: &Packet) -> Option<Packet> {
         let mut new = None;
         let _ = self.call_each(

@@ -60,8 +60,8 @@ pub trait Module {
     fn install(&self, hooks: &mut Hooks<'_>);
 }
 
-/// Takes what a module declares, see [`Module::install`](crate::Module::install). A call is a plain function: it finds
-/// what it needs to know in the world, see [`Hooks::state`].
+/// Takes what a module declares, see [`Module::install`](crate::Module::install). A call is a plain
+/// function: it finds what it needs to know in the world, see [`Hooks::state`].
 pub struct Hooks<'a> {
     pub(crate) module: &'static str,
     pub(crate) registry: &'a mut Registry,

@@ -35,7 +35,8 @@ pub enum Verdict {
 /// A login that has come to its end.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginSeen<'a> {
-    /// The full JID of the session, or the account that somebody failed to log in to; `None` if that is not known.
+    /// The full JID of the session, or the account that somebody failed to log in to; `None` if
+    /// that is not known.
     pub who: Option<JidRef<'a>>,
     /// The domain that it was for.
     pub domain: &'a str,

@@ -1,4 +1,5 @@
-//! Documents of accounts, as the modules that own them read them; see [`crate::documents`] for where they are kept.
+//! Documents of accounts, as the modules that own them read them; see [`crate::documents`] for
+//! where they are kept.
 
 use std::rc::Rc;
 
@@ -9,7 +10,8 @@ use super::document::Exported;
 use crate::World;
 use crate::calls::AnyDocument;
 
-/// A document of an account that a module needs with every stanza, and that is kept in memory, by its type.
+/// A document of an account that a module needs with every stanza, and that is kept in memory, by
+/// its type.
 ///
 /// The module declares it with [`Hooks::document`](crate::Hooks::document).
 pub trait Document: Sized + 'static {
@@ -27,20 +29,21 @@ pub trait Document: Sized + 'static {
         false
     }
 
-    /// Tells whether a session may have a stanza that is for the bare JID of the account, while that is
-    /// [screened](World::set_screened).
+    /// Tells whether a session may have a stanza that is for the bare JID of the account, while
+    /// that is [screened](World::set_screened).
     fn may_reach(&self, _world: &World, _link: Link, _packet: &Packet) -> bool {
         true
     }
 
-    /// Tells whether the account, or this session of it, conceals its presence from a contact (XEP-0191 §3.3, XEP-0016
-    /// §2.12); see [`World::conceals`]. Of an account that is away the store is asked only for documents that
-    /// [may conceal](Self::MAY_CONCEAL).
+    /// Tells whether the account, or this session of it, conceals its presence from a contact
+    /// (XEP-0191 §3.3, XEP-0016 §2.12); see [`World::conceals`]. Of an account that is away the
+    /// store is asked only for documents that [may conceal](Self::MAY_CONCEAL).
     fn conceals(&self, _world: &World, _link: Option<Link>, _owner: JidRef<'_>, _contact: JidRef<'_>) -> bool {
         false
     }
 
-    /// Tells that [`Document::conceals`] has something to say. Of several documents that do, the last one counts.
+    /// Tells that [`Document::conceals`] has something to say. Of several documents that do, the
+    /// last one counts.
     const MAY_CONCEAL: bool = false;
 }
 

@@ -73,7 +73,8 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
         return world.state_mut::<Discovery>().settle(&asked.domain, service, now);
     }
     let next: Vec<_> = match payload {
-        // The domain itself doesn't: its services may. One that answers with an error has none to tell of.
+        // The domain itself doesn't: its services may. One that answers with an error has none to
+        // tell of.
         Some(_) if !asked.items && asked.whom.as_str() == asked.domain => vec![(asked.whom.clone(), true)],
         Some(items) if asked.items => services_below(&items, &asked.domain).map(|item| (item, false)).collect(),
         _ => Vec::new(),

@@ -90,7 +90,8 @@ impl Route<'_, '_> {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
         }
         let begun = self.end(Stage::Limits, begun);
-        // §2.2 of the XEP: a server may refuse to send on to third parties for those who are none of its own.
+        // §2.2 of the XEP: a server may refuse to send on to third parties for those who are none
+        // of its own.
         if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("relaying to other servers is denied"));
         }

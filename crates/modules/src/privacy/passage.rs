@@ -58,7 +58,8 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
     if !stops(&sender) {
         return if behind(packet).is_some_and(|behind| stops(&behind)) { Delivery::Taken } else { Delivery::Pass };
     }
-    // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked another one only.
+    // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked
+    // another one only.
     let is_answered =
         matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat | StanzaType::Get | StanzaType::Set);
     if is_answered {

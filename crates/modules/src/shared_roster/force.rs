@@ -47,7 +47,8 @@ impl Compiled {
             match Groups::read(&domain.name, options.list(GROUPS)) {
                 Ok(read) if read.is_empty() => {}
                 Ok(read) => drop(groups.insert(domain.name.clone(), read)),
-                // The configuration was checked line by line; what remains are names that don't fit together.
+                // The configuration was checked line by line; what remains are names that don't fit
+                // together.
                 Err(why) => error!(domain = domain.name, why, "the shared roster groups are not used"),
             }
         }

@@ -298,7 +298,8 @@ impl Accounts for Tables {
         let mut rows = self.foreign.rows(&wanted.behind("timestamp", after.map(Key::Number), MESSAGES))?;
         let is_full = rows.len() == MESSAGES;
         let newest = rows.last().map(|row| text(row, 0).to_owned());
-        // Messages of the same microsecond may go on behind the page: they come with the next one, unless all are of it.
+        // Messages of the same microsecond may go on behind the page: they come with the next one,
+        // unless all are of it.
         if let Some(newest) = newest.filter(|newest| is_full && rows.iter().any(|row| text(row, 0) != newest)) {
             rows.retain(|row| text(row, 0) != newest);
         }

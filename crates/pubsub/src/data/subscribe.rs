@@ -36,7 +36,8 @@ impl Letter for Over {
 /// §6.1, or a change of the options of a subscription that is there.
 pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, form: Option<&Form>, options: &Options) {
     let topic = topic(&call, node);
-    // A subscription of a full JID ends with its session: so it has to be one, and the one that asks.
+    // A subscription of a full JID ends with its session: so it has to be one, and the one that
+    // asks.
     if jid.resource().is_some() && jid != call.iq.from {
         return call.refuse(world, specific(Condition::BadRequest, "invalid-jid"));
     }

@@ -59,7 +59,8 @@ impl Decoy {
     pub fn verify(&self, found: Option<&Credentials>, username: &str, password: &str) -> bool {
         let decoy = self.keys(username, VERIFY_HASH);
         let keys = found.map_or(&decoy, Credentials::to_verify);
-        // Both sides of `&`: nobody knows a password for the decoy's random keys, but a short cut would be quicker.
+        // Both sides of `&`: nobody knows a password for the decoy's random keys, but a short cut
+        // would be quicker.
         keys.verify(password) & found.is_some()
     }
 

@@ -123,7 +123,8 @@ fn expected_binding(context: &Context, first: &ClientFirst<'_>) -> Result<String
             expected.extend_from_slice(binding.ok_or(Failure::NotAuthorized)?);
         }
         BindingFlag::Unsupported if !context.mechanism.binds() => {}
-        // The client has channel binding and thinks that we have not: somebody removed it from our list.
+        // The client has channel binding and thinks that we have not: somebody removed it from our
+        // list.
         BindingFlag::NotOffered if context.plus_offered => return Err(Failure::NotAuthorized),
         BindingFlag::NotOffered => {}
         BindingFlag::Bound(_) | BindingFlag::Unsupported => return Err(Failure::MalformedRequest),

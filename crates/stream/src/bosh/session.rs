@@ -197,7 +197,8 @@ impl Session {
     pub fn say(&mut self, stream: &[u8]) {
         let (said, opening, condition) = (&mut self.said, &mut self.opening, &mut self.condition);
         items(stream, |item| match item {
-            // XEP-0206 §4: the id of the stream, for login by a protocol of long ago, has nothing to do here; the rest is in the answer.
+            // XEP-0206 §4: the id of the stream, for login by a protocol of long ago, has nothing
+            // to do here; the rest is in the answer.
             Item::Header(header) => {
                 if let Some(opening) = opening {
                     opening.from = header.from;
@@ -235,7 +236,8 @@ impl Session {
     /// the number of stanzas that the session has been sent in all, these included.
     pub fn answer(&mut self, stanzas: &[u8], sent: u32, now_ms: u64) {
         while self.waiting.front().is_some_and(|waiting| waiting.waiter.is_none()) {
-            // A client that lost a connection comes again: the answers before it have to be there then.
+            // A client that lost a connection comes again: the answers before it have to be there
+            // then.
             self.answer_one(b"", b"", sent, now_ms);
         }
         let said = std::mem::take(&mut self.said);

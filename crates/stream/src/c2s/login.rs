@@ -97,8 +97,8 @@ impl Attempt {
         match step {
             Step::NeedCredentials { username, .. } => match self.name(&username) {
                 Some(account) => Progress::Credentials(account),
-                // No account can have that name, so it is answered as an unknown one. This can't recurse: credentials are
-                // asked for once.
+                // No account can have that name, so it is answered as an unknown one. This can't
+                // recurse: credentials are asked for once.
                 None => self.credentials(None, decoy),
             },
             Step::Verify { username, password, .. } => match self.name(&username) {

@@ -186,7 +186,8 @@ fn pump<C: Side>(
 ) -> Result<(usize, bool), TlsError> {
     let (mut consumed, mut closed) = (0, false);
     let mut failure = None;
-    // After a failure only the alert is fetched: rustls must not look at the bytes behind it any more.
+    // After a failure only the alert is fetched: rustls must not look at the bytes behind it any
+    // more.
     while failure.is_none() || connection.common().wants_write() {
         let status = connection.process(incoming.get_mut(consumed..).unwrap_or_default());
         consumed += status.discard;

@@ -1,17 +1,17 @@
 //! Judges the certificates of other servers (RFC 6120 §13.7.2, RFC 9525, RFC 5280).
 //!
-//! Handshakes between servers succeed whatever certificate comes, as long as the peer has its key: at that time nobody
-//! knows yet which domain it has to be for, and an operator may allow dialback in its place. [`Trust::judge`] says
-//! afterwards what a chain proves.
+//! Handshakes between servers succeed whatever certificate comes, as long as the peer has its key:
+//! at that time nobody knows yet which domain it has to be for, and an operator may allow dialback
+//! in its place. [`Trust::judge`] says afterwards what a chain proves.
 //!
 //! # Invariants
 //!
 //! - Names count only after the chain was followed to an anchor, and within their validity.
-//! - A name is in the `subjectAltName`: `dNSName`, SRVName of `_xmpp-server`, or `xmppAddr` of a bare domain. The common
-//!   name, addresses of mail and URIs never count.
+//! - A name is in the `subjectAltName`: `dNSName`, SRVName of `_xmpp-server`, or `xmppAddr` of a
+//!   bare domain. The common name, addresses of mail and URIs never count.
 //! - A wildcard is a whole left-most label of a `dNSName` and stands for one label.
-//! - The same rule holds for both directions: authorities no longer issue `clientAuth`, so `serverAuth` is what a
-//!   server's certificate is for on either side.
+//! - The same rule holds for both directions: authorities no longer issue `clientAuth`, so
+//!   `serverAuth` is what a server's certificate is for on either side.
 
 use std::time::Duration;
 use std::{fmt, str};
@@ -64,9 +64,11 @@ impl Trust {
         self.anchors.is_empty()
     }
 
-    /// Returns the names that a chain proves at a moment, in seconds since 1970. The peer's own certificate comes first.
+    /// Returns the names that a chain proves at a moment, in seconds since 1970. The peer's own
+    /// certificate comes first.
     ///
-    /// The work is bounded: webpki follows six intermediate certificates at most and counts what it checks.
+    /// The work is bounded: webpki follows six intermediate certificates at most and counts what it
+    /// checks.
     ///
     /// # Errors
     ///
@@ -99,8 +101,8 @@ pub enum Untrusted {
     Expired,
     /// It isn't valid yet.
     NotYetValid,
-    /// No authority that is believed has issued it: it is self-signed, of an unknown authority, or comes without the
-    /// certificates in between.
+    /// No authority that is believed has issued it: it is self-signed, of an unknown authority, or
+    /// comes without the certificates in between.
     UnknownIssuer,
     /// It is for another use than a server's.
     OtherUse,
@@ -177,7 +179,8 @@ impl Names {
         by_dns || self.exact.contains(&domain)
     }
 
-    /// Reads the names that a certificate claims, which nothing has proven: for operators to look at. `None` if it is no certificate.
+    /// Reads the names that a certificate claims, which nothing has proven: for operators to look
+    /// at. `None` if it is no certificate.
     pub fn claimed(der: &[u8]) -> Option<Self> {
         Self::read(der, 0)
     }
@@ -222,8 +225,8 @@ fn is_host(name: &str) -> bool {
     !rest.is_empty() && rest.len() <= 253 && rest.split('.').all(is_label)
 }
 
-/// Returns the string in the value of an `otherName`: `[0] EXPLICIT` and a string of one kind, with short or one-byte
-/// lengths, which hold any domain.
+/// Returns the string in the value of an `otherName`: `[0] EXPLICIT` and a string of one kind, with
+/// short or one-byte lengths, which hold any domain.
 fn text_of(value: &[u8], kind: u8) -> Option<&str> {
     let inner = content_of(value, EXPLICIT)?;
     str::from_utf8(content_of(inner, kind)?).ok()

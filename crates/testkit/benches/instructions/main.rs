@@ -44,7 +44,8 @@ fn scanner(text: String) -> usize {
     bytes
 }
 
-// Lets a server work off what its clients have sent: sockets are read, stanzas routed, copies written.
+// Lets a server work off what its clients have sent: sockets are read, stanzas routed, copies
+// written.
 #[library_benchmark]
 #[bench::route_to_a_full_jid(args = (scene::chat("/bench")), teardown = Scene::check)]
 #[bench::route_to_a_bare_jid(args = (scene::chat("")), teardown = Scene::check)]

@@ -31,7 +31,8 @@ impl Copies {
             let address = scene::account(number as usize) + "/bench";
             copies.outboxes.open(Link(number), Jid::parse(&address).expect("an address"));
         }
-        // The lists of the outboxes have their size afterwards, as those of sessions that have been there for a while.
+        // The lists of the outboxes have their size afterwards, as those of sessions that have been
+        // there for a while.
         copies.push();
         copies.render();
         copies.rendered = 0;

@@ -1,4 +1,5 @@
-//! HTML, written so that nothing of what anybody says can become a tag: what is in the code is a template, what fills it is escaped.
+//! HTML, written so that nothing of what anybody says can become a tag: what is in the code is a
+//! template, what fills it is escaped.
 
 use std::fmt::{Display, Write};
 
@@ -14,7 +15,8 @@ impl Html {
         html
     }
 
-    /// Adds a template with its `{}` filled by these values, escaped. A value that is missing is empty.
+    /// Adds a template with its `{}` filled by these values, escaped. A value that is missing is
+    /// empty.
     pub fn add(&mut self, template: &'static str, values: &[&dyn Display]) {
         let mut values = values.iter();
         for (at, piece) in template.split("{}").enumerate() {

@@ -38,7 +38,8 @@ pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<B
     Frame { path: "/login", title: "Sign in", seen: None, notice }.response(status, &main)
 }
 
-/// Checks name and password, and begins a visit if they are those of an administrator. Nobody learns which of the three was wrong.
+/// Checks name and password, and begins a visit if they are those of an administrator. Nobody
+/// learns which of the three was wrong.
 pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]) -> Response<Body> {
     let name = value(given, "name").trim();
     let settings = shared.settings();

@@ -1,13 +1,18 @@
-//! The admin page, `/admin`: what administrators do, for people. HTML made here; a small script keeps the graphs moving, and nothing needs it.
+//! The admin page, `/admin`: what administrators do, for people. HTML made here; a small script
+//! keeps the graphs moving, and nothing needs it.
 //!
-//! Anyone who may use the commands of XEP-0133 signs in with the password of that account. Each request asks again for which domains the account is an
-//! administrator: a right that is taken away is gone with the next click.
+//! Anyone who may use the commands of XEP-0133 signs in with the password of that account. Each
+//! request asks again for which domains the account is an administrator: a right that is taken away
+//! is gone with the next click.
 //!
 //! # Invariants
 //!
-//! * What changes something is a form (POST) with the token of the visit; it ends with a redirection, so that going back repeats nothing.
-//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one that isn't there.
-//! * No script but the one file of this server runs in the pages, and no page of others shows them in a frame.
+//! * What changes something is a form (POST) with the token of the visit; it ends with a
+//!   redirection, so that going back repeats nothing.
+//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one that
+//!   isn't there.
+//! * No script but the one file of this server runs in the pages, and no page of others shows them
+//!   in a frame.
 //! * Logins and changes are noted in the journal.
 //!
 //! # Layout

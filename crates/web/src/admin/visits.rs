@@ -1,9 +1,10 @@
 //! The visits of those who are signed in to the admin page.
 //!
-//! A visit is known by a cookie of 256 random bits, of which the server keeps the hash, in memory: a restart ends all visits. It ends when nobody does
-//! anything for half an hour, after twelve hours in any case, and with the password that it began
-//! with: a new one ends all visits of the account but that in which it was set. Each has a token of
-//! its own for forms, so that other pages can't have them sent.
+//! A visit is known by a cookie of 256 random bits, of which the server keeps the hash, in memory:
+//! a restart ends all visits. It ends when nobody does anything for half an hour, after twelve
+//! hours in any case, and with the password that it began with: a new one ends all visits of the
+//! account but that in which it was set. Each has a token of its own for forms, so that other pages
+//! can't have them sent.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

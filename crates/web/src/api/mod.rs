@@ -1,7 +1,8 @@
 //! The HTTP API, `/api/v1`: what operators do, for programs.
 //!
-//! [`table`] has all operations; requests are read and checked by it, and the description (OpenAPI 3.1, [`describe`]) is made of it. What an operation does
-//! is one of [`rookery_operations`], as for the admin page and the commands of XEP-0133.
+//! [`table`] has all operations; requests are read and checked by it, and the description (OpenAPI
+//! 3.1, [`describe`]) is made of it. What an operation does is one of [`rookery_operations`], as
+//! for the admin page and the commands of XEP-0133.
 //!
 //! # Invariants
 //!
@@ -12,7 +13,9 @@
 //!
 //! # Layout
 //!
-//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`]: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`, `invitations`: the operations.
+//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`]:
+//! parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`,
+//! `invitations`: the operations.
 
 mod call;
 pub mod describe;

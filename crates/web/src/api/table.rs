@@ -1,4 +1,5 @@
-//! The table of all operations of the API: where each is, what it takes, what it answers, who may ask for it and what it does.
+//! The table of all operations of the API: where each is, what it takes, what it answers, who may
+//! ask for it and what it does.
 
 use std::pin::Pin;
 

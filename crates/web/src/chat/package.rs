@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! - Nothing of a package is written before its hash is known to be the one that is pinned here.
-//! - The folder of a version is whole or not there: it is made beside its place and moved there at the end.
+//! - The folder of a version is whole or not there: it is made beside its place and moved there at
+//!   the end.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -29,7 +30,8 @@ pub fn folder(data: &Path) -> PathBuf {
     data.join("web").join(format!("{NAME}-{VERSION}"))
 }
 
-/// Puts what a browser needs of a package into a data folder, in place of other versions; answers how many files that are.
+/// Puts what a browser needs of a package into a data folder, in place of other versions; answers
+/// how many files that are.
 ///
 /// # Errors
 /// In words: it is another package, or the folder can't be written.

@@ -95,8 +95,9 @@ fn is_deliberate(fault: Fault, bytes: &[u8]) -> bool {
     let default_declarations =
         bytes.windows(6).filter(|window| window.starts_with(b"xmlns") && window[5] != b':').count();
     match fault {
-        // Character data between stanzas, elements in the namespace of `xml`, and a raw carriage return in an attribute
-        // are refused by choice; the namespace of `xmlns` bound and `xmlns` set twice the other parser overlooks.
+        // Character data between stanzas, elements in the namespace of `xml`, and a raw carriage
+        // return in an attribute are refused by choice; the namespace of `xmlns` bound and `xmlns`
+        // set twice the other parser overlooks.
         Fault::NotWellFormed if bytes.starts_with(b"<![") || has("<xml:") => true,
         Fault::NotWellFormed => has("\r") || has("www.w3.org/2000/xmlns/") || default_declarations > 1,
         _ => false,
@@ -166,7 +167,8 @@ fn rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) 
         assert!(oracle::same(copy, child), "{copy:?}, {}", context());
     }
 
-    // The canonical form names no content namespace, so only a stanza that is in one means the same afterwards.
+    // The canonical form names no content namespace, so only a stanza that is in one means the same
+    // afterwards.
     if ns::is_content(seen.ns()) {
         let canonical = stanza.canonical(Some("a'b@c.example/<&>"), None);
         let mut expected = seen.clone();

@@ -61,7 +61,8 @@ impl Acnet {
             }
             State::Failed if self.is_divisible(key, now) => self.halve(key, now),
             state => {
-                // Nobody knows when an event comes: after so long the front-end may have forgotten that it was asked.
+                // Nobody knows when an event comes: after so long the front-end may have forgotten
+                // that it was asked.
                 self.release(key, true);
                 if let Some(group) = self.groups.get_mut(key) {
                     group.attempts += u32::from(state != State::Queued);
@@ -90,7 +91,8 @@ impl Acnet {
         let is_divisible = self.is_divisible(key, now) && status != Status::NODE_DOWN;
         self.release(key, cancel);
         if !is_divisible || was_divided && status == Status::UTIME {
-            // Most readers of a request that is divided for the first time have their readings at once, as have those whose front-end refuses at once.
+            // Most readers of a request that is divided for the first time have their readings at
+            // once, as have those whose front-end refuses at once.
             self.tell(key, status, false, now, readers);
         }
         if is_divisible {
@@ -317,7 +319,8 @@ impl Acnet {
                 if let Some(group) = self.groups.get_mut(key) {
                     group.once.is_probed = true;
                 }
-                // Long enough for a node that is there, and short enough for the rounds that follow.
+                // Long enough for a node that is there, and short enough for the rounds that
+                // follow.
                 self.wait_until(key, (now.millis + self.once / 12).min(end));
             }
             State::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, readers),

@@ -92,7 +92,8 @@ fn changes_of_one_block_by_two_clients_are_both_there() {
 fn what_cannot_be_set_by_itself_is_set_with_the_whole_block() {
     let (mut world, _) = world();
     let client = operator(&mut world, "everything");
-    // Clients write these with the block: the abort and the clock event are the device's own, and the flags say how the block is to be read.
+    // Clients write these with the block: the abort and the clock event are the device's own, and
+    // the flags say how the block is to be read.
     for (ref_id, field) in (1..).zip(["ABORT", "FLAGS", "FTD", "TRIES_NOW", "ALARM_STATUS", "TEXT"]) {
         world.add(&client, ref_id, &format!("M:OUTTMP.ANALOG.{field}@N"));
         world.start(&client);

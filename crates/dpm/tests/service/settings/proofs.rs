@@ -127,7 +127,8 @@ fn a_proof_lasts_as_long_as_the_ticket() {
 #[test]
 fn roles_and_classes_say_which_devices() {
     let (mut world, _) = world();
-    // In the role, in no role, in one of others, in one that is not there; the last device is for a class of users.
+    // In the role, in no role, in one of others, in one that is not there; the last device is for a
+    // class of users.
     for (role, expected) in [
         ("testing", [Status::SUCCESS, Status::PRIV, Status::SUCCESS]),
         ("", [Status::PRIV, Status::PRIV, Status::SUCCESS]),

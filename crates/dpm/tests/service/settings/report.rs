@@ -36,8 +36,8 @@ fn what_front_ends_took_is_told_once_for_each_batch() {
     let read = Told::of(body);
     assert_eq!((read.kind, read.unix_millis, read.user), (1000, world.moment().unix_millis, 4711));
     assert_eq!(read.names, ["DPM06", "DPM06", "operator"]);
-    // Each by number and property, how many bytes from where on, and the first four of them. An array's first element that was set is its third; of the
-    // alarm block all was set.
+    // Each by number and property, how many bytes from where on, and the first four of them. An
+    // array's first element that was set is its third; of the alarm block all was set.
     let cube = device("Z:CUBE_X") | 13 << 24;
     let array = device("B:ARRAY") | 13 << 24;
     let block = device("M:OUTTMP") | 1 << 24;
