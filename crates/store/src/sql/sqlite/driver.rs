@@ -12,7 +12,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Error, OpenFlags, ToSql};
 use std::fmt::Display;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A connection to one file.
 pub(super) struct Driver {
@@ -63,12 +64,26 @@ impl Driver {
     pub(super) fn set_up(&mut self, options: &Options) -> Result<(), StoreError> {
         self.contests = options.contested.then_some(true);
         self.keep_statements();
-        let mode = self.sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
-        if mode.map_err(|error| self.failure(error))? != "wal" {
+        if self.use_log(options.lock_wait)? != "wal" {
             let message = "its file system has no shared memory for a write-ahead log: use a local disk".into();
             return Err(StoreError::Other(Engine { database: self.database.clone(), message }));
         }
         self.set_bounds(options).map_err(|error| self.failure(error))
+    }
+
+    /// Makes the file use a write-ahead log. Returns the kind of log that it has afterwards.
+    ///
+    /// SQLite asks for a writer's lock while it holds a reader's here. It doesn't wait then, since two that did would
+    /// wait for each other; so the wait that other statements have is a loop of our own.
+    fn use_log(&self, lock_wait: Duration) -> Result<String, StoreError> {
+        let since = Instant::now();
+        loop {
+            let mode = self.sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+            match mode.map_err(|error| self.failure(error)) {
+                Err(StoreError::Locked(_)) if since.elapsed() < lock_wait => thread::sleep(LOCK_PAUSE),
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Keeps statements that are prepared, to run them again.
@@ -288,6 +303,9 @@ fn failure(database: &str, error: Error) -> StoreError {
 /// SQLite's name for the file that was opened, as against attached ones.
 const MAIN: &str = "main";
 
+/// How long a lock is left alone before it is asked for again.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// All statements of this crate fit.
 const CACHED_STATEMENTS: usize = 512;
 
@@ -303,6 +321,22 @@ mod tests {
     use super::*;
     use crate::sql::{Bounds, SqlStore};
     use crate::{Meta, wait};
+
+    #[test]
+    fn the_first_start_waits_for_another_writer() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        let other = rusqlite::Connection::open(&path).expect("a new database");
+        other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+        let options = |lock_wait| Options { lock_wait, ..Options::default() };
+        let opened = super::super::open(&path, &options(Duration::from_millis(1)));
+        assert!(matches!(opened, Err(StoreError::Locked(_))));
+        let patient = thread::spawn(move || super::super::open(&path, &options(Duration::from_secs(60))).map(drop));
+        // Whichever comes first, the lock or the start, the outcome is the same.
+        thread::sleep(10 * LOCK_PAUSE);
+        other.execute_batch("COMMIT").expect("the lock is given back");
+        assert_eq!(patient.join().expect("no panic"), Ok(()));
+    }
 
     /// Permissions don't bind the administrator, so a connection that may only read stands for a file that may only
     /// be read.
