@@ -42,10 +42,7 @@ impl Database {
     /// What the store says, with what mends it.
     pub fn open(folder: &Folder, store: &Store) -> Result<Database, Failure> {
         match &store.place {
-            Place::Folder => {
-                let options = sqlite::Options { migrations: store.migrations, ..sqlite::Options::default() };
-                Database::embedded(folder, &options)
-            }
+            Place::Folder => Database::embedded(folder, &options(store)),
             Place::Server(server) => Ok(Database::of(served(server, store)?.open()?)),
         }
     }
@@ -58,8 +55,7 @@ impl Database {
     pub fn open_patiently(folder: &Folder, store: &Store) -> Result<Database, Failure> {
         match &store.place {
             Place::Folder => {
-                let (lock_wait, migrations) = (Duration::from_secs(30), store.migrations);
-                Database::embedded(folder, &sqlite::Options { lock_wait, migrations, ..sqlite::Options::default() })
+                Database::embedded(folder, &sqlite::Options { lock_wait: Duration::from_secs(30), ..options(store) })
             }
             // A command does one thing at a time, and a few of those at most.
             Place::Server(_) => Database::open(folder, &Store { connections: 1, ..store.clone() }),
@@ -150,6 +146,10 @@ pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
             Address::Mysql(Box::new(options))
         }
     })
+}
+
+fn options(store: &Store) -> sqlite::Options {
+    sqlite::Options { cache_bytes: store.cache, migrations: store.migrations, ..sqlite::Options::default() }
 }
 
 /// Reads the password from the file that is named, else from the one that the service manager has made, if it has.

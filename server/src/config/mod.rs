@@ -31,6 +31,7 @@ use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
 use rookery_store::sql::Migrations;
 use rookery_store::sql::copy::Address;
+use rookery_store::sqlite;
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
 
@@ -237,6 +238,8 @@ pub struct Store {
     pub authorities: Option<PathBuf>,
     /// Connections for what belongs to one owner each.
     pub connections: usize,
+    /// Memory for pages of the file, in bytes.
+    pub cache: usize,
     /// True if a database is used that doesn't promise to keep what it has acknowledged.
     pub trusts_durability: bool,
     /// The occasions on which the schema of the database may change.
@@ -260,6 +263,7 @@ impl Default for Store {
             encrypted: None,
             authorities: None,
             connections: 8,
+            cache: sqlite::Options::default().cache_bytes,
             trusts_durability: false,
             migrations: Migrations::default(),
         }

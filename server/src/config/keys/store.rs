@@ -5,7 +5,7 @@ use rookery_store::sql::copy::Address;
 
 use super::super::given::Given;
 use super::super::{Place, Wrong};
-use super::{Key, Shown, file, path, plain, put, quoted, word};
+use super::{Key, Shown, bytes, file, path, plain, put, quoted, word};
 
 /// All of them.
 pub(super) const KEYS: &[Key] = &[
@@ -53,6 +53,14 @@ pub(super) const KEYS: &[Key] = &[
         doc: "Connections to a database that is a server, besides one for archives and one for reads that may take long.",
         set: |config, given| put(&mut config.store.connections, given.number(1..=32).map(|number| number as usize)),
         show: |config| plain(config.store.connections),
+    },
+    Key {
+        table: "store",
+        name: "cache",
+        doc: "Memory for pages of the file \"sqlite\"; it is taken as far as there are pages. Archives are fastest if it has room for two\n\
+              pages of 4 KiB for each account that writes within a minute. A database that is a server has its own.",
+        set: |config, given| put(&mut config.store.cache, given.bytes(1 << 20..=1 << 40)),
+        show: |config| bytes(config.store.cache),
     },
     Key {
         table: "store",
