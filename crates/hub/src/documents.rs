@@ -51,11 +51,13 @@ impl AtHand {
 }
 
 impl World {
-    /// A document of an account whose home this is, as [`Hooks::document`](crate::Hooks::document) reads it: while the account has a session, or while a
+    /// Returns a document of an account whose home this is, as [`Hooks::document`](crate::Hooks::document) reads it: while the account has a session, or while a
     /// stanza for it is handled.
     pub fn document<D: Document>(&self, account: JidRef<'_>) -> Option<Rc<D>> {
         let document: Rc<dyn Any> = self.document_any(account, D::NAME)?;
-        document.downcast().ok()
+        let document = document.downcast();
+        debug_assert!(document.is_ok(), "documents of the name {} are all read as one type", D::NAME);
+        document.ok()
     }
 
     /// Changes a document of an account whose home this is; `None` removes it. Whoever reads it from now on gets the new one. `then` runs when the store has
