@@ -5,5 +5,6 @@ mod documents {
     mod layout;
     mod listings;
     mod paths;
+    mod structs;
     mod tree;
 }

@@ -7,15 +7,13 @@ use rookery_observe::Counters;
 
 use crate::attempts::Tally;
 
-/// What all shards that have answered count together.
+/// The sums of what the shards count that have answered.
 #[derive(Debug, Clone, Default)]
 pub struct Census {
-    /// How many shards there are.
-    pub shards: usize,
+    /// The shards that these are the sums of.
+    pub coverage: Coverage,
     /// Whether each session is looked at.
     pub is_detailed: bool,
-    /// How many of them have answered.
-    pub answered: usize,
     /// Attempts to log in since the start, by their outcome.
     pub logins: Tally,
     /// What they have counted since the start.
@@ -36,6 +34,22 @@ pub struct Census {
     pub servers: rookery_federation::report::Tally,
     /// What shards wait for: answers of the store.
     pub tasks: usize,
+}
+
+/// The part of the server that a census is of: a shard that is busy for too long is left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// The number of shards that there are.
+    pub shards: usize,
+    /// The number of those that have answered.
+    pub answered: usize,
+}
+
+impl Coverage {
+    /// Tells whether every shard has answered.
+    pub fn is_whole(self) -> bool {
+        self.answered == self.shards
+    }
 }
 
 /// How a session is connected.

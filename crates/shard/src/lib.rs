@@ -44,7 +44,7 @@ pub mod wires;
 pub mod writing;
 
 pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
-pub use census::{Carrier, Census};
+pub use census::{Carrier, Census, Coverage};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};
 pub use letters::{BoshRequest, Generation, Handed, Letter, Port, Post, Posted};

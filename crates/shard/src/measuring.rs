@@ -13,7 +13,7 @@ use crate::shard::Shard;
 impl<D: Driver> Shard<D> {
     /// Adds what this shard counts. It looks at each session once if details are asked for.
     pub(crate) fn be_counted(&self, census: &mut Census) {
-        census.answered += 1;
+        census.coverage.answered += 1;
         census.counters += &self.world.counters;
         census.sessions += self.world.session_count();
         census.deliveries += self.world.outboxes.pushed_total();

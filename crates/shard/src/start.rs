@@ -17,7 +17,7 @@ use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
-use crate::census::Census;
+use crate::census::{Census, Coverage};
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
 use crate::letters::{BoshRequest, Closing, Generation, Handed, Letter, Port, Post, Posted};
@@ -245,9 +245,9 @@ impl Door {
     }
 
     fn count(&self, is_detailed: bool) -> Census {
-        let shards = self.post.shards();
-        let census =
-            Arc::new(Mutex::new(Census { shards, is_detailed, logins: self.gate.tally(), ..Census::default() }));
+        let coverage = Coverage { shards: self.post.shards(), answered: 0 };
+        let census = Census { coverage, is_detailed, logins: self.gate.tally(), ..Census::default() };
+        let census = Arc::new(Mutex::new(census));
         self.ask_all(|done| Letter::Count(census.clone(), done));
         lock(&census).clone()
     }

@@ -75,8 +75,8 @@ pub fn page(census: &Census, counts: &Counts, activity: &Activity) -> String {
 }
 
 fn shards(page: &mut Page, census: &Census) {
-    page.one("rookery_shards", GAUGE, "Threads that serve connections.", "", census.shards);
-    page.one("rookery_shards_answering", GAUGE, "Those that answered this scrape.", "", census.answered);
+    page.one("rookery_shards", GAUGE, "Threads that serve connections.", "", census.coverage.shards);
+    page.one("rookery_shards_answering", GAUGE, "Those that answered this scrape.", "", census.coverage.answered);
     page.one("rookery_connections", GAUGE, "Connections of shards, logged in or not.", "", census.connections);
     page.one("rookery_store_waits", GAUGE, "Continuations that wait for the store.", "", census.tasks);
     let help = "Answers of the store that were errors.";
@@ -280,6 +280,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rookery_shard::Coverage;
 
     #[test]
     fn every_sample_has_a_head_and_follows_the_conventions() {
@@ -289,7 +290,7 @@ mod tests {
         counters.delivery.record_many(100, 3);
         counters.store_waits.of("archive").record(1_000_000_000);
         let page = page(
-            &Census { by_domain, counters, shards: 2, ..Census::default() },
+            &Census { by_domain, counters, coverage: Coverage { shards: 2, answered: 0 }, ..Census::default() },
             &Counts::default(),
             &Activity::default(),
         );

@@ -98,7 +98,7 @@ async fn ready(shared: &Arc<Shared>) -> Response<Body> {
     let door = shared.door.clone();
     // Anybody may ask: the shards look at none of their sessions for it.
     match tokio::task::spawn_blocking(move || door.counts()).await {
-        Ok(census) if census.answered == census.shards => match shared.stores.meta.trouble() {
+        Ok(census) if census.coverage.is_whole() => match shared.stores.meta.trouble() {
             None => text(StatusCode::OK, "ready"),
             // The reason names files, which are nobody's business outside: it is in the log.
             Some(_) => text(StatusCode::SERVICE_UNAVAILABLE, "nothing can be stored"),

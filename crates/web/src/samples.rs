@@ -64,7 +64,7 @@ impl Samples {
             ..ring.before.as_ref().map_or_else(Sample::default, |before| rates(before, unix_ms, census))
         };
         // A shard that didn't answer would look like a fall to zero.
-        if census.answered < census.shards {
+        if !census.coverage.is_whole() {
             return;
         }
         ring.before = Some((unix_ms, census.counters.clone(), census.deliveries));
@@ -129,10 +129,11 @@ const MOST: usize = 720;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rookery_shard::Coverage;
 
     fn census(messages: u64, deliveries: u64) -> Census {
         let counters = Counters { messages_in: messages, ..Counters::default() };
-        Census { shards: 1, answered: 1, counters, deliveries, sessions: 7, ..Census::default() }
+        Census { coverage: Coverage { shards: 1, answered: 1 }, counters, deliveries, sessions: 7, ..Census::default() }
     }
 
     #[test]
@@ -143,7 +144,7 @@ mod tests {
         let [first, second] = &samples.all()[..] else { panic!("two samples") };
         assert_eq!((first.stanzas, first.sessions, first.store), (0.0, 7, None));
         assert_eq!((second.stanzas, second.deliveries), (10.0, 400.0));
-        samples.add(20_000, &Census { answered: 0, ..census(0, 0) });
+        samples.add(20_000, &Census { coverage: Coverage { shards: 1, answered: 0 }, ..census(0, 0) });
         assert_eq!(samples.all().len(), 2, "a shard that is silent makes no fall");
     }
 

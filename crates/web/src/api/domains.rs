@@ -40,7 +40,7 @@ pub(super) async fn statistics(call: Call) -> Result<Reply, Problem> {
     let counters = &census.counters;
     Ok(Reply::json(&json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "shards": census.shards,
+        "shards": census.coverage.shards,
         "sessions": census.sessions,
         "connections": census.connections,
         "sessions_since_start": counters.bound,
