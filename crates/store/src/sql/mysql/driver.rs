@@ -75,6 +75,11 @@ impl Driver {
         Ok(driver)
     }
 
+    /// Returns the time of the database, in milliseconds of Unix time.
+    pub(super) fn now_ms(&mut self) -> Result<i64, StoreError> {
+        Ok(integer(&self.run(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
+    }
+
     /// Returns the name of the database, for people.
     pub(super) fn database(&self) -> &str {
         &self.target.name

@@ -82,6 +82,11 @@ impl Driver {
         self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
     }
 
+    /// Returns the time of the database, in milliseconds of Unix time.
+    pub(super) fn now_ms(&mut self) -> Result<i64, StoreError> {
+        Ok(integer(&self.simple(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
+    }
+
     /// Returns the name of the database, for people.
     pub(super) fn database(&self) -> &str {
         &self.target.name
