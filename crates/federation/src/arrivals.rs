@@ -91,6 +91,8 @@ impl Servers {
                 self.actions.push_back(Action::StartTls(key, Handshake::Accept(local)));
             }
             Event::End => self.end(key),
+            Event::Enable(may_resume) => self.enable(key, may_resume),
+            Event::Resume(id) => self.resume(key, id),
             Event::Proven(_) | Event::Verify(_) => return self.belongs(key, event, rest, home),
         }
         true
@@ -254,14 +256,14 @@ impl Servers {
         self.end(key);
     }
 
-    fn inbound(&self, key: Key) -> Option<&Inbound> {
+    pub(crate) fn inbound(&self, key: Key) -> Option<&Inbound> {
         match &self.streams.get(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
             Machine::Out { .. } | Machine::Component(_) => None,
         }
     }
 
-    fn inbound_mut(&mut self, key: Key) -> Option<&mut Inbound> {
+    pub(crate) fn inbound_mut(&mut self, key: Key) -> Option<&mut Inbound> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::In { machine, .. } => Some(machine),
             Machine::Out { .. } | Machine::Component(_) => None,

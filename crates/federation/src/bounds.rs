@@ -2,11 +2,15 @@
 
 use rookery_hub::{Bound, Most, Per, Unit};
 
+use crate::acknowledging::ACKNOWLEDGED_MS;
 use crate::arrivals::{MOST_QUESTIONS, MOST_SPEAKERS};
+use crate::calling::MOST_AT_ONCE;
 use crate::components::MOST_CONNECTIONS;
 use crate::departures::{MOST_FOR_ONE, MOST_ROUTES, MOST_UNDER_WAY};
 use crate::inbound::{MOST_PENDING, MOST_PROVEN, MOST_REQUESTS};
 use crate::queue::WHILE_CONNECTED;
+use crate::resumption::{KEPT_MS, MOST_KEPT, MOST_OF_DOMAIN};
+use crate::sent::MOST_UNACKNOWLEDGED;
 use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_BYTES};
 use crate::strangers::{CALL_MS, MOST_ASKED_BY_ADDRESS, MOST_CALLS, MOST_OF_ADDRESS, MOST_STRANGERS};
 use crate::writing::{MOST_WAITING, TAKEN_MS};
@@ -81,6 +85,38 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("the time of a server to read 64 KiB", Per::Connection, Most::Fixed(TAKEN_MS / 1000), Unit::Seconds)
         .or("the stream ends, and what waits gets <remote-server-timeout/>"),
     Bound::on(
+        "the time of a server to acknowledge stanzas",
+        Per::Connection,
+        Most::Fixed(ACKNOWLEDGED_MS / 1000),
+        Unit::Seconds,
+    )
+    .or("the stream is resumed over another connection"),
+    Bound::on(
+        "stanzas that another server has not acknowledged",
+        Per::Other("pair of domains"),
+        Most::Fixed(MOST_UNACKNOWLEDGED as u64),
+        Unit::Number,
+    )
+    .or("the next ones wait"),
+    Bound::on(
+        "stanzas that another server has not acknowledged",
+        Per::Other("pair of domains"),
+        Most::Fixed(QUEUE_BYTES as u64),
+        Unit::Bytes,
+    )
+    .or("the next ones wait"),
+    Bound::on("the time to resume a stream of a server", Per::Connection, Most::Fixed(KEPT_MS / 1000), Unit::Seconds)
+        .or("it is forgotten, and its server told so"),
+    Bound::on(
+        "broken streams that may be resumed",
+        Per::Other("remote domain"),
+        Most::Fixed(MOST_OF_DOMAIN as u64),
+        Unit::Number,
+    )
+    .or("the oldest is forgotten"),
+    Bound::on("broken streams that may be resumed", Per::Shard, Most::Fixed(MOST_KEPT as u64), Unit::Number)
+        .or("one more can't be"),
+    Bound::on(
         "the time that a stanza waits for a connection",
         Per::Stanza,
         Most::Fixed(PATIENCE_MS / 1000),
@@ -94,6 +130,13 @@ pub const BOUNDS: &[Bound] = &[
         Unit::Number,
     )
     .or("a stanza for one more gets <resource-constraint/>"),
+    Bound::on(
+        "connections to other servers that are made at a time",
+        Per::Address,
+        Most::Fixed(MOST_AT_ONCE as u64),
+        Unit::Number,
+    )
+    .or("the next ones wait"),
     Bound::on("connections", Per::Other("component"), Most::Fixed(MOST_CONNECTIONS as u64), Unit::Number)
         .or("one more ends with <resource-constraint/>"),
     Bound::on(

@@ -76,7 +76,8 @@ impl Servers {
                 continue;
             };
             let mut out = Vec::new();
-            attached.queue.render(WRITE, usize::MAX, &mut out, &mut attached.written, &mut Vec::new());
+            let Attached { queue, written, .. } = attached;
+            queue.render(WRITE, usize::MAX, &mut out, |stanza| written.push(stanza), &mut Vec::new());
             self.write(key, out);
         }
     }

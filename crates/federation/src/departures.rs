@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use rookery_base::chance;
-use rookery_stream::error::{Condition, StreamError};
-use tracing::{debug, info};
+use rookery_stream::error::Condition;
+use tracing::debug;
 
+use crate::acknowledging::Start;
 use crate::inbound::Question;
 use crate::outbound::{Event, Outbound, Purpose};
-use crate::route::{Cause, Route, State, Writing};
-use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer, release};
+use crate::route::{Cause, Route, State};
+use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer};
+use crate::strangers::block;
 use crate::targets::{Address, Found, is_public};
 
 impl Servers {
@@ -84,13 +85,17 @@ impl Servers {
     pub(crate) fn progressed(&mut self, key: Key, event: Event) {
         match event {
             Event::StartTls => self.shake_hands(key),
-            Event::Ready => self.ready(key),
+            Event::Ready => self.ready(key, Start::Fresh),
+            Event::Resumed(handled) => self.ready(key, Start::Resumed(handled)),
+            Event::NotResumed(handled) => self.ready(key, Start::NotResumed(handled)),
+            Event::Acknowledged(handled) => self.acknowledged(key, handled),
             Event::Answered { from, to, id, outcome } => self.answered(key, &from, &to, &id, outcome),
             Event::End => self.ended(key),
         }
     }
 
-    /// An attempt has come to nothing, or a stream that was in use has broken. `reason` is for the operator.
+    /// An attempt has come to nothing, or a stream that was in use has broken. `reason` is for the
+    /// operator.
     pub(crate) fn attempt_failed(&mut self, key: Key, reason: &str) {
         let Some(at) = self.route_of(key) else { return };
         let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
@@ -121,7 +126,8 @@ impl Servers {
         }
     }
 
-    /// Another server of that domain has proven that it is alive: what has failed may be tried again.
+    /// Another server of that domain has proven that it is alive: what has failed may be tried
+    /// again.
     pub(crate) fn is_alive(&mut self, domain: &str) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
             if let Some(route) = self.routes.get_mut(at)
@@ -160,7 +166,8 @@ impl Servers {
         }
     }
 
-    /// Returns the way between two domains, a new one if there is none yet; `None` if there are too many.
+    /// Returns the way between two domains, a new one if there is none yet; `None` if there are too
+    /// many.
     pub(crate) fn way(&mut self, local: &str, remote: &str, purpose: Purpose) -> Option<usize> {
         let known = self.by_remote.get(remote).and_then(|ways| {
             ways.iter()
@@ -200,12 +207,18 @@ impl Servers {
         let settings = self.settings.clone();
         let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
         let (local, remote, purpose) = (route.local.clone(), route.remote.clone(), route.purpose);
+        let broken = route.broken.as_ref().map(|broken| broken.id.clone());
         let State::Connecting { untried, .. } = &mut route.state else { return };
+        let Some(block) = untried.front().map(|address| block(address.socket)) else { return };
+        if !self.calls.enter(block, at, serial) {
+            return;
+        }
         let Some(address) = untried.pop_front() else { return };
         let has_more = !untried.is_empty();
-        let machine = Box::new(Outbound::new(settings.clone(), &local, &remote, purpose));
+        let machine = Outbound::new(settings.clone(), &local, &remote, purpose);
+        let machine = Box::new(broken.into_iter().fold(machine, Outbound::resuming));
         let direct_tls = address.direct_tls;
-        let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls });
+        let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls, calls: Some(block) });
         if let Some(Route { state: State::Connecting { trying, .. }, .. }) = self.routes.get_mut(at) {
             trying.push(key);
         }
@@ -234,36 +247,6 @@ impl Servers {
         let Some(route) = self.route_of(key).and_then(|at| self.routes.get(at)) else { return };
         let handshake = Handshake::Call { local: route.local.clone(), remote: route.remote.clone() };
         self.actions.push_back(Action::StartTls(key, handshake));
-    }
-
-    fn ready(&mut self, key: Key) {
-        let serial = self.next_serial();
-        let (now_ms, idle_ms) = (self.now_ms, self.settings.idle_ms);
-        let Some(at) = self.route_of(key) else { return };
-        self.set_state(at, State::Ready { key, written: Vec::new(), since_ms: now_ms, writing: Writing::default() });
-        let Some(route) = self.routes.get_mut(at) else { return };
-        route.serial = serial;
-        route.failures = 0;
-        route.trouble.clear();
-        route.queue.connected();
-        let purpose = route.purpose;
-        let asked: Vec<_> =
-            route.questions.iter().map(|(question, _)| (question.id.clone(), question.key.clone())).collect();
-        info!(domain = &*route.remote, from = &*route.local, ?purpose, "a stream to another server is ready");
-        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
-            stream.used_ms = now_ms;
-            let of_stream = stream.serial;
-            self.set_timer(idle_ms, Timer::Idle(key, of_stream));
-        }
-        if purpose == Purpose::Stanzas {
-            return self.dirty.push(at);
-        }
-        let mut out = Vec::new();
-        if let Some((machine, _)) = self.outbound_mut(key) {
-            asked.iter().for_each(|(id, key)| machine.ask(id, key, &mut out));
-        }
-        self.write(key, out);
-        self.set_timer(ANSWER_MS, Timer::Patience(at, serial));
     }
 
     /// An answer to a question. One that nobody has asked of this server is dropped.
@@ -303,178 +286,6 @@ impl Servers {
         }
     }
 
-    /// A stream that was in use is gone. What the connection may not have taken comes back; what wasn't written tries again.
-    pub(crate) fn broken(&mut self, at: usize, reason: &str) {
-        let Some(route) = self.routes.get_mut(at) else { return };
-        let State::Ready { written, since_ms, .. } = &mut route.state else { return };
-        let (written, since_ms) = (std::mem::take(written), *since_ms);
-        let waits = !route.queue.is_empty() || !route.questions.is_empty();
-        debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server is over");
-        for stanza in written {
-            self.bounce(stanza, Condition::RemoteServerTimeout);
-        }
-        // Whoever ends each stream at once would have us connect for ever.
-        if waits && self.now_ms < since_ms + SHORTEST_USE_MS {
-            return self.fail(at, Cause::Timeout, reason);
-        }
-        if let Some(route) = self.routes.get_mut(at) {
-            self.waiting_bytes -= route.queue.bytes();
-            let waiting = route.queue.take();
-            route.state = State::Idle;
-            waiting.into_iter().for_each(|stanza| self.send(stanza));
-        }
-        match self.routes.get(at) {
-            Some(route) if !route.questions.is_empty() => self.begin(at),
-            Some(route) if matches!(route.state, State::Idle) => self.forget_later(at, FORGET_MS),
-            _ => {}
-        }
-    }
-
-    /// Ends a stream that nobody needs for now. `false` if it is needed.
-    pub(crate) fn rest(&mut self, at: usize, key: Key) -> bool {
-        let Some(route) = self.routes.get_mut(at) else { return true };
-        if !matches!(&route.state, State::Ready { key: ready, written, .. } if *ready == key && written.is_empty())
-            || !route.queue.is_empty()
-            || !route.questions.is_empty()
-        {
-            return false;
-        }
-        route.state = State::Idle;
-        _ = route.queue.take();
-        let mut out = Vec::new();
-        if let Some((machine, _)) = self.outbound_mut(key) {
-            machine.close(None, &mut out);
-        }
-        self.write(key, out);
-        self.end(key);
-        self.forget_later(at, FORGET_MS);
-        true
-    }
-
-    pub(crate) fn patience_ends(&mut self, at: usize, serial: u32) {
-        let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
-        if route.is_under_way() {
-            return self.fail(at, Cause::Timeout, "no stream was ready in time");
-        }
-        let Some(key) = route.key() else { return };
-        for (question, arrived) in std::mem::take(&mut route.questions) {
-            self.tell(arrived, &question, &Err(Condition::RemoteServerTimeout));
-        }
-        self.rest(at, key);
-    }
-
-    /// Gives a way up for a while: all that waits for it comes back.
-    pub(crate) fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
-        let Some(route) = self.routes.get_mut(at) else { return };
-        route.failures += 1;
-        reason.clone_into(&mut route.trouble);
-        let pause_ms = route.pause_ms(random());
-        info!(
-            domain = &*route.remote,
-            from = &*route.local,
-            reason,
-            waiting = route.queue.len(),
-            pause_ms,
-            "another server can't be reached",
-        );
-        let until_ms = self.now_ms + pause_ms;
-        // Strangers name domains as they like: what failed for them is remembered no longer than it says something.
-        // What isn't there is remembered by DNS.
-        let is_short = route.purpose == Purpose::Questions || cause == Cause::NotFound;
-        let forget_ms = if is_short { 0 } else { FORGET_MS };
-        self.abandon(at, State::Failed { until_ms, cause }, cause.condition());
-        self.forget_later(at, pause_ms + forget_ms);
-    }
-
-    /// Ends a way for good, or because it is not allowed any more.
-    pub(crate) fn give_up(&mut self, at: usize, error: &StreamError, reason: &str) {
-        let Some(route) = self.routes.get(at) else { return };
-        debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server ends");
-        if let Some(key) = route.key() {
-            let mut out = Vec::new();
-            if let Some((machine, _)) = self.outbound_mut(key) {
-                machine.close(Some(error), &mut out);
-            }
-            self.write(key, out);
-            self.end(key);
-        }
-        self.abandon(at, State::Idle, Condition::RemoteServerTimeout);
-        self.forget_later(at, FORGET_MS);
-    }
-
-    fn abandon(&mut self, at: usize, state: State, condition: Condition) {
-        let Some(route) = self.routes.get_mut(at) else { return };
-        self.waiting_bytes -= route.queue.bytes();
-        let waiting = route.queue.take();
-        let questions = std::mem::take(&mut route.questions);
-        let (keys, written) = match &mut route.state {
-            State::Connecting { trying, .. } => (std::mem::take(trying), Vec::new()),
-            State::Negotiating { key, .. } => (vec![*key], Vec::new()),
-            State::Ready { key, written, .. } => (vec![*key], std::mem::take(written)),
-            _ => (Vec::new(), Vec::new()),
-        };
-        self.set_state(at, state);
-        for key in keys {
-            // One that has said its last words may still say them.
-            if self.streams.get(key.0 as usize).is_some_and(|stream| !stream.ended) {
-                self.drop_now(key);
-            }
-        }
-        for stanza in written.into_iter().chain(waiting) {
-            self.bounce(stanza, condition.clone());
-        }
-        for (question, arrived) in questions {
-            self.tell(arrived, &question, &Err(condition.clone()));
-        }
-    }
-
-    pub(crate) fn forget_later(&mut self, at: usize, delay_ms: u64) {
-        let serial = self.next_serial();
-        if let Some(route) = self.routes.get_mut(at) {
-            route.serial = serial;
-            self.set_timer(delay_ms, Timer::Forget(at, serial));
-        }
-    }
-
-    pub(crate) fn forget(&mut self, at: usize, serial: u32) {
-        let is_idle = |route: &Route| {
-            let rests = matches!(route.state, State::Idle | State::Failed { .. });
-            rests && route.serial == serial && route.queue.is_empty() && route.questions.is_empty()
-        };
-        if !self.routes.get(at).is_some_and(is_idle) {
-            return;
-        }
-        let route = self.routes.remove(at);
-        self.question_ways -= usize::from(route.purpose == Purpose::Questions);
-        if let Some(ways) = self.by_remote.get_mut(&route.remote) {
-            ways.retain(|way| *way != at);
-            if ways.is_empty() {
-                self.by_remote.remove(&route.remote);
-            }
-        }
-    }
-
-    fn set_state(&mut self, at: usize, state: State) {
-        let Some(route) = self.routes.get_mut(at) else { return };
-        let was = route.is_under_way();
-        route.state = state;
-        let of_questions = usize::from(route.purpose == Purpose::Questions);
-        match (was, route.is_under_way()) {
-            (false, true) => {
-                self.under_way += 1;
-                self.questions_under_way += of_questions;
-            }
-            (true, false) => {
-                self.under_way -= 1;
-                self.questions_under_way -= of_questions;
-                if let Some(asker) = route.asker.take() {
-                    release(&mut self.askers, &asker);
-                }
-            }
-            _ => {}
-        }
-    }
-
     pub(crate) fn route_of(&self, key: Key) -> Option<usize> {
         match self.streams.get(key.0 as usize)?.machine {
             Machine::Out { route, .. } => Some(route),
@@ -482,19 +293,12 @@ impl Servers {
         }
     }
 
-    fn outbound_mut(&mut self, key: Key) -> Option<(&mut Outbound, bool)> {
+    pub(crate) fn outbound_mut(&mut self, key: Key) -> Option<(&mut Outbound, bool)> {
         match &mut self.streams.get_mut(key.0 as usize)?.machine {
             Machine::Out { machine, direct_tls, .. } => Some((machine, *direct_tls)),
             Machine::In { .. } | Machine::Component(_) => None,
         }
     }
-}
-
-fn random() -> u32 {
-    let mut bytes = [0; 4];
-    // Without chance all pauses are short, which is bearable.
-    _ = chance::fill(&mut bytes);
-    u32::from_le_bytes(bytes)
 }
 
 /// Addresses of a domain that are tried.
@@ -511,9 +315,3 @@ pub const MOST_UNDER_WAY: usize = 1000;
 pub const MOST_FOR_ONE: usize = MOST_UNDER_WAY / 2;
 /// RFC 8305 §8, "Connection Attempt Delay".
 const BETWEEN_ATTEMPTS_MS: u64 = 250;
-/// How long a server may take to answer whether keys are its own.
-const ANSWER_MS: u64 = 30_000;
-/// A stream that was ready for less is a failure.
-const SHORTEST_USE_MS: u64 = 5_000;
-/// How long a way that nobody uses is remembered.
-const FORGET_MS: u64 = 600_000;

@@ -2,13 +2,16 @@
 //!
 //! # Invariants
 //!
-//! - A stanza is handed on only if the domain of its `from` was proven on this very stream, by its certificate or by
-//!   dialback, as a whole domain: neither a parent nor a subdomain counts.
+//! - A stanza is handed on only if the domain of its `from` was proven on this very stream, by its
+//!   certificate or by dialback, as a whole domain: neither a parent nor a subdomain counts.
 //! - A stanza for a domain that isn't ours ends the stream: nothing is relayed.
-//! - A key is never judged by this stream: the owner asks the domain's own server ([`Event::Verify`]) and tells
-//!   ([`Inbound::verified`]). An answer that the peer volunteers here is dropped.
-//! - The names of a header never change between restarts, and nothing else of before TLS counts afterwards.
-//! - Before anything is proven, memory is bounded by `Settings::limits_before` and [`MOST_PENDING`].
+//! - A key is never judged by this stream: the owner asks the domain's own server
+//!   ([`Event::Verify`]) and tells ([`Inbound::verified`]). An answer that the peer volunteers here
+//!   is dropped.
+//! - The names of a header never change between restarts, and nothing else of before TLS counts
+//!   afterwards.
+//! - Before anything is proven, memory is bounded by `Settings::limits_before` and
+//!   [`MOST_PENDING`].
 
 use std::sync::Arc;
 
@@ -24,7 +27,10 @@ use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_heade
 use crate::settings::{Policy, Settings};
 use crate::stream_id;
 
+mod managed;
 mod proofs;
+
+pub(crate) use managed::Managed;
 
 /// What a machine of an incoming stream asks of the server around it.
 pub trait Ours {
@@ -55,7 +61,12 @@ pub struct Inbound {
     /// Pairs whose keys are being verified.
     pending: Vec<(Box<str>, Box<str>)>,
     failures: u32,
-    /// Requests of dialback so far: all for our verdict, and those for other verdicts while nothing is proven.
+    /// What is acknowledged, if the peer wants that.
+    managed: Option<Managed>,
+    /// The peer has ended the stream in good order: it won't be resumed.
+    is_finished: bool,
+    /// Requests of dialback so far: all for our verdict, and those for other verdicts while nothing
+    /// is proven.
     requests: u32,
 }
 
@@ -78,6 +89,12 @@ pub enum Event {
     StartTls,
     /// The peer has proven to be of this domain, by its certificate in SASL.
     Proven(Box<str>),
+    /// The peer wants its stanzas acknowledged; `true` if it wants to be able to resume the stream.
+    /// Call [`Inbound::enabled`].
+    Enable(bool),
+    /// The peer wants to go on where this stream was. Call [`Inbound::resumed`] or
+    /// [`Inbound::not_resumed`].
+    Resume(Box<str>),
     /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
     Verify(Question),
     /// A stanza for an address of ours.
@@ -131,6 +148,8 @@ impl Inbound {
             proven: Vec::new(),
             pending: Vec::new(),
             failures: 0,
+            managed: None,
+            is_finished: false,
             requests: 0,
         }
     }
@@ -187,7 +206,8 @@ impl Inbound {
             let rest = input.get(consumed..).unwrap_or_default();
             match self.phase {
                 Phase::Ended => return Read { consumed: input.len(), event: None },
-                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted stream with.
+                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
+                // stream with.
                 Phase::Tls if !rest.is_empty() => {
                     self.phase = Phase::Ended;
                     return Read { consumed: input.len(), event: Some(Event::End) };
@@ -212,7 +232,10 @@ impl Inbound {
                         Err(fault) => (0, Some(self.fault(fault, out))),
                     }
                 }
-                Ok(Item::Close(len)) => (len, Some(self.end(out))),
+                Ok(Item::Close(len)) => {
+                    self.is_finished = true;
+                    (len, Some(self.end(out)))
+                }
                 Err(fault) => (0, Some(self.fault(fault, out))),
             };
             consumed += len;
@@ -226,7 +249,8 @@ impl Inbound {
         }
     }
 
-    /// The handshake is complete: the stream begins again, and what the peer said before doesn't count.
+    /// The handshake is complete: the stream begins again, and what the peer said before doesn't
+    /// count.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>) {
         if self.phase == Phase::Tls {
             self.tls = Some(shown);
@@ -234,7 +258,8 @@ impl Inbound {
         }
     }
 
-    /// Answers [`Event::Verify`]: whether the key is right, or why that can't be told. `true` if the domain is proven now.
+    /// Answers [`Event::Verify`]: whether the key is right, or why that can't be told. `true` if
+    /// the domain is proven now.
     pub fn verified(&mut self, from: &str, to: &str, outcome: &Result<bool, Condition>, out: &mut Vec<u8>) -> bool {
         let asked = self.pending.iter().position(|(of, for_)| &**of == from && &**for_ == to);
         let Some(asked) = asked else { return false };
@@ -270,10 +295,11 @@ impl Inbound {
         }
     }
 
-    /// Ends our direction because the stream is idle. Stanzas that are on their way are still taken until the peer has
-    /// ended its own (RFC 6120 §4.4).
+    /// Ends our direction because the stream is idle. Stanzas that are on their way are still taken
+    /// until the peer has ended its own (RFC 6120 §4.4).
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.phase == Phase::Open && !self.is_closing {
+            self.acknowledge(out);
             out.extend_from_slice(STREAM_END);
             self.is_closing = true;
         }
@@ -360,9 +386,14 @@ impl Inbound {
         self.is_open = true;
     }
 
+    /// Returns how the peer has to prove itself.
+    fn policy(&self) -> Policy {
+        self.remote.as_deref().map_or(self.settings.policy, |remote| self.settings.policy_for(remote))
+    }
+
     fn write_features(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<stream:features>");
-        let policy = self.remote.as_deref().map_or(self.settings.policy, |remote| self.settings.policy_for(remote));
+        let policy = self.policy();
         let mut append = |feature: Writer| out.extend_from_slice(feature.finish().bytes());
         if self.tls.is_none() {
             let mut starttls = Writer::with_ns("starttls", ns::STARTTLS);
@@ -380,6 +411,9 @@ impl Inbound {
             let mut feature = Writer::with_ns("dialback", ns::DIALBACK_FEATURE);
             feature.start("errors").end();
             append(feature);
+        }
+        if self.may_be_managed() {
+            append(Writer::with_ns("sm", ns::SM));
         }
         let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
         limits.start("max-bytes").text(&self.limits().bytes.to_string()).end();
@@ -402,10 +436,17 @@ impl Inbound {
             // RFC 6120 §4.9.3.12.
             return Some(self.fail(&StreamError::NotAuthorized, None, out));
         }
-        self.stanza(stanza, ours, out)
+        let event = self.stanza(stanza, ours, out);
+        if self.phase == Phase::Open
+            && let Some(managed) = &mut self.managed
+        {
+            managed.count();
+        }
+        event
     }
 
-    /// Deals with an element of the stream itself. None that is looked into has children: strangers have no trees built.
+    /// Deals with an element of the stream itself. None that is looked into has children: strangers
+    /// have no trees built.
     fn element(&mut self, stanza: &Stanza<'_>, behind: &[u8], ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         let namespace = stanza.ns();
         match (&*namespace, stanza.name()) {
@@ -414,12 +455,15 @@ impl Inbound {
             (ns::STREAMS, "error") => Some(self.end(out)),
             // Answers, which nobody has asked for on this stream.
             (ns::DIALBACK, "result" | "verify") if stanza.raw_type().is_some() => None,
-            (ns::SASL, "auth") | (ns::DIALBACK, "result" | "verify") if stanza.first_child().is_some() => {
+            (ns::SASL, "auth") | (ns::DIALBACK, "result" | "verify") | (ns::SM, _)
+                if stanza.first_child().is_some() =>
+            {
                 Some(self.fail(&StreamError::BadFormat, None, out))
             }
             (ns::SASL, "auth") => self.auth(&Element::read(stanza), out),
             (ns::DIALBACK, "result") => self.result(&Element::read(stanza), ours, out),
             (ns::DIALBACK, "verify") => self.verify(&Element::read(stanza), ours, out),
+            (ns::SM, _) => self.manage(&Element::read(stanza), out),
             _ => Some(self.fail(&StreamError::UnsupportedStanzaType, None, out)),
         }
     }
@@ -483,6 +527,7 @@ impl Inbound {
             self.write_own_header(true, out);
         }
         if !self.is_closing {
+            self.acknowledge(out);
             error.render(text, out);
         }
         self.phase = Phase::Ended;
@@ -491,6 +536,7 @@ impl Inbound {
 
     fn end(&mut self, out: &mut Vec<u8>) -> Event {
         if !self.is_closing {
+            self.acknowledge(out);
             out.extend_from_slice(STREAM_END);
         }
         self.phase = Phase::Ended;
@@ -498,8 +544,8 @@ impl Inbound {
     }
 }
 
-/// Reads a domain as it stands in a header or in dialback: an address that is nothing but a domain. Spaces, resources and
-/// what can't be prepared are no domains.
+/// Reads a domain as it stands in a header or in dialback: an address that is nothing but a domain.
+/// Spaces, resources and what can't be prepared are no domains.
 pub(crate) fn domain(text: &str) -> Result<Box<str>, ()> {
     let jid = Jid::parse(text).map_err(|_| ())?;
     // A separator of the fields of a key must not be in one of them.

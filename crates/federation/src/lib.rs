@@ -1,44 +1,58 @@
-//! Streams between servers (RFC 6120, XEP-0178, XEP-0220), and those of components (XEP-0114), without sockets, clock or DNS.
+//! Streams between servers (RFC 6120, XEP-0178, XEP-0220), and those of components (XEP-0114),
+//! without sockets, clock or DNS.
 //!
-//! A shard has one [`Servers`]: what it knows of those remote domains whose home it is. Bytes, stanzas, answers of DNS and the time
-//! go in; [`Action`]s come out. The shard has the sockets and TLS, and tells what the handshakes have shown.
+//! A shard has one [`Servers`]: what it knows of those remote domains whose home it is. Bytes,
+//! stanzas, answers of DNS and the time go in; [`Action`]s come out. The shard has the sockets and
+//! TLS, and tells what the handshakes have shown.
 //!
 //! # Invariants
 //!
-//! * Nothing leaves for a domain before its server has proven to be that domain's, as the policy wants it.
-//! * A domain is proven for a stream by this stream's own certificate, or by a key that the domain's server, found through DNS,
-//!   has confirmed. No other answer counts, wherever it comes from.
-//! * Stanzas of one domain of ours for one remote domain leave in the order in which they came, and each is sent, comes
-//!   back as an error, or was on its way when a connection broke.
+//! * Nothing leaves for a domain before its server has proven to be that domain's, as the policy
+//!   wants it.
+//! * A domain is proven for a stream by this stream's own certificate, or by a key that the
+//!   domain's server, found through DNS, has confirmed. No other answer counts, wherever it comes
+//!   from.
+//! * Stanzas of one domain of ours for one remote domain leave in the order in which they came.
+//!   Each arrives or comes back as an error where the other server acknowledges (XEP-0198); where
+//!   it doesn't, one that was on its way when a connection broke may be lost.
 //! * What a stranger can make us remember or connect to is bounded, for each address and in all.
 //!
 //! # Layout
 //!
-//! * [`settings`]: what the operator decides. [`dialback`]: keys and elements. [`targets`]: where a domain's server is.
-//!   [`bounds`]: how much of everything.
+//! * [`settings`]: what the operator decides. [`dialback`]: keys and elements. [`targets`]: where a
+//!   domain's server is. [`bounds`]: how much of everything.
 //! * `reading`: the items of a stream; [`inbound`] and [`outbound`]: the two directions;
 //!   `notes`: what an operator who looks on is told.
 //! * [`component`]: the stream of a component; `components` are those of a shard.
-//! * `queue`: what waits for a domain. [`servers`]: all of a shard's streams together; `route` is the way to one domain,
-//!   `departures` looks for it, `writing` uses it, `arrivals` are the streams of others, `strangers` those who have proven nothing; `renewal` ends
-//!   streams whose certificate has expired. [`report`]: what an operator sees of them.
+//! * `queue`: what waits for a domain; `sent`: what has left and may have to leave again.
+//!   [`servers`]: all of a shard's streams together; `route` is the way to one domain, `departures`
+//!   looks for it, `calling` lets few call one address at a time, `writing` uses it,
+//!   `acknowledging` hears what has arrived, `ending` lets it rest or gives it up; `arrivals` are
+//!   the streams of others, `resumption` those that have broken, `strangers` those who have proven
+//!   nothing; `renewal` ends streams whose certificate has expired, `reload` those that other
+//!   settings forbid. [`report`]: what an operator sees of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod acknowledging;
 mod arrivals;
 pub mod bounds;
 pub mod component;
 mod components;
 mod departures;
 pub mod dialback;
+mod ending;
 pub mod inbound;
 mod notes;
 pub mod outbound;
 mod queue;
 mod reading;
+mod reload;
 mod renewal;
 pub mod report;
+mod resumption;
 mod route;
+mod sent;
 pub mod servers;
 pub mod settings;
 mod strangers;
@@ -50,10 +64,12 @@ pub use servers::{Action, Arrival, Home, Key, Servers};
 pub use settings::{Component, ComponentSecret, Pattern, Policy, Settings};
 pub use targets::{Address, Found, NotFound};
 
-/// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback depend on it.
+/// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback
+/// depend on it.
 fn stream_id() -> String {
     let mut bytes = [0; 16];
-    // Without chance nobody logs in anywhere: the keys of TLS need it, too. Such a stream is as good as closed.
+    // Without chance nobody logs in anywhere: the keys of TLS need it, too. Such a stream is as
+    // good as closed.
     _ = rookery_base::chance::fill(&mut bytes);
     format!("{:032x}", u128::from_be_bytes(bytes))
 }

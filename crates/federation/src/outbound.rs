@@ -2,11 +2,14 @@
 //!
 //! # Invariants
 //!
-//! - It is ready only after the other server has proven to be the domain's, as the policy wants it: what its SASL says is
-//!   that it believes us, nothing about itself.
-//! - Where the policy wants TLS, nothing but `<starttls/>` is said without it, whatever the peer offers.
+//! - It is ready only after the other server has proven to be the domain's, as the policy wants it:
+//!   what its SASL says is that it believes us, nothing about itself.
+//! - Where the policy wants TLS, nothing but `<starttls/>` is said without it, whatever the peer
+//!   offers.
 //! - An answer of dialback counts if this stream has asked for it, about this pair.
 //! - What the peer sends on it besides is dropped: nothing on it was proven in that direction.
+//! - Where the peer acknowledges (XEP-0198), that is switched on, or an earlier stream resumed,
+//!   before the first stanza leaves.
 
 use std::sync::Arc;
 
@@ -20,8 +23,11 @@ use rookery_xml::{Element, Kind, Limits, Scanner, Stanza, Writer, ns};
 use crate::dialback::{self, Answer, Dialback};
 use crate::inbound::{STREAM_LIMITS, domain};
 use crate::notes;
+use crate::outbound::acks::Acks;
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
 use crate::settings::{Policy, Settings};
+
+pub(crate) mod acks;
 
 /// A stream under negotiation, or in use.
 #[derive(Debug)]
@@ -38,6 +44,7 @@ pub struct Outbound {
     knows_dialback: bool,
     /// The most bytes of a stanza that the peer says it takes (XEP-0478).
     longest: usize,
+    acks: Acks,
     tls: Option<Result<Names, Untrusted>>,
     /// SASL was tried and has failed.
     was_refused: bool,
@@ -73,6 +80,10 @@ enum Phase {
     Sasl,
     /// The answer of dialback.
     Dialback,
+    /// The answer to `<resume/>`.
+    Resuming,
+    /// The answer to `<enable/>`.
+    Enabling,
     /// In use.
     Ready,
     /// The end is written or was read.
@@ -86,7 +97,14 @@ pub enum Event {
     StartTls,
     /// Stanzas, or questions, may be sent.
     Ready,
-    /// The answer to a question: who is meant by it, and whether the key is right; `None` if that can't be told.
+    /// The same: the stream goes on where another one was, of which so many stanzas were handled.
+    Resumed(u32),
+    /// The same, but that one is lost; of its stanzas so many were handled, if the peer knows.
+    NotResumed(Option<u32>),
+    /// So many stanzas were handled since acknowledgements began, modulo 2^32.
+    Acknowledged(u32),
+    /// The answer to a question: who is meant by it, and whether the key is right; `None` if that
+    /// can't be told.
     Answered {
         /// The domain that wants to send, which is the one of this stream's peer.
         from: Box<str>,
@@ -123,12 +141,21 @@ impl Outbound {
             id: String::new(),
             knows_dialback: false,
             longest: usize::MAX,
+            acks: Acks::default(),
             tls: None,
             was_refused: false,
             cause: None,
             is_noting: false,
             notes: Vec::new(),
         }
+    }
+
+    /// Resumes the stream that the peer calls so, if it offers that; of what the peer sent there,
+    /// nothing was handled.
+    #[must_use]
+    pub fn resuming(mut self, id: Box<str>) -> Self {
+        self.acks.id = Some(id);
+        self
     }
 
     /// Notes from now on what the peer says, for an operator who looks on.
@@ -142,7 +169,8 @@ impl Outbound {
         std::mem::take(&mut self.notes)
     }
 
-    /// Begins the stream on a connection that is open. With direct TLS the handshake is first, and [`Self::secured`].
+    /// Begins the stream on a connection that is open. With direct TLS the handshake is first, and
+    /// [`Self::secured`].
     pub fn start(&mut self, direct_tls: bool, out: &mut Vec<u8>) {
         if direct_tls {
             self.phase = Phase::Tls;
@@ -161,9 +189,20 @@ impl Outbound {
         self.phase == Phase::Ready
     }
 
-    /// Returns the most bytes of a stanza that the peer says it takes: a longer one would end the stream for everybody.
+    /// Returns the most bytes of a stanza that the peer says it takes: a longer one would end the
+    /// stream for everybody.
     pub fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// Tells whether the peer acknowledges stanzas.
+    pub fn is_managed(&self) -> bool {
+        self.acks.are_on
+    }
+
+    /// Returns what the peer calls the stream, if it can be resumed.
+    pub(crate) fn managed_id(&self) -> Option<&str> {
+        self.acks.id.as_deref()
     }
 
     /// Tells whether the stream is over.
@@ -253,7 +292,8 @@ impl Outbound {
         }
     }
 
-    /// Asks whether a key that came on a stream of that id is right. The stream is ready, and for questions.
+    /// Asks whether a key that came on a stream of that id is right. The stream is ready, and for
+    /// questions.
     pub fn ask(&self, id: &str, key: &str, out: &mut Vec<u8>) {
         dialback::ask(dialback::Name::Verify, &self.local, &self.remote, Some(id), key, out);
     }
@@ -309,7 +349,7 @@ impl Outbound {
     fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
         // What is built into a tree is small, whoever sends it.
         let namespace = stanza.ns();
-        let is_of_stream = matches!(&*namespace, ns::STREAMS | ns::STARTTLS | ns::SASL | ns::DIALBACK);
+        let is_of_stream = matches!(&*namespace, ns::STREAMS | ns::STARTTLS | ns::SASL | ns::DIALBACK | ns::SM);
         if stanza.kind() != Kind::Other || !is_of_stream || stanza.bytes().len() > self.settings.limits_before.bytes {
             return None;
         }
@@ -339,6 +379,9 @@ impl Outbound {
             }
             (ns::DIALBACK, "result", Phase::Dialback) => self.result(&element, out),
             (ns::DIALBACK, "verify", Phase::Ready) if self.purpose == Purpose::Questions => answered(&element),
+            (ns::SM, name, Phase::Resuming) => self.resumption(name, &element, out),
+            (ns::SM, name, Phase::Enabling) => self.enabled(name, &element),
+            (ns::SM, name, Phase::Ready) if self.acks.are_on => self.acknowledgement(name, &element, out),
             _ => None,
         }
     }
@@ -347,9 +390,10 @@ impl Outbound {
         let longest =
             features.child("limits", STREAM_LIMITS).and_then(|limits| limits.child_text("max-bytes", STREAM_LIMITS));
         self.longest = longest.and_then(|text| text.trim().parse().ok()).unwrap_or(usize::MAX);
+        // Who logs in by dialback gets no others afterwards.
+        self.acks.are_offered = features.child("sm", ns::SM).is_some();
         if is_logged_in {
-            self.phase = Phase::Ready;
-            return Some(Event::Ready);
+            return self.logged_in(out);
         }
         if self.tls.is_none() {
             if features.child("starttls", ns::STARTTLS).is_some() {
@@ -401,10 +445,7 @@ impl Outbound {
             domain(&answer.from).as_ref() == Ok(&self.remote) && domain(&answer.to).as_ref() == Ok(&self.local);
         match answer.answer? {
             _ if !is_ours => None,
-            Answer::Valid => {
-                self.phase = Phase::Ready;
-                Some(Event::Ready)
-            }
+            Answer::Valid => self.logged_in(out),
             Answer::Invalid => Some(self.end_because("it could not confirm by dialback that we are who we say", out)),
             Answer::Error => {
                 let condition =

@@ -1,7 +1,8 @@
 //! What waits for a remote domain.
 //!
-//! While there is no connection a sender has a quarter of the queue at most, so that the excess of one doesn't come back to others.
-//! Once there is one the queue empties with every tick, and bytes alone are counted.
+//! While there is no connection a sender has a quarter of the queue at most, so that the excess of
+//! one doesn't come back to others. Once there is one the queue empties with every tick, and bytes
+//! alone are counted.
 
 use std::collections::VecDeque;
 
@@ -44,14 +45,28 @@ impl Queue {
         self.share = None;
     }
 
-    /// Renders stanzas until `most` bytes are reached, and puts them to those that are being written. Those with more than
+    /// The connection is gone, and another one is looked for: what waits goes on waiting, and what
+    /// comes has its bounds beside that.
+    pub(crate) fn disconnected(&mut self) {
+        self.share = Some(Share::new(self.most));
+    }
+
+    /// Puts stanzas before all that wait: they have left once before.
+    pub(crate) fn put_back(&mut self, stanzas: VecDeque<Outgoing>) {
+        for stanza in stanzas.into_iter().rev() {
+            self.bytes += size(stanza.packet());
+            self.waiting.push_front(stanza);
+        }
+    }
+
+    /// Renders stanzas until `most` bytes are reached, and tells which. Those with more than
     /// `longest` bytes go to `refused`.
     pub(crate) fn render(
         &mut self,
         most: usize,
         longest: usize,
         out: &mut Vec<u8>,
-        written: &mut Vec<Outgoing>,
+        mut written: impl FnMut(Outgoing),
         refused: &mut Vec<Outgoing>,
     ) {
         while out.len() < most
@@ -64,7 +79,7 @@ impl Queue {
                 out.truncate(before);
                 refused.push(stanza);
             } else {
-                written.push(stanza);
+                written(stanza);
             }
         }
         if self.waiting.is_empty() {
@@ -97,7 +112,8 @@ pub(crate) fn size(packet: &Packet) -> usize {
     packet.bytes().len()
 }
 
-/// How much more a domain may have waiting that is connected: a room speaks to all of its occupants there in one tick.
+/// How much more a domain may have waiting that is connected: a room speaks to all of its occupants
+/// there in one tick.
 pub(crate) const WHILE_CONNECTED: usize = 16;
 /// Places that an empty queue keeps.
 const KEPT: usize = 8;

@@ -212,6 +212,7 @@ fn state(state: &State) -> &'static str {
         State::Connecting { .. } => "connects",
         State::Negotiating { .. } => "negotiates",
         State::Ready { .. } => "ready",
+        State::Paused => "waits to resume",
         State::Failed { .. } => "failed",
     }
 }

@@ -1,14 +1,15 @@
-//! The way from one of our domains to one remote domain: found, tried, in use, or given up for a while.
+//! The way from one of our domains to one remote domain: found, tried, in use, or given up for a
+//! while.
 
 use std::collections::VecDeque;
 
-use rookery_fanout::multicast::Outgoing;
 use rookery_hub::share::Bounds;
 use rookery_stream::error::Condition;
 
 use crate::inbound::Question;
 use crate::outbound::Purpose;
 use crate::queue::Queue;
+use crate::sent::{Broken, Sent};
 use crate::servers::{Arrived, Key};
 use crate::settings::Settings;
 use crate::targets::{Address, NotFound};
@@ -23,6 +24,8 @@ pub(crate) struct Route {
     /// Keys to be verified, and for which stream; for a way of [`Purpose::Questions`].
     pub questions: Vec<(Question, Arrived)>,
     pub state: State,
+    /// The stream that has broken last, and is to be resumed.
+    pub broken: Option<Box<Broken>>,
     /// For whom it is looked for, a bare JID, while it is.
     pub asker: Option<Box<str>>,
     /// Failures since the last success.
@@ -44,19 +47,28 @@ pub(crate) enum State {
     Connecting { untried: VecDeque<Address>, trying: Vec<Key> },
     /// One is connected, and its stream negotiated. The others are for the case that TLS fails.
     Negotiating { untried: VecDeque<Address>, key: Key },
-    /// The stream is ready. `written` is what the connection hasn't taken whole.
-    Ready { key: Key, written: Vec<Outgoing>, since_ms: u64, writing: Writing },
+    /// The stream is ready. `sent` is what may have to leave again.
+    Ready { key: Key, sent: Sent, since_ms: u64, writing: Writing },
+    /// A stream has broken that is to be resumed, and it is too soon for that; what comes waits.
+    Paused,
     /// It has failed; until then nothing is tried.
     Failed { until_ms: u64, cause: Cause },
 }
 
 /// How long the connection has been taking what was written last.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     /// When that was written.
     pub since_ms: u64,
-    /// A timer looks whether it is taken.
-    pub is_watched: bool,
+    /// When a timer looks whether it is taken, and acknowledged.
+    pub watched_ms: u64,
+}
+
+impl Default for Writing {
+    /// Nothing was written, and nothing is looked for.
+    fn default() -> Self {
+        Self { since_ms: 0, watched_ms: u64::MAX }
+    }
 }
 
 /// Why there is no way, as the sender of a stanza is told.
@@ -94,6 +106,7 @@ impl Route {
             queue: Queue::new(most),
             questions: Vec::new(),
             state: State::Idle,
+            broken: None,
             asker: None,
             failures: 0,
             serial: 0,
@@ -111,7 +124,7 @@ impl Route {
 
     /// Tells whether a connection is there and has taken all that was written.
     pub(crate) fn rests(&self) -> bool {
-        matches!(&self.state, State::Ready { written, .. } if written.is_empty())
+        matches!(&self.state, State::Ready { sent, .. } if sent.is_taken())
     }
 
     /// Tells whether a connection is being made.
@@ -119,7 +132,8 @@ impl Route {
         matches!(self.state, State::Resolving | State::Connecting { .. } | State::Negotiating { .. })
     }
 
-    /// Returns for how long nothing is tried after a failure: twice as long each time, and not all at the same moment.
+    /// Returns for how long nothing is tried after a failure: twice as long each time, and not all
+    /// at the same moment.
     pub(crate) fn pause_ms(&self, random: u32) -> u64 {
         let doubled = SHORTEST_PAUSE_MS << self.failures.saturating_sub(1).min(6);
         let longest = doubled.min(LONGEST_PAUSE_MS);

@@ -2,10 +2,13 @@
 //!
 //! # Invariants
 //!
-//! - All that concerns a remote domain is at its home shard: the ways to it, and the streams that speak for it. A stream
-//!   that comes in elsewhere moves there before its domain counts.
-//! - Actions are carried out in their order; a key is used again only after [`Action::Drop`] or [`Servers::closed`].
-//! - A stanza that can't leave comes back once, as [`Action::Bounce`].
+//! - All that concerns a remote domain is at its home shard: the ways to it, and the streams that
+//!   speak for it. A stream that comes in elsewhere moves there before its domain counts.
+//! - Actions are carried out in their order; a key is used again only after [`Action::Drop`] or
+//!   [`Servers::closed`].
+//! - A stanza that can't leave comes back once, as [`Action::Bounce`]. One that has left and that
+//!   the other server doesn't acknowledge leaves again if it is known not to have arrived, and
+//!   comes back if nobody knows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,15 +19,17 @@ use rookery_base::Map;
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_jid::Jid;
-use rookery_stream::error::{StanzaError, StreamError};
+use rookery_stream::error::StanzaError;
 use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::{Built, Scanner};
 use slab::Slab;
 
+use crate::calling::Calls;
 use crate::component;
 use crate::components::Attached;
 use crate::inbound::{self, Inbound};
 use crate::outbound::{self, Outbound};
+use crate::resumption::Resumable;
 use crate::route::Route;
 use crate::settings::Settings;
 use crate::strangers::Strangers;
@@ -49,16 +54,18 @@ pub enum Action {
     Resolve(Box<str>),
     /// Connect; then call [`Servers::connected`] or [`Servers::closed`].
     Connect(Key, Address),
-    /// Begin a handshake; then call [`Servers::secured`]. What comes with it is accepting, as this domain if it is known, or
-    /// calling, as the first domain and for the second one.
+    /// Begin a handshake; then call [`Servers::secured`]. What comes with it is accepting, as this
+    /// domain if it is known, or calling, as the first domain and for the second one.
     StartTls(Key, Handshake),
     /// Write bytes; then call [`Servers::drained`] when all that was to be written is.
     Write(Key, Vec<u8>),
-    /// Close our direction when all is written; call [`Servers::closed`] when the peer has, or has had time enough.
+    /// Close our direction when all is written; call [`Servers::closed`] when the peer has, or has
+    /// had time enough.
     End(Key),
     /// Close at once. The key is free.
     Drop(Key),
-    /// Give connection and stream to another shard, which calls [`Servers::adopt`]. The key is free.
+    /// Give connection and stream to another shard, which calls [`Servers::adopt`]. The key is
+    /// free.
     Move(Key, Box<Arrival>, usize),
     /// A stanza of another server for an address here.
     Deliver(Packet, Jid),
@@ -151,6 +158,8 @@ pub(crate) enum Machine {
         /// The way that it is for.
         route: usize,
         direct_tls: bool,
+        /// The address that it counts for, until it is ready.
+        calls: Option<IpAddr>,
     },
     Component(Box<Attached>),
 }
@@ -163,16 +172,20 @@ pub(crate) enum Timer {
     Connect(Key, u32),
     /// One that was connected to has had its time for a handshake.
     Handshake(Key, u32),
-    /// The other server must have taken what was written.
-    Written(Key, u32),
+    /// The other server must have taken what was written, and acknowledges it.
+    Watch(Key, u32),
     /// A stream may be idle.
     Idle(Key, u32),
     /// The next address of a way is tried beside the others.
     NextAddress(usize, u32),
     /// Stanzas have waited for a way for long enough.
     Patience(usize, u32),
+    /// A way whose stream has broken is tried again.
+    Retry(usize, u32),
     /// A way that has failed, or was used, is forgotten if nobody needs it.
     Forget(usize, u32),
+    /// Streams that nobody has resumed are forgotten.
+    Broken,
 }
 
 /// The streams of a shard.
@@ -203,6 +216,9 @@ pub struct Servers {
     pub(crate) dirty_components: Vec<Key>,
     /// Addresses of incoming streams that have proven nothing.
     pub(crate) strangers: Strangers,
+    pub(crate) resumable: Resumable,
+    /// Connections to other servers that are being made.
+    pub(crate) calls: Calls,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     serial: u32,
     scanner: Option<Box<Scanner>>,
@@ -229,6 +245,8 @@ impl Servers {
             components: Map::default(),
             dirty_components: Vec::new(),
             strangers: Strangers::default(),
+            resumable: Resumable::default(),
+            calls: Calls::default(),
             timers: BinaryHeap::new(),
             serial: 0,
             scanner: None,
@@ -290,80 +308,17 @@ impl Servers {
                         self.handshake_timed_out(key);
                     }
                 }
-                Timer::Written(key, serial) => {
+                Timer::Watch(key, serial) => {
                     if self.is_at(key, serial) {
-                        self.look_whether_written(key, serial);
+                        self.look_after(key, serial);
                     }
                 }
                 Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
                 Timer::NextAddress(route, serial) => self.next_address(route, serial),
                 Timer::Patience(route, serial) => self.patience_ends(route, serial),
+                Timer::Retry(route, serial) => self.retry(route, serial),
                 Timer::Forget(route, serial) => self.forget(route, serial),
-            }
-        }
-    }
-
-    /// Takes other settings. Streams of domains that are no longer admitted, or are for hosts that are gone, end.
-    pub fn apply(&mut self, settings: Arc<Settings>, home: &dyn Home) {
-        self.settings = settings;
-        self.is_stopping = false;
-        let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
-        for at in keys {
-            let key = Key(at as u32);
-            let settings = self.settings.clone();
-            let Some(stream) = self.streams.get_mut(at) else { continue };
-            let mut out = Vec::new();
-            match &mut stream.machine {
-                Machine::In { machine, .. } => {
-                    machine.apply(settings.clone());
-                    let is_gone = machine.local().is_some_and(|local| !home.is_ours(local));
-                    let is_barred = machine.proven().chain(machine.claimed()).any(|domain| !settings.admits(domain));
-                    let error = if is_gone { &StreamError::HostGone } else { &StreamError::PolicyViolation };
-                    if !is_gone && !is_barred {
-                        continue;
-                    }
-                    machine.close(error, None, &mut out);
-                    self.write(key, out);
-                    self.end(key);
-                }
-                Machine::Component(attached) => {
-                    attached.machine.apply(settings.clone());
-                    let is_gone = settings.component(attached.machine.name()).is_none();
-                    if is_gone && attached.machine.has_proven() {
-                        self.dismiss(key, &StreamError::HostGone);
-                    }
-                }
-                Machine::Out { route, .. } => {
-                    let Some(way) = self.routes.get(*route) else { continue };
-                    let is_gone = !home.is_ours(&way.local);
-                    if is_gone || !settings.admits(&way.remote) {
-                        let (route, error) =
-                            (*route, if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation });
-                        self.give_up(route, &error, "the configuration has changed");
-                    }
-                }
-            }
-        }
-    }
-
-    /// Ends all streams, because the server stops.
-    pub fn stop(&mut self) {
-        self.is_stopping = true;
-        let routes: Vec<usize> = self.routes.iter().map(|(at, _)| at).collect();
-        for route in routes {
-            self.give_up(route, &StreamError::SystemShutdown, "this server stops");
-        }
-        let keys: Vec<usize> = self.streams.iter().map(|(key, _)| key).collect();
-        for at in keys {
-            let mut out = Vec::new();
-            match self.streams.get_mut(at).map(|stream| &mut stream.machine) {
-                Some(Machine::In { machine, .. }) => {
-                    machine.close(&StreamError::SystemShutdown, None, &mut out);
-                    self.write(Key(at as u32), out);
-                    self.end(Key(at as u32));
-                }
-                Some(Machine::Component(_)) => self.dismiss(Key(at as u32), &StreamError::SystemShutdown),
-                Some(Machine::Out { .. }) | None => {}
+                Timer::Broken => self.forget_broken(),
             }
         }
     }
@@ -496,7 +451,8 @@ impl Servers {
         }
     }
 
-    /// Ends a connection when what was written is on its way. Its key is free when the shard says that it is closed.
+    /// Ends a connection when what was written is on its way. Its key is free when the shard says
+    /// that it is closed.
     pub(crate) fn end(&mut self, key: Key) {
         if let Some(stream) = self.streams.get_mut(key.0 as usize)
             && !stream.ended
@@ -516,13 +472,17 @@ impl Servers {
     }
 
     fn remove(&mut self, key: Key) -> bool {
-        let Some(stream) = self.streams.try_remove(key.0 as usize) else { return false };
+        let Some(mut stream) = self.streams.try_remove(key.0 as usize) else { return false };
+        if let Machine::In { machine, .. } = &mut stream.machine {
+            self.keep(machine);
+        }
         if let Machine::In { machine, counts: false, .. } = &stream.machine {
             machine.proven().for_each(|domain| release(&mut self.speakers, domain));
         }
         match stream.machine {
             Machine::In { peer, counts: true, .. } => self.strangers.leave(peer),
             Machine::Component(attached) if attached.counts => self.strangers.leave(attached.peer),
+            Machine::Out { calls: Some(address), .. } => self.calls.leave(address),
             _ => {}
         }
         true
@@ -534,7 +494,8 @@ impl Servers {
         }
         let idle_ms = self.settings.idle_ms;
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
-        // The other server knows best when it needs its stream no more; ours ends it later than its own.
+        // The other server knows best when it needs its stream no more; ours ends it later than its
+        // own.
         let patience = if matches!(stream.machine, Machine::In { .. }) { 2 * idle_ms } else { idle_ms };
         let idle_since = stream.used_ms;
         if self.now_ms < idle_since + patience {

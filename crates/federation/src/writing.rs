@@ -1,12 +1,15 @@
-//! Stanzas that leave: what has come for a domain in a tick is written at once, and what can't leave comes back.
+//! Stanzas that leave: what has come for a domain in a tick is written at once, and what can't
+//! leave comes back.
 
 use rookery_fanout::multicast::Outgoing;
 use rookery_stream::error::{Condition, StanzaError};
 
+use crate::acknowledging::ASK_MS;
 use crate::departures::MOST_FOR_ONE;
 use crate::outbound::Purpose;
+use crate::outbound::acks::REQUEST;
 use crate::queue::size;
-use crate::route::{Cause, Route, State};
+use crate::route::{Route, State};
 use crate::servers::{Action, Key, Machine, Servers, Timer};
 
 impl Servers {
@@ -66,13 +69,14 @@ impl Servers {
     /// Writes what waits for ways that are ready: once for each that got something.
     pub fn flush(&mut self) {
         self.flush_components();
+        self.call_up();
         for at in std::mem::take(&mut self.dirty) {
             let now_ms = self.now_ms;
-            let Some(Route { state: State::Ready { key, written, writing, .. }, queue, .. }) = self.routes.get_mut(at)
+            let Some(Route { state: State::Ready { key, sent, writing, .. }, queue, .. }) = self.routes.get_mut(at)
             else {
                 continue;
             };
-            if !written.is_empty() {
+            if !sent.is_taken() || sent.is_full(self.settings.queue_bytes) {
                 continue;
             }
             let key = *key;
@@ -81,13 +85,18 @@ impl Servers {
             stream.used_ms = now_ms;
             let serial = stream.serial;
             let (mut out, mut refused) = (Vec::new(), Vec::new());
-            let before = queue.bytes();
-            queue.render(WRITE, machine.longest(), &mut out, written, &mut refused);
-            self.waiting_bytes -= before - queue.bytes();
+            let before = queue.bytes() + sent.bytes();
+            queue.render(WRITE, machine.longest(), &mut out, |stanza| sent.push(stanza), &mut refused);
+            self.waiting_bytes -= before - queue.bytes() - sent.bytes();
             writing.since_ms = now_ms;
-            let is_unwatched = !std::mem::replace(&mut writing.is_watched, true);
-            if is_unwatched {
-                self.set_timer(TAKEN_MS, Timer::Written(key, serial));
+            if sent.is_much() {
+                out.extend_from_slice(REQUEST);
+                sent.ask(now_ms);
+            }
+            let delay_ms = if sent.is_managed() { ASK_MS } else { TAKEN_MS };
+            if writing.watched_ms > now_ms + delay_ms {
+                writing.watched_ms = now_ms + delay_ms;
+                self.set_timer(delay_ms, Timer::Watch(key, serial));
             }
             self.write(key, out);
             for stanza in refused {
@@ -102,34 +111,18 @@ impl Servers {
             return;
         }
         let Some(at) = self.route_of(key) else { return };
-        if let Some(Route { state: State::Ready { key: ready, written, .. }, queue, .. }) = self.routes.get_mut(at)
+        if let Some(Route { state: State::Ready { key: ready, sent, .. }, queue, .. }) = self.routes.get_mut(at)
             && *ready == key
         {
-            written.clear();
-            written.shrink_to(8);
+            sent.taken();
             if !queue.is_empty() {
                 self.dirty.push(at);
             }
         }
     }
 
-    /// Gives a server up that doesn't read, and looks again later if it has something to read.
-    pub(crate) fn look_whether_written(&mut self, key: Key, serial: u32) {
-        let Some(at) = self.route_of(key) else { return };
-        let Some(Route { state: State::Ready { written, writing, .. }, .. }) = self.routes.get_mut(at) else { return };
-        if written.is_empty() {
-            writing.is_watched = false;
-            return;
-        }
-        let due = writing.since_ms + TAKEN_MS;
-        if self.now_ms >= due {
-            return self.fail(at, Cause::Timeout, "it doesn't read what it is sent");
-        }
-        let delay = due - self.now_ms;
-        self.set_timer(delay, Timer::Written(key, serial));
-    }
-
-    /// Gives a stanza back for which there is no room. A way that was made for it alone is forgotten.
+    /// Gives a stanza back for which there is no room. A way that was made for it alone is
+    /// forgotten.
     fn refuse(&mut self, at: usize, stanza: Outgoing) {
         if self.routes.get(at).is_some_and(|route| matches!(route.state, State::Idle)) {
             self.forget_later(at, 0);

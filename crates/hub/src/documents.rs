@@ -25,7 +25,6 @@ use crate::World;
 use crate::at_hand::{AtHand, Kept, MAX_ABSENT_BYTES, State, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
-use crate::failure::condition;
 use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
@@ -170,7 +169,7 @@ impl World {
             Err(error) => {
                 if self.session(session).is_some() {
                     self.forget(session.link);
-                    self.out.events.push_back(Event::Bound(session.link, Err(crate::BindError::of(&error))));
+                    self.out.events.push_back(Event::Bound(session.link, Err(crate::BindError::Store)));
                 }
                 self.refuse_without_documents(account, &error);
             }
@@ -257,7 +256,10 @@ impl World {
             }
             Err(error) => {
                 self.store_failed("loading what modules need of the account", account, &error);
-                let refusal = condition(&error);
+                let refusal = match error.is_temporary() {
+                    true => Condition::ResourceConstraint,
+                    false => Condition::InternalServerError,
+                };
                 for (packet, to, ..) in queue {
                     self.bounce(&packet, to.as_ref(), refusal.clone().into());
                 }

@@ -2,7 +2,7 @@
 //! everybody trusts.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -26,6 +26,8 @@ pub struct Internet {
     listeners: Rc<RefCell<BTreeMap<SocketAddr, Listener>>>,
     names: Arc<Names>,
     authority: Rc<Authority>,
+    /// After how many bytes the next connections break.
+    lives: Rc<RefCell<VecDeque<usize>>>,
 }
 
 struct Listener {
@@ -55,7 +57,13 @@ impl std::fmt::Debug for Internet {
 impl Default for Internet {
     fn default() -> Self {
         let authority = Rc::new(Authority::new(CERTIFIED_AT).expect("an authority"));
-        Self { servers: Rc::default(), listeners: Rc::default(), names: Arc::default(), authority }
+        Self {
+            servers: Rc::default(),
+            listeners: Rc::default(),
+            names: Arc::default(),
+            authority,
+            lives: Rc::default(),
+        }
     }
 }
 
@@ -102,6 +110,12 @@ impl Internet {
     pub fn says(&self, domain: &str) -> Found {
         let names = self.names.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer))
+    }
+
+    /// Has the next connections between servers break after so many bytes, in both directions
+    /// together, and with them what was carried and not read.
+    pub fn live_for(&self, bytes: impl IntoIterator<Item = usize>) {
+        self.lives.borrow_mut().extend(bytes);
     }
 
     /// Returns how often a server has called another.
@@ -159,7 +173,8 @@ impl Internet {
         let mut listeners = self.listeners.borrow_mut();
         let listener = listeners.get_mut(&address).ok_or(ErrorKind::ConnectionRefused)?;
         listener.next += 1;
-        let (called, calling) = net::between_servers();
+        let life = self.lives.borrow_mut().pop_front();
+        let (called, calling) = net::between_servers(life);
         let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 200), 50_000));
         let letter = Letter::Accepted { socket: called, peer, port: listener.port };
         listener.post.send(listener.next % listener.post.shards().max(1), letter);

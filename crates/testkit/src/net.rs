@@ -25,6 +25,8 @@ struct Pipe {
     server_ended: bool,
     server_closed: bool,
     reset: bool,
+    /// Bytes that are carried until the connection breaks, if it is to.
+    left: Option<usize>,
 }
 
 type Shared = Arc<Mutex<Pipe>>;
@@ -52,8 +54,10 @@ pub fn connection() -> (Socket, Peer) {
 }
 
 /// Returns a new connection between two servers: the end of the one that is called, and the other.
-pub(crate) fn between_servers() -> (Socket, Socket) {
+/// It breaks after so many bytes, if it is to.
+pub(crate) fn between_servers(left: Option<usize>) -> (Socket, Socket) {
     let pipe = pipe();
+    lock(&pipe).left = left;
     (Socket(pipe.clone(), End::Called), Socket(pipe, End::Calling))
 }
 
@@ -67,6 +71,7 @@ fn pipe() -> Shared {
         server_ended: false,
         server_closed: false,
         reset: false,
+        left: None,
     }))
 }
 
@@ -233,6 +238,15 @@ impl Driver for Network {
 
     fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut pipe = lock(&socket.0);
+        if let Some(left) = pipe.left {
+            pipe.left = left.checked_sub(bytes.len());
+            if pipe.left.is_none() {
+                // What has been carried and not read yet goes with it, as with a reset of TCP.
+                pipe.reset = true;
+                pipe.to_server.clear();
+                pipe.to_client.clear();
+            }
+        }
         if socket.1 == End::Calling {
             if pipe.reset || pipe.client_ended || pipe.server_closed {
                 return Err(ErrorKind::BrokenPipe.into());

@@ -189,9 +189,8 @@ impl<'a> Attempt<'a> {
             match read.event {
                 None => return Ok(false),
                 Some(Event::Ready) => return Ok(true),
-                Some(Event::Answered { .. }) => {}
                 Some(Event::End) => return Err(self.machine.cause().to_owned()),
-                Some(Event::StartTls) => {}
+                Some(_) => {}
             }
             if starts_tls {
                 self.scanner.reset();

@@ -1,4 +1,5 @@
-//! How a peer proves a domain: by its certificate, in SASL or in dialback, or by a key that the domain's server knows.
+//! How a peer proves a domain: by its certificate, in SASL or in dialback, or by a key that the
+//! domain's server knows.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -48,9 +49,13 @@ impl Inbound {
     pub(super) fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<Event> {
         let mut failure = Writer::with_ns("failure", ns::SASL);
         failure.start(condition).end();
+        self.failed(failure, out)
+    }
+
+    /// Refuses a request. Both sides may go on, but not for ever.
+    pub(super) fn failed(&mut self, failure: Writer, out: &mut Vec<u8>) -> Option<Event> {
         out.extend_from_slice(failure.finish().bytes());
         self.failures += 1;
-        // Both sides may go on with dialback, but not for ever.
         (self.failures >= MOST_FAILURES)
             .then(|| self.fail(&StreamError::PolicyViolation, Some("Too many failures."), out))
     }

@@ -1,0 +1,194 @@
+//! Streams in use: what the other server acknowledges (XEP-0198), and whether it still reads.
+//!
+//! An acknowledgement is asked for behind so much, and for the rest a moment later: a message alone
+//! costs its sender's server nothing more at once. A stream on which nothing happens is asked, too,
+//! so that a server that has died without a word is known before it is needed.
+
+use std::collections::VecDeque;
+
+use rookery_stream::error::{Condition, StreamError};
+use tracing::info;
+
+use crate::ending::ANSWER_MS;
+use crate::outbound::Purpose;
+use crate::outbound::acks::REQUEST;
+use crate::route::{Cause, Route, State, Writing};
+use crate::sent::{Sent, TooHigh};
+use crate::servers::{Key, Servers, Timer};
+use crate::writing::TAKEN_MS;
+
+/// How a stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Nothing has left before.
+    Fresh,
+    /// It goes on where another one was, of which so many stanzas were handled.
+    Resumed(u32),
+    /// That one is lost; so many of its stanzas were handled, if anybody knows.
+    NotResumed(Option<u32>),
+}
+
+impl Servers {
+    /// A stream is ready: what waits leaves, and before it what has left once and not arrived.
+    pub(crate) fn ready(&mut self, key: Key, start: Start) {
+        let serial = self.next_serial();
+        let (now_ms, idle_ms) = (self.now_ms, self.settings.idle_ms);
+        let Some(at) = self.route_of(key) else { return };
+        self.has_called(key);
+        let Some((machine, _)) = self.outbound_mut(key) else { return };
+        let managed = machine.is_managed().then(|| machine.managed_id().map(Box::<str>::from));
+        let Some(route) = self.routes.get_mut(at) else { return };
+        route.serial = serial;
+        route.failures = 0;
+        route.trouble.clear();
+        route.queue.connected();
+        let purpose = route.purpose;
+        let asked: Vec<_> =
+            route.questions.iter().map(|(question, _)| (question.id.clone(), question.key.clone())).collect();
+        info!(domain = &*route.remote, from = &*route.local, ?purpose, ?start, "a stream to another server is ready");
+        let mut sent = Sent::default();
+        if let Some(id) = managed {
+            sent.manage(id);
+        }
+        let went_on = self.go_on(at, start, &mut sent);
+        self.set_state(at, State::Ready { key, sent, since_ms: now_ms, writing: Writing::default() });
+        if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+            stream.used_ms = now_ms;
+            let of_stream = stream.serial;
+            self.set_timer(idle_ms, Timer::Idle(key, of_stream));
+        }
+        if let Err(too_high) = went_on {
+            return self.acknowledges_too_much(at, key, &too_high);
+        }
+        if purpose == Purpose::Stanzas {
+            return self.dirty.push(at);
+        }
+        let mut out = Vec::new();
+        if let Some((machine, _)) = self.outbound_mut(key) {
+            asked.iter().for_each(|(id, key)| machine.ask(id, key, &mut out));
+        }
+        self.write(key, out);
+        self.set_timer(ANSWER_MS, Timer::Patience(at, serial));
+    }
+
+    /// Sends again what has left on a broken stream and is known not to have arrived. What nobody
+    /// knows of comes back.
+    fn go_on(&mut self, at: usize, start: Start, sent: &mut Sent) -> Result<(), TooHigh> {
+        let Some(broken) = self.routes.get_mut(at).and_then(|route| route.broken.take()) else { return Ok(()) };
+        let (went_on, handled) = match start {
+            Start::Resumed(handled) => (sent.resume(&broken, handled), Some(handled)),
+            Start::NotResumed(handled) => (Ok(()), handled),
+            Start::Fresh => (Ok(()), None),
+        };
+        self.waiting_bytes -= broken.bytes;
+        let (again, back) = broken.give_up(handled);
+        if let Some(route) = self.routes.get_mut(at) {
+            let before = route.queue.bytes();
+            route.queue.put_back(again);
+            self.waiting_bytes += route.queue.bytes() - before;
+        }
+        self.lose(back);
+        went_on
+    }
+
+    /// Gives stanzas back that may have arrived or not.
+    pub(crate) fn lose(&mut self, stanzas: VecDeque<rookery_fanout::multicast::Outgoing>) {
+        for stanza in stanzas {
+            self.bounce(stanza, Condition::RemoteServerTimeout);
+        }
+    }
+
+    /// So many stanzas of a stream were handled.
+    pub(crate) fn acknowledged(&mut self, key: Key, handled: u32) {
+        let now_ms = self.now_ms;
+        let Some((at, sent)) = self.sent_mut(key) else { return };
+        match sent.acknowledge(handled) {
+            Ok(bytes) => {
+                let asks = sent.is_much();
+                if asks {
+                    sent.ask(now_ms);
+                }
+                self.waiting_bytes -= bytes;
+                if asks {
+                    self.write(key, REQUEST.to_vec());
+                }
+                if self.routes.get(at).is_some_and(|route| !route.queue.is_empty()) {
+                    self.dirty.push(at);
+                }
+            }
+            Err(too_high) => self.acknowledges_too_much(at, key, &too_high),
+        }
+    }
+
+    /// Such a server is believed nothing that it has said of this stream.
+    fn acknowledges_too_much(&mut self, at: usize, key: Key, TooHigh { h, sent }: &TooHigh) {
+        let mut out = Vec::new();
+        if let Some((machine, _)) = self.outbound_mut(key) {
+            machine.close(Some(&StreamError::HandledCountTooHigh { h: *h, sent: *sent }), &mut out);
+        }
+        self.write(key, out);
+        self.end(key);
+        if let Some((_, sent)) = self.sent_mut(key) {
+            sent.is_final();
+        }
+        self.broken(at, "it acknowledges more than it was sent");
+    }
+
+    /// Looks whether a server has taken and acknowledged what it was sent, and asks it. Gives it up
+    /// if it is silent.
+    pub(crate) fn look_after(&mut self, key: Key, serial: u32) {
+        let now_ms = self.now_ms;
+        let Some(at) = self.route_of(key) else { return };
+        let Some(Route { state: State::Ready { key: ready, sent, writing, .. }, .. }) = self.routes.get_mut(at) else {
+            return;
+        };
+        if *ready != key || now_ms < writing.watched_ms {
+            return;
+        }
+        writing.watched_ms = u64::MAX;
+        let taken_by = if sent.is_taken() { u64::MAX } else { writing.since_ms + TAKEN_MS };
+        if now_ms >= taken_by {
+            return self.fail(at, Cause::Timeout, "it doesn't read what it is sent");
+        }
+        let mut asks = false;
+        let answered_by = match sent.asked_ms() {
+            _ if !sent.is_managed() => u64::MAX,
+            Some(asked_ms) => asked_ms + ACKNOWLEDGED_MS,
+            None if sent.is_empty() && now_ms < writing.since_ms + QUIET_MS => writing.since_ms + QUIET_MS,
+            None => {
+                if sent.is_empty() {
+                    writing.since_ms = now_ms;
+                }
+                sent.ask(now_ms);
+                asks = true;
+                now_ms + ACKNOWLEDGED_MS
+            }
+        };
+        if now_ms >= answered_by {
+            return self.attempt_failed(key, "it doesn't acknowledge what it is sent");
+        }
+        let due = taken_by.min(answered_by);
+        if due < u64::MAX {
+            writing.watched_ms = due;
+            self.set_timer(due - now_ms, Timer::Watch(key, serial));
+        }
+        if asks {
+            self.write(key, REQUEST.to_vec());
+        }
+    }
+
+    fn sent_mut(&mut self, key: Key) -> Option<(usize, &mut Sent)> {
+        let at = self.route_of(key)?;
+        match &mut self.routes.get_mut(at)?.state {
+            State::Ready { key: ready, sent, .. } if *ready == key => Some((at, sent)),
+            _ => None,
+        }
+    }
+}
+
+/// How long after a stanza an acknowledgement is asked for that wasn't because of others.
+pub(crate) const ASK_MS: u64 = 2_000;
+/// How long another server may take to acknowledge what it was sent.
+pub const ACKNOWLEDGED_MS: u64 = 60_000;
+/// How long nothing happens on a stream until its server is asked whether it is there.
+const QUIET_MS: u64 = 120_000;

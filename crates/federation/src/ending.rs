@@ -1,0 +1,266 @@
+//! Streams to other servers that end: left to rest, broken, given up; and the ways that nobody
+//! needs any more.
+
+use rookery_base::chance;
+use rookery_stream::error::{Condition, StreamError};
+use tracing::{debug, info};
+
+use crate::outbound::Purpose;
+use crate::route::{Cause, Route, State};
+use crate::sent::Sent;
+use crate::servers::{Key, Servers, Timer, release};
+
+impl Servers {
+    /// A stream that was in use is gone. What isn't acknowledged waits for the next one, or comes
+    /// back; what wasn't written tries again.
+    pub(crate) fn broken(&mut self, at: usize, reason: &str) {
+        let until_ms = self.now_ms + self.settings.patience_ms;
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let State::Ready { sent, since_ms, .. } = &mut route.state else { return };
+        let (sent, since_ms) = (std::mem::take(sent), *since_ms);
+        debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server is over");
+        let soonest_ms = since_ms + SHORTEST_USE_MS;
+        let unacknowledged = sent.bytes();
+        match sent.breaks(until_ms) {
+            Ok(broken) => {
+                route.broken = Some(Box::new(broken));
+                route.queue.disconnected();
+                reason.clone_into(&mut route.trouble);
+                return if self.now_ms < soonest_ms {
+                    self.pause(at, soonest_ms - self.now_ms)
+                } else {
+                    self.begin(at)
+                };
+            }
+            Err(lost) => {
+                self.waiting_bytes -= unacknowledged;
+                self.lose(lost);
+            }
+        }
+        let waits = self.routes.get(at).is_some_and(|route| !route.queue.is_empty() || !route.questions.is_empty());
+        // Whoever ends each stream at once would have us connect for ever.
+        if waits && self.now_ms < soonest_ms {
+            return self.fail(at, Cause::Timeout, reason);
+        }
+        if let Some(route) = self.routes.get_mut(at) {
+            self.waiting_bytes -= route.queue.bytes();
+            let waiting = route.queue.take();
+            route.state = State::Idle;
+            waiting.into_iter().for_each(|stanza| self.send(stanza));
+        }
+        match self.routes.get(at) {
+            Some(route) if !route.questions.is_empty() => self.begin(at),
+            Some(route) if matches!(route.state, State::Idle) => self.forget_later(at, FORGET_MS),
+            _ => {}
+        }
+    }
+
+    /// Has all that waits wait for a while, for a stream that is to be resumed.
+    fn pause(&mut self, at: usize, delay_ms: u64) {
+        self.drop_streams(at);
+        self.set_state(at, State::Paused);
+        let serial = self.next_serial();
+        let Some(route) = self.routes.get_mut(at) else { return };
+        route.serial = serial;
+        let until_ms = route.broken.as_ref().map_or(self.now_ms, |broken| broken.until_ms);
+        let delay_ms = delay_ms.min(until_ms.saturating_sub(self.now_ms));
+        self.set_timer(delay_ms, Timer::Retry(at, serial));
+    }
+
+    /// Tries again to resume a stream, unless its stanzas have waited for long enough.
+    pub(crate) fn retry(&mut self, at: usize, serial: u32) {
+        let Some(route) = self.routes.get(at).filter(|route| route.serial == serial) else { return };
+        let is_late = route.broken.as_ref().is_none_or(|broken| broken.until_ms <= self.now_ms);
+        if !self.settings.admits(&route.remote) {
+            self.give_up(at, &StreamError::PolicyViolation, "the configuration has changed");
+        } else if is_late {
+            let reason = route.trouble.clone();
+            self.fail(at, Cause::Timeout, &reason);
+        } else {
+            self.begin(at);
+        }
+    }
+
+    /// Ends a stream that nobody needs for now. `false` if it is needed.
+    pub(crate) fn rest(&mut self, at: usize, key: Key) -> bool {
+        let Some(route) = self.routes.get_mut(at) else { return true };
+        if !matches!(&route.state, State::Ready { key: ready, sent, .. } if *ready == key && sent.is_empty())
+            || !route.queue.is_empty()
+            || !route.questions.is_empty()
+        {
+            return false;
+        }
+        route.state = State::Idle;
+        _ = route.queue.take();
+        let mut out = Vec::new();
+        if let Some((machine, _)) = self.outbound_mut(key) {
+            machine.close(None, &mut out);
+        }
+        self.write(key, out);
+        self.end(key);
+        self.forget_later(at, FORGET_MS);
+        true
+    }
+
+    pub(crate) fn patience_ends(&mut self, at: usize, serial: u32) {
+        let Some(route) = self.routes.get_mut(at).filter(|route| route.serial == serial) else { return };
+        if route.is_under_way() {
+            return self.fail(at, Cause::Timeout, "no stream was ready in time");
+        }
+        let Some(key) = route.key() else { return };
+        for (question, arrived) in std::mem::take(&mut route.questions) {
+            self.tell(arrived, &question, &Err(Condition::RemoteServerTimeout));
+        }
+        self.rest(at, key);
+    }
+
+    /// Gives a way up for a while: all that waits for it comes back, unless a stream is to be
+    /// resumed.
+    pub(crate) fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        route.failures += 1;
+        reason.clone_into(&mut route.trouble);
+        let pause_ms = route.pause_ms(random());
+        info!(
+            domain = &*route.remote,
+            from = &*route.local,
+            reason,
+            waiting = route.queue.len() + route.broken.as_ref().map_or(0, |broken| broken.len()),
+            pause_ms,
+            "another server can't be reached",
+        );
+        let until_ms = self.now_ms + pause_ms;
+        if route.broken.as_ref().is_some_and(|broken| broken.until_ms > self.now_ms) {
+            return self.pause(at, pause_ms.min(LONGEST_PAUSE_MS));
+        }
+        // Strangers name domains as they like: what failed for them is remembered no longer than it
+        // says something. What isn't there is remembered by DNS.
+        let is_short = route.purpose == Purpose::Questions || cause == Cause::NotFound;
+        let forget_ms = if is_short { 0 } else { FORGET_MS };
+        self.abandon(at, State::Failed { until_ms, cause }, &cause.condition());
+        self.forget_later(at, pause_ms + forget_ms);
+    }
+
+    /// Ends a way for good, or because it is not allowed any more.
+    pub(crate) fn give_up(&mut self, at: usize, error: &StreamError, reason: &str) {
+        let Some(route) = self.routes.get(at) else { return };
+        debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server ends");
+        if let Some(key) = route.key() {
+            let mut out = Vec::new();
+            if let Some((machine, _)) = self.outbound_mut(key) {
+                machine.close(Some(error), &mut out);
+            }
+            self.write(key, out);
+            self.end(key);
+        }
+        self.abandon(at, State::Idle, &Condition::RemoteServerTimeout);
+        self.forget_later(at, FORGET_MS);
+    }
+
+    fn abandon(&mut self, at: usize, state: State, condition: &Condition) {
+        let is_stopping = self.is_stopping;
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let broken = route.broken.take();
+        let sent = match &mut route.state {
+            State::Ready { sent, .. } => std::mem::take(sent),
+            _ => Sent::default(),
+        };
+        let broken_bytes = broken.as_ref().map_or(0, |broken| broken.bytes);
+        self.waiting_bytes -= route.queue.bytes() + sent.bytes() + broken_bytes;
+        let waiting = route.queue.take();
+        let questions = std::mem::take(&mut route.questions);
+        self.drop_streams(at);
+        self.set_state(at, state);
+        let (_, mut back) = broken.map(|broken| broken.give_up(None)).unwrap_or_default();
+        // A server that stops ends its streams in good order: what they have taken arrives.
+        back.extend(if is_stopping { sent.untaken() } else { sent.into_stanzas() });
+        back.extend(waiting);
+        for stanza in back {
+            self.bounce(stanza, condition.clone());
+        }
+        for (question, arrived) in questions {
+            self.tell(arrived, &question, &Err(condition.clone()));
+        }
+    }
+
+    /// Drops the connections of a way, but not those that still say their last words.
+    fn drop_streams(&mut self, at: usize) {
+        let keys = match self.routes.get_mut(at).map(|route| &mut route.state) {
+            Some(State::Connecting { trying, .. }) => std::mem::take(trying),
+            Some(State::Negotiating { key, .. } | State::Ready { key, .. }) => vec![*key],
+            _ => Vec::new(),
+        };
+        for key in keys {
+            if self.streams.get(key.0 as usize).is_some_and(|stream| !stream.ended) {
+                self.drop_now(key);
+            }
+        }
+    }
+
+    pub(crate) fn forget_later(&mut self, at: usize, delay_ms: u64) {
+        let serial = self.next_serial();
+        if let Some(route) = self.routes.get_mut(at) {
+            route.serial = serial;
+            self.set_timer(delay_ms, Timer::Forget(at, serial));
+        }
+    }
+
+    pub(crate) fn forget(&mut self, at: usize, serial: u32) {
+        let is_idle = |route: &Route| {
+            let rests = matches!(route.state, State::Idle | State::Failed { .. });
+            rests
+                && route.broken.is_none()
+                && route.serial == serial
+                && route.queue.is_empty()
+                && route.questions.is_empty()
+        };
+        if !self.routes.get(at).is_some_and(is_idle) {
+            return;
+        }
+        let route = self.routes.remove(at);
+        self.question_ways -= usize::from(route.purpose == Purpose::Questions);
+        if let Some(ways) = self.by_remote.get_mut(&route.remote) {
+            ways.retain(|way| *way != at);
+            if ways.is_empty() {
+                self.by_remote.remove(&route.remote);
+            }
+        }
+    }
+
+    pub(crate) fn set_state(&mut self, at: usize, state: State) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        let was = route.is_under_way();
+        route.state = state;
+        let of_questions = usize::from(route.purpose == Purpose::Questions);
+        match (was, route.is_under_way()) {
+            (false, true) => {
+                self.under_way += 1;
+                self.questions_under_way += of_questions;
+            }
+            (true, false) => {
+                self.under_way -= 1;
+                self.questions_under_way -= of_questions;
+                if let Some(asker) = route.asker.take() {
+                    release(&mut self.askers, &asker);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn random() -> u32 {
+    let mut bytes = [0; 4];
+    // Without chance all pauses are short, which is bearable.
+    _ = chance::fill(&mut bytes);
+    u32::from_le_bytes(bytes)
+}
+
+/// A stream that was ready for less is a failure.
+const SHORTEST_USE_MS: u64 = 5_000;
+/// The longest pause while a stream is to be resumed.
+const LONGEST_PAUSE_MS: u64 = 10_000;
+/// How long a way that nobody uses is remembered.
+const FORGET_MS: u64 = 600_000;
+/// How long a server may take to answer whether keys are its own.
+pub(crate) const ANSWER_MS: u64 = 30_000;

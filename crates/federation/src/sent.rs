@@ -1,0 +1,342 @@
+//! What has left on a stream and may still have to leave again (XEP-0198).
+//!
+//! Without acknowledgements a stanza is done with when the connection has taken it: nobody can know
+//! more. With them it stays until the other server has handled it, so that it can be sent again on
+//! the next connection, or comes back to its sender.
+
+use std::collections::VecDeque;
+
+use rookery_fanout::multicast::Outgoing;
+
+use crate::queue::size;
+
+/// Stanzas that have left, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    stanzas: VecDeque<Outgoing>,
+    /// The last of them, which the connection may not have taken whole.
+    untaken: usize,
+    acks: Option<Box<Acks>>,
+}
+
+/// What acknowledgements a stream has come to.
+#[derive(Debug, Default)]
+struct Acks {
+    /// Bytes of the stanzas that are not acknowledged.
+    bytes: usize,
+    /// The count of the last acknowledgement, modulo 2^32 (XEP-0198 §4).
+    acked: u32,
+    /// What the other server calls the stream, if it can be resumed.
+    id: Option<Box<str>>,
+    /// How often the stream was resumed without any progress.
+    resumptions: u8,
+    /// When an acknowledgement was asked for that has not come.
+    asked_ms: Option<u64>,
+    /// What has left since one was asked for last.
+    since_asked: Bulk,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Bulk {
+    stanzas: usize,
+    bytes: usize,
+}
+
+/// A stream that has broken and can go on over another connection.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    /// What the other server calls it.
+    pub id: Box<str>,
+    acked: u32,
+    resumptions: u8,
+    stanzas: VecDeque<Outgoing>,
+    pub bytes: usize,
+    /// Until when it may be resumed; then its stanzas come back.
+    pub until_ms: u64,
+}
+
+/// The other server acknowledges more than it was sent: so many, of so many.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooHigh {
+    pub h: u32,
+    pub sent: u32,
+}
+
+impl Sent {
+    /// From now on the other server acknowledges, and calls the stream so if it can be resumed.
+    pub(crate) fn manage(&mut self, id: Option<Box<str>>) {
+        self.acks = Some(Box::new(Acks { id, ..Acks::default() }));
+    }
+
+    /// The stream goes on where a broken one was, of which so many stanzas were handled.
+    pub(crate) fn resume(&mut self, broken: &Broken, handled: u32) -> Result<(), TooHigh> {
+        broken.known(handled).ok_or(TooHigh { h: handled, sent: broken.sent() })?;
+        let resumptions = if handled == broken.acked { broken.resumptions + 1 } else { 0 };
+        let acks = Acks { acked: handled, id: Some(broken.id.clone()), resumptions, ..Acks::default() };
+        self.acks = Some(Box::new(acks));
+        Ok(())
+    }
+
+    /// The stream won't be resumed.
+    pub(crate) fn is_final(&mut self) {
+        if let Some(acks) = &mut self.acks {
+            acks.id = None;
+        }
+    }
+
+    pub(crate) fn is_managed(&self) -> bool {
+        self.acks.is_some()
+    }
+
+    /// A stanza leaves.
+    pub(crate) fn push(&mut self, stanza: Outgoing) {
+        if let Some(acks) = &mut self.acks {
+            let bytes = size(stanza.packet());
+            acks.bytes += bytes;
+            acks.since_asked.stanzas += 1;
+            acks.since_asked.bytes += bytes;
+        }
+        self.untaken += 1;
+        self.stanzas.push_back(stanza);
+    }
+
+    /// The connection has taken all that has left.
+    pub(crate) fn taken(&mut self) {
+        self.untaken = 0;
+        if self.acks.is_none() {
+            self.stanzas.clear();
+            self.stanzas.shrink_to(KEPT);
+        }
+    }
+
+    /// So many stanzas were handled since the stream began, modulo 2^32. Returns the bytes of those
+    /// that were not known to be.
+    pub(crate) fn acknowledge(&mut self, h: u32) -> Result<usize, TooHigh> {
+        let Some(acks) = &mut self.acks else { return Ok(0) };
+        let more = h.wrapping_sub(acks.acked) as usize;
+        if more > self.stanzas.len() {
+            return Err(TooHigh { h, sent: acks.acked.wrapping_add(self.stanzas.len() as u32) });
+        }
+        let done: usize = self.stanzas.drain(..more).map(|stanza| size(stanza.packet())).sum();
+        if self.stanzas.is_empty() {
+            self.stanzas.shrink_to(KEPT);
+        }
+        self.untaken = self.untaken.min(self.stanzas.len());
+        acks.bytes -= done;
+        acks.acked = h;
+        acks.resumptions = if more > 0 { 0 } else { acks.resumptions };
+        acks.asked_ms = None;
+        Ok(done)
+    }
+
+    /// Tells whether it is time to ask for an acknowledgement because so much has left.
+    pub(crate) fn is_much(&self) -> bool {
+        self.acks.as_ref().is_some_and(|acks| {
+            acks.asked_ms.is_none()
+                && (acks.since_asked.stanzas >= ASKED_STANZAS || acks.since_asked.bytes >= ASKED_BYTES)
+        })
+    }
+
+    /// An acknowledgement is asked for.
+    pub(crate) fn ask(&mut self, now_ms: u64) {
+        if let Some(acks) = &mut self.acks {
+            acks.asked_ms = Some(now_ms);
+            acks.since_asked = Bulk::default();
+        }
+    }
+
+    /// Returns since when an acknowledgement has been waited for.
+    pub(crate) fn asked_ms(&self) -> Option<u64> {
+        self.acks.as_ref().and_then(|acks| acks.asked_ms)
+    }
+
+    /// Tells whether so much waits for acknowledgements that nothing more may leave.
+    pub(crate) fn is_full(&self, most_bytes: usize) -> bool {
+        self.acks.as_ref().is_some_and(|acks| acks.bytes >= most_bytes || self.stanzas.len() >= MOST_UNACKNOWLEDGED)
+    }
+
+    /// Tells whether the connection has taken all that has left.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.untaken == 0
+    }
+
+    /// Tells whether nothing that has left can have to leave again.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stanzas.is_empty()
+    }
+
+    /// Returns the bytes of the stanzas that wait for acknowledgements.
+    pub(crate) fn bytes(&self) -> usize {
+        self.acks.as_ref().map_or(0, |acks| acks.bytes)
+    }
+
+    /// The connection is gone. What is not acknowledged waits for another one if the stream can be
+    /// resumed; otherwise it comes back.
+    pub(crate) fn breaks(self, until_ms: u64) -> Result<Broken, VecDeque<Outgoing>> {
+        let Self { stanzas, acks, .. } = self;
+        match acks.map(|acks| *acks) {
+            Some(Acks { id: Some(id), acked, bytes, resumptions, .. })
+                if !stanzas.is_empty() && resumptions < MOST_RESUMPTIONS =>
+            {
+                Ok(Broken { id, acked, resumptions, stanzas, bytes, until_ms })
+            }
+            _ => Err(stanzas),
+        }
+    }
+
+    /// Returns all that may not have arrived.
+    pub(crate) fn into_stanzas(self) -> VecDeque<Outgoing> {
+        self.stanzas
+    }
+
+    /// The stream has been closed in good order: only what the connection has not taken can't have
+    /// arrived.
+    pub(crate) fn untaken(mut self) -> VecDeque<Outgoing> {
+        let taken = self.stanzas.len() - self.untaken;
+        self.stanzas.split_off(taken)
+    }
+}
+
+impl Broken {
+    /// It can't be resumed. Of its stanzas so many were handled, if that is known: then the others
+    /// may leave again, first; otherwise they come back as second.
+    pub(crate) fn give_up(mut self, handled: Option<u32>) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
+        match handled.and_then(|handled| self.known(handled)) {
+            Some(known) => (self.stanzas.split_off(known), VecDeque::new()),
+            None => (VecDeque::new(), self.stanzas),
+        }
+    }
+
+    /// Returns how many of its stanzas were handled; `None` if there weren't so many.
+    fn known(&self, handled: u32) -> Option<usize> {
+        let known = handled.wrapping_sub(self.acked) as usize;
+        (known <= self.stanzas.len()).then_some(known)
+    }
+
+    /// Returns how many were sent since acknowledgements began, modulo 2^32.
+    fn sent(&self) -> u32 {
+        self.acked.wrapping_add(self.stanzas.len() as u32)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.stanzas.len()
+    }
+}
+
+/// Stanzas after which an acknowledgement is asked for.
+const ASKED_STANZAS: usize = 100;
+/// The same in bytes.
+const ASKED_BYTES: usize = 64 * 1024;
+/// Stanzas that may wait for acknowledgements on one stream.
+pub const MOST_UNACKNOWLEDGED: usize = 10_000;
+/// How often a stream is resumed on which nothing arrives.
+const MOST_RESUMPTIONS: u8 = 10;
+/// Places that are kept when nothing waits.
+const KEPT: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rookery_fanout::Packet;
+    use rookery_jid::Jid;
+
+    use super::*;
+
+    fn stanza(id: u32) -> Outgoing {
+        let text = format!("<message from='a@a.example' id='{id}'/>");
+        Outgoing::plain(Jid::parse("b@b.example").unwrap(), Packet::scanned(text.as_bytes()).unwrap())
+    }
+
+    fn ids(stanzas: &VecDeque<Outgoing>) -> Vec<u32> {
+        stanzas.iter().map(|stanza| stanza.packet().id().unwrap().parse().unwrap()).collect()
+    }
+
+    impl Sent {
+        fn manage_as(&mut self, id: &str) {
+            self.acks.as_mut().unwrap().id = Some(id.into());
+        }
+    }
+
+    fn with(number: u32) -> Sent {
+        let mut sent = Sent::default();
+        sent.manage(None);
+        (0..number).for_each(|id| sent.push(stanza(id)));
+        sent
+    }
+
+    #[test]
+    fn without_acknowledgements_nobody_knows_more_than_the_connection() {
+        let mut sent = Sent::default();
+        sent.push(stanza(0));
+        sent.taken();
+        sent.push(stanza(1));
+        assert!(!sent.is_much() && !sent.is_full(0) && sent.bytes() == 0);
+        assert_eq!(ids(&sent.breaks(0).unwrap_err()), [1]);
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_done_with_and_no_more_than_that_was_sent() {
+        let mut sent = with(10);
+        sent.taken();
+        let all = sent.bytes();
+        assert!(sent.acknowledge(4).unwrap() > 0 && sent.bytes() < all);
+        assert_eq!(sent.acknowledge(11), Err(TooHigh { h: 11, sent: 10 }));
+        assert_eq!(sent.acknowledge(3), Err(TooHigh { h: 3, sent: 10 }), "it goes back by no step");
+        sent.manage_as("id");
+        let (rest, _) = sent.breaks(0).unwrap().give_up(Some(7));
+        assert_eq!(ids(&rest), [7, 8, 9]);
+    }
+
+    #[test]
+    fn what_nobody_knows_comes_back() {
+        let mut sent = with(3);
+        sent.taken();
+        sent.manage_as("id");
+        let (again, back) = sent.breaks(0).unwrap().give_up(None);
+        assert_eq!((ids(&again), ids(&back)), (vec![], vec![0, 1, 2]));
+        // The other server forgets streams: there is nothing to resume.
+        assert_eq!(ids(&with(2).breaks(0).unwrap_err()), [0, 1]);
+    }
+
+    #[test]
+    fn a_stream_that_was_closed_in_good_order_has_delivered_what_the_connection_has_taken() {
+        let mut sent = with(3);
+        sent.taken();
+        sent.push(stanza(3));
+        assert_eq!(ids(&sent.untaken()), [3]);
+    }
+
+    proptest! {
+        /// Whenever a stream breaks, and however much of it was handled: each stanza leaves again
+        /// or is known to be handled.
+        #[test]
+        fn nothing_is_left_out_and_nothing_doubled(lives in prop::collection::vec((0..20_u32, 0..20_u32, 0..20_u32), 1..10)) {
+            let (mut next, mut handled, mut total) = (0, 0, Vec::new());
+            let mut sent = with(0);
+            sent.manage_as("id");
+            for (number, acked, arrives) in lives {
+                for _ in 0..number {
+                    sent.push(stanza(next));
+                    next += 1;
+                }
+                let open = sent.stanzas.len() as u32;
+                handled += acked.min(open);
+                prop_assert!(sent.acknowledge(handled).is_ok());
+                let Ok(broken) = std::mem::take(&mut sent).breaks(0) else {
+                    sent = with(0);
+                    sent.manage_as("id");
+                    handled = 0;
+                    continue;
+                };
+                handled += arrives.min(broken.len() as u32);
+                sent = Sent::default();
+                sent.resume(&broken, handled).unwrap();
+                let (again, _) = broken.give_up(Some(handled));
+                total.clear();
+                total.extend(ids(&again));
+                prop_assert_eq!(total.iter().copied().collect::<Vec<_>>(), (next - again.len() as u32..next).collect::<Vec<_>>());
+                again.into_iter().for_each(|stanza| sent.push(stanza));
+            }
+        }
+    }
+}
