@@ -22,6 +22,12 @@ impl Bucket {
         self.0 = self.0.max(now).saturating_add(cost);
         self.0 - now
     }
+
+    /// Takes out some of what was put in, after all; none of it if the bucket has been empty since.
+    #[inline]
+    pub fn give_back(&mut self, cost: u64) {
+        self.0 = self.0.saturating_sub(cost);
+    }
 }
 
 #[cfg(test)]
@@ -34,6 +40,8 @@ mod tests {
         assert_eq!((bucket.put(10, 100), bucket.put(5, 100)), (10, 15));
         assert_eq!((bucket.level(105), bucket.put(1, 105)), (10, 11));
         assert_eq!((bucket.level(500), bucket.put(3, 500)), (0, 3), "time that nobody used is gone");
+        bucket.give_back(2);
+        assert_eq!(bucket.level(500), 1);
         assert_eq!(bucket.put(u64::MAX, 600), u64::MAX - 600, "no sum is too large");
     }
 }

@@ -11,8 +11,8 @@ use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, M
 use crate::strangers::block;
 
 impl Servers {
-    /// Another server has connected. `None` if there are too many of that address, or in all, that have proven nothing, or if
-    /// the address connects too often.
+    /// Another server has connected. `None` if there are too many of that address, or in all, that
+    /// have proven nothing, or if the address connects too often.
     pub fn accept(&mut self, peer: SocketAddr, direct_tls: bool) -> Option<Key> {
         let peer = self.admit_stranger(peer)?;
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
@@ -26,8 +26,8 @@ impl Servers {
         Some(key)
     }
 
-    /// Counts a connection that has proven nothing. `None` if there are too many of that address, or in all, or if it connects too
-    /// often.
+    /// Counts a connection that has proven nothing. `None` if there are too many of that address,
+    /// or in all, or if it connects too often.
     pub(crate) fn admit_stranger(&mut self, peer: SocketAddr) -> Option<IpAddr> {
         let peer = block(peer);
         if self.is_stopping || !self.strangers.connect(peer, self.now_ms) {
@@ -37,7 +37,8 @@ impl Servers {
         Some(peer)
     }
 
-    /// A stream that came in at another shard, and belongs here. Call [`Servers::received`] with nothing behind it.
+    /// A stream that came in at another shard, and belongs here. Call [`Servers::received`] with
+    /// nothing behind it.
     pub fn adopt(&mut self, arrival: Arrival, home: &dyn Home) -> Key {
         let Arrival { arriving, carry } = arrival;
         let (mut machine, peer, event, deadline_ms) = match arriving {
@@ -114,7 +115,8 @@ impl Servers {
             return true;
         }
         if *is_home {
-            // Its other domains are at home here. Such a peer opens another connection for this one.
+            // Its other domains are at home here. Such a peer opens another connection for this
+            // one.
             let mut out = Vec::new();
             match event {
                 Event::Verify(Question { from, to, .. }) => {
@@ -136,8 +138,10 @@ impl Servers {
     fn move_away(&mut self, key: Key, event: Event, rest: &[u8], shard: usize) {
         let Some(stream) = self.streams.try_remove(key.0 as usize) else { return };
         let Machine::In { machine, peer, counts, deadline_ms, .. } = stream.machine else { return };
-        if counts {
-            self.strangers.leave(peer);
+        match &event {
+            Event::Proven(_) if counts => self.strangers.prove(peer),
+            _ if counts => self.strangers.leave(peer),
+            _ => {}
         }
         let carry = (!rest.is_empty())
             .then(|| Box::new(crate::servers::Carry { bytes: rest.to_vec(), scanner: Box::default() }));
@@ -185,7 +189,7 @@ impl Servers {
         let Machine::In { peer, counts, .. } = &mut stream.machine else { return };
         let peer = *peer;
         if std::mem::take(counts) {
-            self.strangers.leave(peer);
+            self.strangers.prove(peer);
             self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
         }
         *self.speakers.entry(domain.into()).or_default() += 1;

@@ -37,6 +37,7 @@
 mod acknowledging;
 mod arrivals;
 pub mod bounds;
+mod calling;
 pub mod component;
 mod components;
 mod departures;

@@ -27,7 +27,8 @@ struct Stranger {
 }
 
 impl Strangers {
-    /// Counts a new connection. `false` if the address has too many, connects too often, or there are too many in all.
+    /// Counts a new connection. `false` if the address has too many, connects too often, or there
+    /// are too many in all.
     pub(crate) fn connect(&mut self, address: IpAddr, now_ms: u64) -> bool {
         self.clear(now_ms);
         let stranger = self.addresses.entry(address).or_default();
@@ -57,8 +58,17 @@ impl Strangers {
         }
     }
 
-    /// Counts a key that is to be verified, which makes this server ask DNS and connect. `false` if the address has too
-    /// many of them, or wants that too often.
+    /// A connection has proven something: it counts no more, and as a tenth of a call, so that a
+    /// server of many domains is let in.
+    pub(crate) fn prove(&mut self, address: IpAddr) {
+        self.leave(address);
+        if let Some(stranger) = self.addresses.get_mut(&address) {
+            stranger.calls.give_back(CALL_MS - CALL_MS / 10);
+        }
+    }
+
+    /// Counts a key that is to be verified, which makes this server ask DNS and connect. `false` if
+    /// the address has too many of them, or wants that too often.
     pub(crate) fn ask(&mut self, address: IpAddr, now_ms: u64) -> bool {
         let stranger = self.addresses.entry(address).or_default();
         let is_often = stranger.wishes.level(now_ms) + WISH_MS > MOST_WISHES * WISH_MS;
@@ -92,7 +102,8 @@ impl Strangers {
     }
 }
 
-/// Returns what stands for an address where those are counted: whoever has one IPv6 address has a whole network of them.
+/// Returns what stands for an address where those are counted: whoever has one IPv6 address has a
+/// whole network of them.
 pub(crate) fn block(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => {
@@ -139,6 +150,20 @@ mod tests {
         assert_eq!((0..1000).filter(|_| call(0)).count() as u64, MOST_CALLS);
         assert!(!call(CALL_MS - 1));
         assert!(call(CALL_MS) && !call(CALL_MS));
+    }
+
+    #[test]
+    fn a_server_of_many_domains_is_let_in_ten_times_as_fast() {
+        let mut strangers = Strangers::default();
+        let mut call = |now_ms| {
+            let is_in = strangers.connect(ONE, now_ms);
+            if is_in {
+                strangers.prove(ONE);
+            }
+            is_in
+        };
+        assert_eq!((0..2_000).filter(|_| call(0)).count() as u64, MOST_CALLS * 10 - 9);
+        assert_eq!((0..2_000).filter(|_| call(1_000)).count() as u64, 10_000 / CALL_MS);
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! Lets few connections to one address be made at a time.
+//!
+//! A server has as many domains as it likes, and takes few connections from one address that have
+//! proven nothing. After a restart each of them has something waiting: called at once, most would
+//! be turned away. So they wait in a line, no longer than their stanzas do.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use rookery_base::Map;
+
+use crate::servers::{Key, Machine, Servers};
+
+/// The connections that are being made.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    addresses: Map<IpAddr, Called>,
+    /// Addresses that have room for those who wait.
+    free: Vec<IpAddr>,
+}
+
+#[derive(Debug, Default)]
+struct Called {
+    under_way: usize,
+    /// The ways that wait for a place, with their serial numbers.
+    line: VecDeque<(usize, u32)>,
+}
+
+impl Calls {
+    /// Takes a place, or puts a way at the end of the line.
+    pub(crate) fn enter(&mut self, address: IpAddr, route: usize, serial: u32) -> bool {
+        let called = self.addresses.entry(address).or_default();
+        let has_room = called.under_way < MOST_AT_ONCE;
+        if has_room {
+            called.under_way += 1;
+        } else {
+            called.line.push_back((route, serial));
+        }
+        has_room
+    }
+
+    /// Gives a place back.
+    pub(crate) fn leave(&mut self, address: IpAddr) {
+        let Some(called) = self.addresses.get_mut(&address) else { return };
+        called.under_way -= 1;
+        if !called.line.is_empty() {
+            self.free.push(address);
+        } else if called.under_way == 0 {
+            self.addresses.remove(&address);
+        }
+    }
+
+    /// Returns who is next at an address that has a free place.
+    fn next(&mut self, address: IpAddr) -> Option<(usize, u32)> {
+        let called = self.addresses.get_mut(&address)?;
+        let next = if called.under_way < MOST_AT_ONCE { called.line.pop_front() } else { None };
+        if called.under_way == 0 && called.line.is_empty() {
+            self.addresses.remove(&address);
+        }
+        next
+    }
+}
+
+impl Servers {
+    /// A stream is ready: another one may be opened at its address.
+    pub(crate) fn has_called(&mut self, key: Key) {
+        if let Some(Machine::Out { calls, .. }) = self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine)
+            && let Some(address) = calls.take()
+        {
+            self.calls.leave(address);
+        }
+    }
+
+    /// Lets those go on that have waited for a place. Those that wait no more are passed over.
+    pub(crate) fn call_up(&mut self) {
+        while let Some(address) = self.calls.free.pop() {
+            while let Some((route, serial)) = self.calls.next(address) {
+                self.next_address(route, serial);
+            }
+        }
+    }
+}
+
+/// Connections to one address that a shard makes at a time.
+pub const MOST_AT_ONCE: usize = 10;
