@@ -3,9 +3,9 @@
 
 use rookery_base::date;
 use rookery_fanout::Packet;
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_modkit::rsm::Answer;
 use rookery_store::{ArchivePage, StoreError};
 use rookery_xml::{Limits, Stanza, Writer, ns};

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Document, Iq, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 

@@ -29,9 +29,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::Packet;
+use rookery_hub::failure::condition;
 use rookery_hub::{Custody, Timer, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
 use rookery_store::{ArchiveOf, ArchivedMessage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};

@@ -18,9 +18,9 @@
 use std::collections::VecDeque;
 
 use rookery_base::{Awaited, Completer, Map, one_shot};
+use rookery_hub::failure::work_condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::work_condition;
 use rookery_store::{ArchivePage, ArchiveQuery};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};

@@ -147,13 +147,9 @@ impl World {
                 self.out.events.push_back(Event::Bound(session.link, Ok(address)));
             }
             Err(error) => {
-                let answer = match &error {
-                    StoreError::NoAccount => BindError::NoAccount,
-                    _ => BindError::Store,
-                };
                 self.store_failed("binding a resource", &address, &error);
                 self.forget(session.link);
-                self.out.events.push_back(Event::Bound(session.link, Err(answer)));
+                self.out.events.push_back(Event::Bound(session.link, Err(BindError::of(&error))));
             }
         }
     }

@@ -25,6 +25,7 @@ use crate::World;
 use crate::at_hand::{AtHand, Kept, MAX_ABSENT_BYTES, State, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
+use crate::failure::condition;
 use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
@@ -169,7 +170,7 @@ impl World {
             Err(error) => {
                 if self.session(session).is_some() {
                     self.forget(session.link);
-                    self.out.events.push_back(Event::Bound(session.link, Err(crate::BindError::Store)));
+                    self.out.events.push_back(Event::Bound(session.link, Err(crate::BindError::of(&error))));
                 }
                 self.refuse_without_documents(account, &error);
             }
@@ -256,10 +257,7 @@ impl World {
             }
             Err(error) => {
                 self.store_failed("loading what modules need of the account", account, &error);
-                let refusal = match error.is_temporary() {
-                    true => Condition::ResourceConstraint,
-                    false => Condition::InternalServerError,
-                };
+                let refusal = condition(&error);
                 for (packet, to, ..) in queue {
                     self.bounce(&packet, to.as_ref(), refusal.clone().into());
                 }

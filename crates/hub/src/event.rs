@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use rookery_fanout::Link;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
+use rookery_store::StoreError;
 use rookery_stream::c2s::{Issued, StoredToken};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 
@@ -50,17 +51,28 @@ pub enum BindError {
     TooMany,
     /// The account has been removed since it logged in (`not-allowed`).
     NoAccount,
-    /// The store did not answer well (`internal-server-error`).
+    /// The store can't be asked at present (`resource-constraint`).
+    Away,
+    /// The store failed (`internal-server-error`).
     Store,
 }
 
 impl BindError {
+    /// Returns the reason for what the store said.
+    pub(crate) fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::NoAccount => Self::NoAccount,
+            error if error.is_temporary() => Self::Away,
+            _ => Self::Store,
+        }
+    }
+
     /// Returns the stanza error to answer with.
     pub fn to_stanza_error(&self) -> StanzaError {
         match self {
             Self::Malformed => Condition::BadRequest.into(),
             Self::Conflict => Condition::Conflict.into(),
-            Self::TooMany => Condition::ResourceConstraint.into(),
+            Self::TooMany | Self::Away => Condition::ResourceConstraint.into(),
             Self::NoAccount => Condition::NotAllowed.into(),
             Self::Store => Condition::InternalServerError.into(),
         }

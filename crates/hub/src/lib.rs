@@ -26,6 +26,7 @@
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage.
 //!   [`settings`], [`network`]: what the operator decides; `served`: what follows from it for each
 //!   domain, `domains`: where that is looked up.
+//! * [`failure`]: what a sender is told when the store failed.
 //! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps
 //!   of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept;
@@ -64,6 +65,7 @@ mod domains;
 mod enroll;
 pub mod errand;
 mod event;
+pub mod failure;
 pub mod federation;
 mod filter;
 mod held;

@@ -11,6 +11,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::event::Event;
+use crate::failure::condition;
 use crate::iq::Iq;
 use crate::letter::Letter;
 use crate::question::{Question, Reply};
@@ -315,12 +316,6 @@ impl Letter for Befriend {
             Err(error) => world.store_failed("making two accounts contacts", &owner, &error),
         });
     }
-}
-
-/// Returns the condition that a client is told when the store failed: it says whether trying again
-/// later makes sense (RFC 6120 §8.3.3).
-pub(crate) fn condition(error: &rookery_store::StoreError) -> Condition {
-    if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
 }
 
 fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {

@@ -11,7 +11,7 @@ use rookery_xml::{Limits, Stanza, Writer, ns};
 use tracing::warn;
 
 use crate::World;
-use crate::roster::condition;
+use crate::failure::condition;
 use crate::session::SessionRef;
 use crate::subscription::{self, Direction, Effects, Event};
 

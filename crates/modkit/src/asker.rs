@@ -3,9 +3,9 @@
 //! The store is asked for every asker but the account itself, whether the account exists, is here
 //! or is away: so the time that an answer takes tells as little as the answer.
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
-use rookery_store::{StoreError, Subscription, WorkError};
-use rookery_stream::error::Condition;
+use rookery_store::{StoreError, Subscription};
 
 /// The knowledge that an asker may have of the account that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +36,4 @@ pub fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Iq, A
             world.reply_error(&iq, condition(&error));
         }
     });
-}
-
-/// Returns the condition that a sender is told when the store failed: to wait where that helps.
-pub fn condition(error: &StoreError) -> Condition {
-    if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
-}
-
-/// Returns the condition that a sender is told when background work has no outcome.
-pub fn work_condition(error: WorkError) -> Condition {
-    if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
 }

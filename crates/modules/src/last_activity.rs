@@ -6,8 +6,9 @@
 //! account (§7), nor whether the account exists: both are `forbidden` alike.
 
 use rookery_fanout::StanzaType;
+use rookery_hub::failure::condition;
 use rookery_hub::{Delivery, Hooks, Iq, Module, Passage, Phase, Stanzas, Target, Wanted, World};
-use rookery_modkit::asker::{Asker, condition, with_asker};
+use rookery_modkit::asker::{Asker, with_asker};
 use rookery_modkit::request::is_get;
 use rookery_store::LastSeen;
 use rookery_stream::error::Condition;

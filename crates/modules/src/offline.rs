@@ -15,12 +15,12 @@
 
 use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};
+use rookery_hub::failure::condition;
 use rookery_hub::{
     Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Passage, Per, Phase, SessionRef, Share, Target, Unit, Value,
     Verdict, World, delay,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_store::{OfflineMessage, OfflineRoom, Pushed, StoreError, Subscription};
 use rookery_stream::error::Condition;

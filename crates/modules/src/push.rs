@@ -22,12 +22,12 @@ use std::rc::Rc;
 
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
+use rookery_hub::failure::condition;
 use rookery_hub::{
     Answer, Bound, Document, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit, Value, Verdict,
     World,
 };
 use rookery_jid::{Jid, JidRef, prepare};
-use rookery_modkit::asker::condition;
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::option;
 use rookery_stream::error::Condition;

@@ -222,7 +222,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
             Ok(false) => world.reply_error(&iq, Condition::RegistrationRequired),
             Err(error) => {
                 world.store_failed("changing a password", &iq.from, &error);
-                world.reply_error(&iq, rookery_modkit::asker::condition(&error));
+                world.reply_error(&iq, rookery_hub::failure::condition(&error));
             }
         });
     });

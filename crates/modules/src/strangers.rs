@@ -8,11 +8,11 @@
 
 use rookery_base::Map;
 use rookery_fanout::StanzaType;
+use rookery_hub::failure::condition;
 use rookery_hub::{
     Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_store::{StoreError, Subscription};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};

@@ -16,6 +16,7 @@ use std::fmt::Write as _;
 
 use rookery_base::date::timestamp;
 use rookery_fanout::Packet;
+use rookery_hub::failure::condition;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::JidRef;
 use rookery_modkit::disco::{Identity, Info, reply_items};
@@ -203,9 +204,8 @@ fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
         Ok(Reserved::Full { again_ms }) => world.reply_error(&iq, full(again_ms)),
         Err(StoreError::NoAccount) => world.reply_error(&iq, Condition::Forbidden),
         Err(error) => {
-            tracing::warn!(%error, "a slot can't be reserved");
-            world.counters.store_errors += 1;
-            world.reply_error(&iq, Condition::InternalServerError);
+            world.store_failed("reserving a slot for a file", &iq.from, &error);
+            world.reply_error(&iq, condition(&error));
         }
     });
 }

@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rookery_base::lock::lock;
 use rookery_fanout::{Link, Packet, StanzaType, To};
+use rookery_hub::failure::condition;
 use rookery_hub::{DocumentName, DocumentSpec, Hooks, Letter, Module, Phase, Verdict, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Built, Element, Kind, Writer, ns};

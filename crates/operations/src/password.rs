@@ -1,8 +1,8 @@
 //! From a password to what is stored of it.
 
 use rookery_hub::World;
+use rookery_hub::failure::work_condition;
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::work_condition;
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::WorkError;
 use rookery_store::background::Outcome;

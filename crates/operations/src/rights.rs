@@ -17,7 +17,7 @@ use rookery_hub::{OptionSpec, Settings, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Pending, Stores};
 
-use rookery_modkit::asker::condition;
+use rookery_hub::failure::condition;
 use rookery_modkit::option;
 use rookery_stream::error::StanzaError;
 

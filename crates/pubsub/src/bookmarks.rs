@@ -7,9 +7,9 @@
 //! differ (XEP-0411). Bookmarks of web pages are not kept, as XEP-0402 has none.
 
 use rookery_base::{Map, Set};
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_store::pubsub::{Item, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};

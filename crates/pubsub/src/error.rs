@@ -1,6 +1,6 @@
 //! Errors with the conditions of publish-subscribe (XEP-0060 §15.5).
 
-use rookery_modkit::asker;
+use rookery_hub::failure::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, ns};
@@ -56,5 +56,5 @@ impl From<Withheld> for StanzaError {
 
 /// Returns the answer to a request for which the store failed.
 pub(crate) fn failed(error: &StoreError) -> StanzaError {
-    asker::condition(error).into()
+    condition(error).into()
 }

@@ -2,10 +2,10 @@
 //!
 //! Bookmarks of that kind are those of XEP-0402: see `bookmarks`.
 
+use rookery_hub::failure::condition;
 use rookery_hub::{
     Bound, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World,
 };
-use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_store::{Document, DocumentRoom, DocumentsPut};
 use rookery_stream::error::{Condition, StanzaError};

@@ -6,11 +6,11 @@
 //! presence of a client that leaves the place for it.
 
 use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::failure::condition;
 use rookery_hub::{
     Bound, Delivery, Document, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase,
     Stanzas, Target, Unit, Wanted, World,
 };
-use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};

@@ -9,9 +9,9 @@ use rookery_base::Map;
 use std::collections::VecDeque;
 
 use rookery_fanout::Packet;
+use rookery_hub::failure::condition;
 use rookery_hub::{Bound, Bounds, Custody, Most, Per, Share, Unit, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::asker::condition;
 use rookery_store::{StoreError, StoredRoom};
 use rookery_stream::error::Condition;
 use tracing::warn;

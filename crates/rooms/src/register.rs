@@ -5,9 +5,9 @@
 //! admin has to approve, see [`super::approve`]. Owners can keep it to those whom they make members
 //! themselves (`muc#roomconfig_registration`).
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_modkit::form::{Field, Form};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};

@@ -88,7 +88,7 @@ impl Lack {
 
 /// Returns the error for a change that holds but is not in the store.
 pub(crate) fn not_kept_yet(error: &StoreError) -> StanzaError {
-    StanzaError::new(rookery_modkit::asker::condition(error))
+    StanzaError::new(rookery_hub::failure::condition(error))
         .with_type(ErrorType::Wait)
         .with_text("this holds from now on but could not be stored yet; that will be tried again")
 }

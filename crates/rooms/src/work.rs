@@ -1,9 +1,9 @@
 //! Work of a room that is no stanza: what operators ask, and requests that go on once the store has
 //! answered.
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, Reply, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use serde::{Deserialize, Serialize};

@@ -1,21 +1,29 @@
 //! Measures how many logins a second a store can serve, by what a login asks of it: eight statements for somebody with a hundred contacts who are
 //! all away.
 //!
-//! `cargo run --release -p rookery-store --example logins [postgres://…]`; without an address it starts a PostgreSQL of its own, and SQLite beside it, and
-//! puts 0, 1 and 2 ms of round trip between them.
+//! `cargo run --release -p rookery-store --example logins [postgres://… | searches [MESSAGES]]`; without an address it starts a PostgreSQL of its own, and
+//! SQLite beside it, and puts 0, 1 and 2 ms of round trip between them. With `searches` it is SQLite with an archive of a million messages, which others
+//! search through meanwhile.
 
 use rookery_jid::Jid;
 use rookery_needs::{Postgres, Proxy};
 use rookery_sasl::Credentials;
-use rookery_store::{Edit, RosterItem, StoreError, Stores, Subscription, postgres, sqlite, wait};
+use rookery_store::{
+    ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, RosterItem, StoreError, Stores, Subscription, postgres, sqlite,
+    wait,
+};
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{:>12}  {:>9}  {:>9}  {:>9}  {:>9}", "round trip", "logins/s", "median", "p99", "longest");
+    if std::env::args().nth(1).as_deref() == Some("searches") {
+        let messages = std::env::args().nth(2).map_or(Ok(1_000_000), |messages| messages.parse())?;
+        return beside_searches(messages);
+    }
     if let Some(address) = std::env::args().nth(1) {
         let stores = postgres(&address)?;
         fill(&stores)?;
@@ -34,6 +42,55 @@ fn main() -> Result<(), Box<dyn Error>> {
     for round_trip in [0, 1000, 2000] {
         proxy.delay(Duration::from_micros(round_trip / 2));
         measure(&stores, &format!("{} ms", round_trip / 1000))?;
+    }
+    Ok(())
+}
+
+/// Measures logins on SQLite alone, and beside those who search through a large archive.
+fn beside_searches(messages: u64) -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default())?;
+    let stores = Stores::of(Arc::new(store));
+    fill(&stores)?;
+    let ids = (1..=messages).map(|id| id << 24).collect::<Vec<_>>();
+    for ids in ids.chunks(1000) {
+        let message = |id: &u64| ArchivedMessage {
+            owner: account(0),
+            of: ArchiveOf::Account,
+            id: *id,
+            with: account((*id >> 24) as usize % 100 + 1),
+            contacts_only: false,
+            stanza: vec![b'x'; 300],
+            most: 0,
+        };
+        wait(stores.archive.append(ids.iter().map(message).collect()))?;
+    }
+    for searches in [0, 1, 4, 16] {
+        let (is_over, portions) = (AtomicBool::new(false), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let searching: Vec<_> =
+                (0..searches).map(|_| scope.spawn(|| search(&stores, &is_over, &portions))).collect();
+            let measured = measure(&stores, &format!("{searches} search"));
+            is_over.store(true, Ordering::Relaxed);
+            searching.into_iter().try_for_each(|search| search.join().unwrap_or(Err(StoreError::Closed)))?;
+            measured
+        })?;
+        println!("{:>12}  {:>9.0} portions/s", "", portions.load(Ordering::Relaxed) as f64 / TIME.as_secs_f64());
+    }
+    Ok(())
+}
+
+/// Reads an archive from its end, a portion after the other, as a search does for what isn't there.
+fn search(stores: &Stores, is_over: &AtomicBool, portions: &AtomicUsize) -> Result<(), StoreError> {
+    let whole = ArchiveQuery { last: true, limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
+    let mut query = whole.clone();
+    while !is_over.load(Ordering::Relaxed) {
+        let page = wait(stores.archive.page(account(0).as_ref(), query.clone()))?.unwrap_or_default();
+        portions.fetch_add(1, Ordering::Relaxed);
+        query = match page.messages.first() {
+            Some((oldest, _)) if page.more => ArchiveQuery { before: *oldest, ..whole.clone() },
+            _ => whole.clone(),
+        };
     }
     Ok(())
 }

@@ -100,18 +100,10 @@ impl StoreError {
         )
     }
 
-    /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told
-    /// to wait (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
+    /// Tells whether the same operation may well succeed later, when the store is there again or an operator has made room: a sender should be told to
+    /// wait, and not that the stanza can't be processed (RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {
-        matches!(
-            self,
-            StoreError::Busy
-                | StoreError::Closed
-                | StoreError::Full(_)
-                | StoreError::Locked(_)
-                | StoreError::Conflict(_)
-                | StoreError::Lost(_)
-        )
+        self.is_outage() || matches!(self, StoreError::Closed | StoreError::Full(_))
     }
 }
 

@@ -6,30 +6,16 @@ mod engines;
 
 use engines::{Harm, Server};
 use rookery_jid::Jid;
-use rookery_needs::{Mariadb, Postgres, Proxy, family, signal};
+use rookery_needs::{Proxy, family, signal};
 use rookery_sasl::Credentials;
 use rookery_store::archive::BYTES_PER_MESSAGE;
-use rookery_store::{
-    ArchiveOf, ArchivedMessage, Edit, OfflineRoom, Pending, Pushed, RosterItem, SizeOf, StoreError, Stores, wait,
-};
+use rookery_store::{ArchiveOf, ArchivedMessage, OfflineRoom, Pending, Pushed, StoreError, Stores, wait};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Runs each test on every engine.
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => {
-        mod postgres {
-            $(#[test] fn $name() { super::$name::<super::Postgres>(); })*
-        }
-        mod mariadb {
-            $(#[test] fn $name() { super::$name::<super::Mariadb>(); })*
-        }
-    };
-}
-
-tests! {
+engines::tests! {
     a_database_that_comes_back_soon_is_waited_for,
     a_database_that_stays_away_refuses_in_time_and_is_found_again,
     a_database_that_stands_still_is_given_up_and_found_again,
@@ -40,7 +26,6 @@ tests! {
     a_full_database_is_read_and_written_to_again_when_there_is_room,
     a_database_that_can_only_be_read_is_read,
     what_others_take_out_of_an_archive_counts_no_more,
-    rows_that_the_server_cannot_have_written_are_told,
 }
 
 fn a_database_that_comes_back_soon_is_waited_for<S: Server>() {
@@ -211,22 +196,6 @@ fn what_others_take_out_of_an_archive_counts_no_more<S: Server>() {
     );
     let counted = rig.server.sql(&rig.database, &counted);
     assert!(["t|t", "1\t1"].contains(&counted.as_str()), "{counted}");
-}
-
-fn rows_that_the_server_cannot_have_written_are_told<S: Server>() {
-    let Some(rig) = Rig::<S>::start(1) else { return };
-    assert_eq!(wait(rig.push("romeo", "1")), Ok(Pushed::Kept));
-    let item = RosterItem::new(jid("juliet"));
-    let put = Box::new(move |_: Option<&RosterItem>, _: SizeOf<'_>| Edit::Put(item.clone()));
-    wait(rig.stores.rosters.change(jid("romeo").as_ref(), jid("juliet").as_ref(), put)).expect("an item");
-    rig.server.sql(&rig.database, "UPDATE roster_items SET contact = '@'");
-    let roster = wait(rig.stores.rosters.get(jid("romeo").as_ref()));
-    assert!(matches!(&roster, Err(StoreError::Corrupt(why)) if why.to_string().contains('@')), "{roster:?}");
-    rig.server.sql(&rig.database, "UPDATE accounts SET roster_version = -1 WHERE localpart = 'romeo'");
-    let roster = wait(rig.stores.rosters.get(jid("romeo").as_ref()));
-    assert!(matches!(roster, Err(StoreError::Corrupt(_))), "{roster:?}");
-    // What is whole is still there.
-    rig.expect_waiting("romeo", &["1"]);
 }
 
 struct Rig<S> {

@@ -1,39 +1,38 @@
-//! PostgreSQL and MariaDB alike: keys of any length, what a removed account takes along, connections that are killed, and servers that start at once.
+//! PostgreSQL and MariaDB alike: keys of any length, more values than a statement takes, what a removed account takes along, rows that nobody can have
+//! written, connections that are killed, servers that start at once, clocks that differ, and databases of others.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
+#[allow(dead_code, reason = "another test needs more of it")]
+#[path = "both/rows.rs"]
+mod rows;
 #[allow(dead_code, reason = "another test needs more of it")]
 #[path = "engines/writers.rs"]
 mod writers;
 
 use engines::Server;
 use rookery_jid::Jid;
-use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
 use rookery_store::pubsub::{Created, NodeSubscription, Room};
-use rookery_store::sql::SqlStore;
-use rookery_store::{Accounts, Edit, Pubsub, RosterItem, Rosters, Stores, wait};
+use rookery_store::sql::{Severity, SqlStore};
+use rookery_store::{
+    Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, Invitation, Invitations, Pubsub, Purpose,
+    RosterItem, Rosters, Stores, Subscription, wait,
+};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Runs each test on every engine.
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => {
-        mod postgres {
-            $(#[test] fn $name() { super::$name::<super::Postgres>(); })*
-        }
-        mod mariadb {
-            $(#[test] fn $name() { super::$name::<super::Mariadb>(); })*
-        }
-    };
-}
-
-tests! {
+engines::tests! {
     keys_of_any_length_are_told_apart,
     an_account_takes_every_row_along,
     killed_connections_lose_and_double_nothing,
     several_servers_start_at_once,
+    what_is_too_much_for_a_statement_goes_in_several,
+    rows_that_the_server_cannot_have_written_are_told,
+    servers_whose_clocks_differ_share_a_database,
+    a_database_of_another_program_is_refused,
+    another_schema_is_refused,
 }
 
 fn keys_of_any_length_are_told_apart<S: Server>() {
@@ -133,6 +132,136 @@ fn several_servers_start_at_once<S: Server>() {
     let created: Vec<_> = stores.iter().map(|store| store.create(account.as_ref(), credentials())).collect();
     let created: Vec<_> = created.into_iter().map(|created| wait(created).expect("an answer")).collect();
     assert_eq!(created.iter().filter(|created| **created).count(), 1, "one of them has made it: {created:?}");
+}
+
+/// PostgreSQL and MariaDB count the values of a statement in 16 bits.
+fn what_is_too_much_for_a_statement_goes_in_several<S: Server>() {
+    let Some(server) = S::start() else { return };
+    let stores = Stores::of(Arc::new(S::open(&server.database(), 2)));
+    let address = |number: usize| Jid::parse(&format!("user{number}@a.example")).expect("an address");
+    let (first, last) = (address(0), address(MANY));
+    for account in [&first, &last] {
+        wait(stores.accounts.create(account.as_ref(), credentials())).expect("an account");
+        wait(stores.documents.put(account.as_ref(), "vcard", Some(vec![1]))).expect("a document");
+        wait(stores.last_presence.put(account.as_ref(), 1, vec![1])).expect("a presence");
+    }
+    let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(first.clone()) };
+    let put = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
+    wait(stores.rosters.change(last.as_ref(), first.as_ref(), put)).expect("an item");
+    let everybody: Vec<_> = (0..=MANY).map(address).collect();
+    let found = wait(stores.documents.of(everybody.clone(), "vcard")).expect("documents");
+    assert_eq!(found.into_iter().map(|(owner, _)| owner).collect::<Vec<_>>(), [first.clone(), last.clone()]);
+    let seen = wait(stores.last_presence.of(first.as_ref(), everybody.clone(), "privacy")).expect("presences");
+    assert_eq!(seen.len(), 1, "of who shows it");
+    let news = wait(stores.pubsub.news(first.as_ref(), everybody, vec!["news".into(); 8], None)).expect("news");
+    assert_eq!(news, (Vec::new(), false));
+    let message = |id: u64| ArchivedMessage {
+        owner: first.clone(),
+        of: ArchiveOf::Account,
+        id,
+        with: last.clone(),
+        contacts_only: false,
+        stanza: vec![b'x'],
+        most: 0,
+    };
+    let ids: Vec<_> = (1..=MANY as u64).collect();
+    wait(stores.archive.append(ids.iter().copied().map(message).collect())).expect("messages");
+    let page = ArchiveQuery { ids: Some(ids), limit: MANY, max_bytes: 1 << 30, ..ArchiveQuery::default() };
+    let page = wait(stores.archive.page(first.as_ref(), page)).expect("an answer").expect("all of them");
+    assert_eq!(page.messages.len(), MANY);
+    let node = stores.pubsub.create_node(first.as_ref(), "news", vec![1], first.as_ref(), Room::ANY);
+    assert_eq!(wait(node), Ok(Created::Done));
+    let ids = (0..MANY).map(|id| id.to_string()).collect();
+    assert_eq!(wait(stores.pubsub.retract(first.as_ref(), "news", ids)), Ok(Vec::new()));
+    let entries: Vec<_> = (0..MANY).map(|name| (format!("{name:06}"), vec![1])).collect();
+    wait(stores.meta.set_entries("list", entries.clone())).expect("a list");
+    assert_eq!(wait(stores.meta.entries("list")), Ok(entries));
+}
+
+/// More than 65 535, whatever each of them has.
+const MANY: usize = 66_000;
+
+fn rows_that_the_server_cannot_have_written_are_told<S: Server>() {
+    rows::rows_that_the_server_cannot_have_written_are_told::<S>();
+}
+
+/// One server's clock is an hour ahead of the other's, and the database's a month and a half ahead of both.
+fn servers_whose_clocks_differ_share_a_database<S: Server>() {
+    let Some(server) = S::start_at("+45d") else { return };
+    let database = server.database();
+    let (ahead, behind) = (S::open(&database, 2), S::open(&database, 2));
+    let (hour, now) = (3_600_000, 1_800_000_000_000);
+    let owner = Jid::parse("romeo@a.example").expect("an address");
+    create(&ahead, &owner);
+    // Ids have the time in them.
+    let message = |ms: u64| ArchivedMessage {
+        owner: owner.clone(),
+        of: ArchiveOf::Account,
+        id: ms << 21,
+        with: owner.clone(),
+        contacts_only: false,
+        stanza: ms.to_string().into_bytes(),
+        most: 0,
+    };
+    for round in 0..50 {
+        wait(ahead.append([message(now + hour + round)].into())).expect("a message");
+        wait(behind.append([message(now + round)].into())).expect("a message");
+        // A server that comes back forgets connections that ended long ago, and only those.
+        if round % 10 == 0 {
+            S::open(&database, 1).close();
+        }
+        server.disconnect(&database);
+    }
+    let expected: Vec<u64> = (0..50).map(|round| now + round).chain((0..50).map(|round| now + hour + round)).collect();
+    for store in [&ahead, &behind] {
+        let query = ArchiveQuery { limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
+        let page = wait(store.page(owner.as_ref(), query)).expect("a page").expect("an archive");
+        assert_eq!(page.messages.iter().map(|(id, _)| id >> 21).collect::<Vec<_>>(), expected, "each once");
+    }
+    let invitation = Invitation {
+        token: "token".into(),
+        domain: "a.example".into(),
+        purpose: Purpose::Account(None),
+        owner: None,
+        expires_ms: now + 2 * hour,
+    };
+    assert_eq!(wait(Invitations::put(&ahead, invitation.clone(), now + hour, 9)), Ok(true));
+    let taken = [Invitations::take(&behind, "token", now), Invitations::take(&ahead, "token", now + hour)];
+    let taken: Vec<_> = taken.into_iter().filter_map(|taken| wait(taken).expect("an answer")).collect();
+    assert_eq!(taken, [invitation], "one of them gets it, once");
+    let clock = S::check(&database).into_iter().find(|finding| finding.text.contains("its clock is "));
+    assert_eq!(clock.expect("a finding").severity, Severity::Warning);
+}
+
+fn a_database_of_another_program_is_refused<S: Server>() {
+    let Some(server) = S::start() else { return };
+    let database = server.database();
+    server.sql(&database, "CREATE TABLE accounts (name TEXT)");
+    let error = refused::<S>(&database);
+    assert!(error.contains("of another program"), "{error}");
+    // Nothing was written.
+    server.sql(&database, "DROP TABLE accounts");
+    S::open(&database, 1);
+}
+
+fn another_schema_is_refused<S: Server>() {
+    let Some(server) = S::start() else { return };
+    let database = server.database();
+    S::open(&database, 1).close();
+    server.sql(&database, "UPDATE rookery_schema SET checksum = 'x'");
+    let error = refused::<S>(&database);
+    assert!(error.contains("version 1 of its schema was made by something else"), "{error}");
+    let database = server.database();
+    S::open(&database, 1).close();
+    let newer = "INSERT INTO rookery_schema (version, checksum, applied_by) VALUES (99, 'x', 'x')";
+    server.sql(&database, newer);
+    assert!(refused::<S>(&database).contains("newer server"));
+}
+
+fn refused<S: Server>(database: &str) -> String {
+    let error = S::try_open(database, 1).err().expect("a database to refuse");
+    assert!(!error.is_temporary(), "{error:?}");
+    error.to_string()
 }
 
 fn create(store: &SqlStore, account: &Jid) {

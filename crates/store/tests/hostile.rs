@@ -3,6 +3,8 @@
 use rookery_store::{StoreError, mysql, postgres};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 #[test]
@@ -36,13 +38,104 @@ fn rows_without_an_end_are_an_error() {
     assert!(matches!(error, StoreError::Lost(_)), "{error:?}");
 }
 
+/// A message says that it has two gibibytes, and goes on until it has.
+#[test]
+fn a_message_that_is_too_large_is_refused_at_its_head() {
+    let taken = Arc::<AtomicUsize>::default();
+    let counted = taken.clone();
+    let port = serve(move |mut client| {
+        drop(client.read(&mut [0; 4096]));
+        drop(client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"));
+        drop(client.read(&mut [0; 4096]));
+        drop(client.write_all(b"D\x7F\xFF\xFF\xFF"));
+        pour(client, &counted);
+    });
+    let error = open_postgres(port);
+    assert!(error.to_string().contains("a message of 2147483647 bytes"), "{error}");
+    expect_little(&taken);
+}
+
+/// Parameters are kept as long as a connection.
+#[test]
+fn parameters_without_an_end_are_refused() {
+    let taken = Arc::<AtomicUsize>::default();
+    let counted = taken.clone();
+    let port = serve(move |mut client| {
+        drop(client.read(&mut [0; 4096]));
+        drop(client.write_all(b"R\0\0\0\x08\0\0\0\0"));
+        for number in 0.. {
+            let parameter = format!("{number:030}\0{}\0", "x".repeat(964));
+            let message = [b"S\0\0\x03\xE8", parameter.as_bytes()].concat();
+            if client.write_all(&message).is_err() {
+                return;
+            }
+            counted.fetch_add(message.len(), Ordering::Relaxed);
+        }
+    });
+    let error = open_postgres(port);
+    assert!(error.to_string().contains("that nobody asked for"), "{error}");
+    expect_little(&taken);
+}
+
+/// Whatever that server says that its packets may have.
+#[test]
+fn a_packet_that_is_too_large_is_refused() {
+    let taken = Arc::<AtomicUsize>::default();
+    let counted = taken.clone();
+    let port = serve(move |mut client| {
+        // https://mariadb.com/kb/en/connection/: the greeting of a server without a password.
+        let capabilities = 0x000F_A20F_u32.to_le_bytes();
+        let (low, high) = capabilities.split_at(2);
+        let greeting = [
+            &b"\x0A10.11.6-MariaDB\0\x01\0\0\0saltsalt\0"[..],
+            low,
+            b"\x21\x02\0",
+            high,
+            b"\x15\0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0",
+        ]
+        .concat();
+        drop(client.write_all(&packet(0, &greeting)));
+        drop(client.read(&mut [0; 4096]));
+        drop(client.write_all(&packet(2, b"\0\0\0\x02\0\0\0")));
+        drop(client.read(&mut [0; 4096]));
+        // What has the greatest length goes on in the next packet.
+        let part = vec![0; 0x00FF_FFFF];
+        for number in 1..=100 {
+            if client.write_all(&packet(number, &part)).is_err() {
+                return;
+            }
+            counted.fetch_add(part.len(), Ordering::Relaxed);
+        }
+    });
+    let error = open_mysql(port);
+    assert!(error.to_string().contains("max_allowed_packet"), "{error}");
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken < 100 << 20, "{taken} bytes were taken");
+}
+
+fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_le_bytes();
+    [&length[..3], &[number], payload].concat()
+}
+
+/// Sends until nobody takes it, and counts.
+fn pour(mut client: TcpStream, taken: &AtomicUsize) {
+    while client.write_all(&[0; 64 << 10]).is_ok() {
+        taken.fetch_add(64 << 10, Ordering::Relaxed);
+    }
+}
+
+/// Expects that no more was taken than fits into the buffers of sockets.
+fn expect_little(taken: &AtomicUsize) {
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken < 32 << 20, "{taken} bytes were taken");
+}
+
 /// Both engines refuse what a server does.
 fn refused(speak: impl Fn(TcpStream) + Clone + Send + 'static) {
     let error = open_postgres(serve(speak.clone()));
     assert!(matches!(error, StoreError::Lost(_) | StoreError::Other(_) | StoreError::Unfit(_)), "{error:?}");
-    let address = format!("mysql://rookery@127.0.0.1:{}/chat", serve(speak));
-    let address = mysql::Address::parse(&address).expect("an address");
-    let error = mysql::open(&mysql::Options::at(address)).err().expect("no database");
+    let error = open_mysql(serve(speak));
     assert!(matches!(error, StoreError::Lost(_) | StoreError::Other(_) | StoreError::Unfit(_)), "{error:?}");
 }
 
@@ -50,6 +143,11 @@ fn open_postgres(port: u16) -> StoreError {
     let address = format!("postgres://rookery@127.0.0.1:{port}/chat");
     let address = postgres::Address::parse(&address).expect("an address");
     postgres::open(&postgres::Options::at(address)).err().expect("no database")
+}
+
+fn open_mysql(port: u16) -> StoreError {
+    let address = mysql::Address::parse(&format!("mysql://rookery@127.0.0.1:{port}/chat")).expect("an address");
+    mysql::open(&mysql::Options::at(address)).err().expect("no database")
 }
 
 /// Speaks to all who connect. Returns the port.

@@ -9,22 +9,9 @@ use rookery_store::sql::{Severity, SqlStore};
 use rookery_store::{Accounts, Documents, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::LazyLock;
 
-/// Defines tests that are left out where no MariaDB can be.
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => {$(
-        #[test]
-        fn $name() {
-            if !rookery_needs::skips("store.mariadb") {
-                test::$name();
-            }
-        }
-    )*};
-}
-
-tests! {
+rookery_needs::needing! {
+    "store.mariadb":
     what_is_unfit_is_refused,
-    a_database_of_another_program_is_refused,
-    another_schema_is_refused,
     a_migration_that_was_interrupted_goes_on,
     what_cannot_be_reached_is_told,
     a_read_only_host_is_read_and_another_is_written_to,
@@ -67,27 +54,6 @@ mod test {
         let warned = mysql::check(&trusting).into_iter().filter(|finding| finding.severity == Severity::Warning);
         let warned: Vec<_> = warned.map(|finding| finding.text).collect();
         assert!(matches!(warned.as_slice(), [one] if one.starts_with("max_connections 12;")), "{warned:?}");
-    }
-
-    pub fn a_database_of_another_program_is_refused() {
-        let database = SERVER.database();
-        SERVER.sql(&database, "CREATE TABLE accounts (name TEXT)").expect("a table");
-        let error = refused(&options(&database));
-        assert!(error.contains("of another program"), "{error}");
-        assert_eq!(SERVER.sql(&database, "SHOW TABLES").as_deref(), Ok("accounts"), "nothing was written");
-    }
-
-    pub fn another_schema_is_refused() {
-        let database = SERVER.database();
-        open(&database).close();
-        SERVER.sql(&database, "UPDATE rookery_schema SET checksum = 'x'").expect("a change");
-        let error = refused(&options(&database));
-        assert!(error.contains("version 1 of its schema was made by something else"), "{error}");
-        let database = SERVER.database();
-        open(&database).close();
-        let newer = "INSERT INTO rookery_schema (version, checksum, applied_by) VALUES (99, 'x', 'x')";
-        SERVER.sql(&database, newer).expect("a row");
-        assert!(refused(&options(&database)).contains("newer server"));
     }
 
     /// Changes of a schema are in no transaction: what was made before a crash is there.

@@ -8,22 +8,9 @@ use rookery_store::sql::{Migrations, Severity, SqlStore};
 use rookery_store::{Accounts, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::{Arc, LazyLock};
 
-/// Defines tests that are left out where no PostgreSQL can be.
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => {$(
-        #[test]
-        fn $name() {
-            if !rookery_needs::skips("store.postgres") {
-                test::$name();
-            }
-        }
-    )*};
-}
-
-tests! {
+rookery_needs::needing! {
+    "store.postgres":
     what_is_unfit_is_refused,
-    a_database_of_another_program_is_refused,
-    another_schema_is_refused,
     what_cannot_be_reached_is_told,
     a_read_only_database_is_read,
     the_way_to_it_is_encrypted,
@@ -43,27 +30,6 @@ mod test {
         let encoding = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
         let error = refused(&options(&CLUSTER.database_with(encoding)));
         assert!(error.contains("its encoding is SQL_ASCII") && error.contains("ENCODING 'UTF8'"), "{error}");
-    }
-
-    pub fn a_database_of_another_program_is_refused() {
-        let database = CLUSTER.database();
-        CLUSTER.psql(&database, "CREATE TABLE accounts (name TEXT)").expect("a table");
-        let error = refused(&options(&database));
-        assert!(error.contains("of another program"), "{error}");
-        let tables = "SELECT COUNT(*) FROM pg_tables WHERE schemaname = 'public'";
-        assert_eq!(CLUSTER.psql(&database, tables).as_deref(), Ok("1"), "nothing was written");
-    }
-
-    pub fn another_schema_is_refused() {
-        let database = CLUSTER.database();
-        open(&database).close();
-        CLUSTER.psql(&database, "UPDATE rookery_schema SET checksum = 'x'").expect("a change");
-        let error = refused(&options(&database));
-        assert!(error.contains("version 1 of its schema was made by something else"), "{error}");
-        let database = CLUSTER.database();
-        open(&database).close();
-        CLUSTER.psql(&database, "INSERT INTO rookery_schema (version, checksum) VALUES (99, 'x')").expect("a row");
-        assert!(refused(&options(&database)).contains("newer server"));
     }
 
     pub fn what_cannot_be_reached_is_told() {

@@ -210,8 +210,13 @@ fn told(status: StatusCode, words: &str) -> Failed {
     Failed::Told(Box::new(text(status, words)))
 }
 
+/// RFC 9110 §15.6.4: a client may try again when the store is there again.
 fn store(error: rookery_store::StoreError) -> Failed {
-    Failed::Here(error.to_string())
+    if !error.is_temporary() {
+        return Failed::Here(error.to_string());
+    }
+    warn!(%error, "a file can't be kept or given out at present");
+    told(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now")
 }
 
 /// Checks the headers: the length must be that of the slot, and so should the type (XEP-0363 §6).

@@ -122,7 +122,8 @@ fn a_failing_store_bounces() {
     let engine = || Engine { database: "test".into(), message: "as told".into() };
     for (fault, type_, condition) in [
         (StoreError::Locked(engine()), "wait", "resource-constraint"),
-        (StoreError::ReadOnly(engine()), "cancel", "internal-server-error"),
+        (StoreError::ReadOnly(engine()), "wait", "resource-constraint"),
+        (StoreError::Corrupt(engine()), "cancel", "internal-server-error"),
     ] {
         held.set_fault(Some(fault));
         say(&mut nurse, "1");

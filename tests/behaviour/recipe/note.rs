@@ -3,8 +3,8 @@
 //! `<note xmlns='urn:example:note'/>` in an IQ of type get asks for it; in one of type set it
 //! brings the new text, and an empty one removes the note.
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Bound, Document, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World};
-use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_stream::error::Condition;
 

@@ -8,9 +8,11 @@
 //! # Layout
 //!
 //! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `postgres` and
-//! `mariadb` are databases of the test's own, which `guard` ends with the test, `pair` is two of
-//! which one takes over from the other, and `proxy` is a way to them that can be disturbed.
+//! `mariadb` are databases of the test's own, which `guard` ends with the test and to which `clock`
+//! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way to
+//! them that can be disturbed.
 
+mod clock;
 mod debian;
 mod guard;
 mod mariadb;
@@ -28,3 +30,16 @@ pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use servers::servers;
 pub use skip::skips;
+
+/// Defines tests by the functions of these names in the module `test`, and leaves them out where the need is named in `ROOKERY_SKIP`.
+#[macro_export]
+macro_rules! needing {
+    ($need:literal: $($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            if !$crate::skips($need) {
+                test::$name();
+            }
+        }
+    )*};
+}

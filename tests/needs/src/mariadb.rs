@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Proxy, guard, programs};
+use super::{Proxy, clock, guard, programs};
 
 /// A server of databases in a temporary folder, which listens on a Unix socket there alone. It
 /// ends, and its folder goes, when the test's process ends, however that happens.
@@ -33,7 +33,15 @@ impl Mariadb {
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn start_with(settings: &[&str]) -> Mariadb {
-        Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], settings)
+        Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], settings, None)
+    }
+
+    /// Starts one whose clock differs from this machine's, as by `+45d`.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_at_time(clock: &str) -> Mariadb {
+        Mariadb::start_at(&guard::folder("maria"), 0, &["--skip-networking"], &[], Some(clock))
     }
 
     /// Starts one that listens on a free port of the loopback interface, too, and takes only
@@ -52,10 +60,10 @@ impl Mariadb {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free port").port();
         let listen = ["--bind-address=127.0.0.1", &format!("--port={port}"), "--require-secure-transport=on"];
-        Mariadb::start_at(&folder, port, &listen, &[&certificate, &key])
+        Mariadb::start_at(&folder, port, &listen, &[&certificate, &key], None)
     }
 
-    fn start_at(folder: &Path, port: u16, listen: &[&str], settings: &[&str]) -> Mariadb {
+    fn start_at(folder: &Path, port: u16, listen: &[&str], settings: &[&str], clock: Option<&str>) -> Mariadb {
         // These packages bring no service, which would start by itself.
         programs(&[("mariadbd", "mariadb-server-core"), ("mariadb", "mariadb-client-core")]);
         let data = format!("--datadir={}", folder.join("data").display());
@@ -73,7 +81,8 @@ impl Mariadb {
             .output()
             .expect("mariadb-install-db");
         assert!(made.status.success(), "mariadb-install-db: {}", String::from_utf8_lossy(&made.stderr));
-        let mut server = Command::new(find("mariadbd"));
+        let mut server = Command::new("env");
+        server.args(clock.map(clock::variables).into_iter().flatten()).arg(find("mariadbd"));
         server.args(["--no-defaults", "--user=root", "--skip-name-resolve", "--max-connections=300", &data]);
         server.arg(format!("--tmpdir={}", folder.display()));
         server.arg(format!("--socket={}", folder.join(SOCKET).display()));

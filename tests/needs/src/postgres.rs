@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::guard::{family, signal};
-use super::{Proxy, guard, servers};
+use super::{Proxy, clock, guard, servers};
 
 /// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It
 /// ends, and its folder goes, when the test's process ends, however that happens.
@@ -35,7 +35,15 @@ impl Postgres {
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn start_with(settings: &[&str]) -> Postgres {
-        Postgres::start_at(PORT, settings)
+        Postgres::start_at(PORT, settings, None)
+    }
+
+    /// Starts one whose clock differs from this machine's, as by `+45d`.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_at_time(clock: &str) -> Postgres {
+        Postgres::start_at(PORT, &[], Some(clock))
     }
 
     /// Starts one that listens on a free port of the loopback interface, too, and takes only
@@ -45,7 +53,7 @@ impl Postgres {
     /// If that isn't possible, with the reason.
     pub fn start_encrypted(certificate: &str, key: &str) -> Postgres {
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let cluster = Postgres::start_at(free.expect("a free port").port(), &["listen_addresses=127.0.0.1"]);
+        let cluster = Postgres::start_at(free.expect("a free port").port(), &["listen_addresses=127.0.0.1"], None);
         cluster.write("data/server.crt", certificate);
         cluster.write("data/server.key", key);
         cluster.write("data/pg_hba.conf", "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n");
@@ -65,7 +73,7 @@ impl Postgres {
         }
     }
 
-    fn start_at(port: u16, settings: &[&str]) -> Postgres {
+    fn start_at(port: u16, settings: &[&str], clock: Option<&str>) -> Postgres {
         let programs = programs();
         let folder = folder();
         let data = folder.join("data");
@@ -75,7 +83,7 @@ impl Postgres {
             .output()
             .expect("initdb");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        Postgres::serve(folder, port, settings)
+        Postgres::serve(folder, port, settings, clock)
     }
 
     /// Makes a copy of a cluster in a folder, which is empty, and starts it as a standby that
@@ -90,12 +98,12 @@ impl Postgres {
             .output()
             .expect("pg_basebackup");
         assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
-        Postgres::serve(folder, primary.port, settings)
+        Postgres::serve(folder, primary.port, settings, None)
     }
 
     /// Starts the server of a folder that has a cluster, and waits until it takes connections.
-    fn serve(folder: PathBuf, port: u16, settings: &[&str]) -> Postgres {
-        let guard = start(&programs().join("postgres"), &folder, port, settings);
+    fn serve(folder: PathBuf, port: u16, settings: &[&str], clock: Option<&str>) -> Postgres {
+        let guard = start(&folder, port, settings, clock);
         let cluster = Postgres { folder, guard, port, databases: AtomicUsize::new(0) };
         let start = Instant::now();
         while let Err(error) = cluster.psql("postgres", "SELECT 1") {
@@ -328,8 +336,9 @@ fn unprivileged(program: &Path) -> Command {
     }
 }
 
-fn start(postgres: &Path, folder: &Path, port: u16, settings: &[&str]) -> Child {
-    let mut server = unprivileged(postgres);
+fn start(folder: &Path, port: u16, settings: &[&str], clock: Option<&str>) -> Child {
+    let mut server = unprivileged(Path::new("env"));
+    server.args(clock.map(clock::variables).into_iter().flatten()).arg(programs().join("postgres"));
     server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
     // It is gone after the test anyway: nothing needs to survive a power cut.
     for setting in

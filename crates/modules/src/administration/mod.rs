@@ -21,9 +21,9 @@ pub(crate) mod lists;
 pub(crate) mod service;
 
 use rookery_base::Set;
+use rookery_hub::failure::work_condition;
 use rookery_hub::{Hooks, Module, OptionSpec, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::work_condition;
 use rookery_modkit::form::{Field, Form};
 use rookery_operations::journal::{self, Entry, Journal};
 use rookery_operations::logins::{self, Logins};

@@ -1,8 +1,8 @@
 //! A command, and one on its way, as the command itself sees it.
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_modkit::form::Form;
 use rookery_operations::rights::Rights;
 use rookery_store::StoreError;

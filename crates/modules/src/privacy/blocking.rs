@@ -1,8 +1,8 @@
 //! XEP-0191: Blocking Command. The block list is a view of the default privacy list (§5).
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 

@@ -1,9 +1,9 @@
 //! XEP-0016: Privacy Lists.
 
 use rookery_base::Set;
+use rookery_hub::failure::condition;
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};

@@ -1,9 +1,9 @@
 //! New accounts, and passwords that are set by a link, asked for by connections that have not
 //! logged in (XEP-0077 §3.1, XEP-0445).
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Guest, Iq, Options, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
 use rookery_modkit::form::{Field, Form};
 use rookery_operations::rights::with_reserved;
 use rookery_operations::sessions;

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
+use rookery_hub::failure::condition;
 use rookery_hub::{Guest, Iq, World};
-use rookery_modkit::asker::condition;
 use rookery_store::Invitation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;

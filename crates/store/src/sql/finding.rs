@@ -1,8 +1,6 @@
 //! Findings of checks, for the operator: `rookery check`.
 
 use std::fmt;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use std::time::Duration;
 
 /// Something that a check of a database found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,39 +33,122 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Says how far away a database is, by the times of round trips in their order.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) fn distance(trips: &[Duration], connections: usize) -> String {
-    let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
-    let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
-    let logins = connections as f64 / (at(50).as_secs_f64().max(1e-6) * TRIPS_PER_LOGIN);
-    format!(
-        "a round trip takes {:.2} ms (half of {}), {:.2} ms (90 %), {:.2} ms (99 %), which leaves time for {:.0} logins a second, as \
-         far as both sides can compute them",
-        ms(at(50)),
-        trips.len(),
-        ms(at(90)),
-        ms(at(99)),
-        logins
-    )
-}
+pub(crate) use remote::{clock, connections, distance, schema};
 
-/// The round trips that a login takes: at most eight statements, and what begins their transactions.
+/// Findings about databases that are other processes.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-const TRIPS_PER_LOGIN: f64 = 10.0;
+mod remote {
+    use super::{Finding, Severity};
+    use crate::StoreError;
+    use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+    fn finding(is_good: bool, text: String) -> Finding {
+        let severity = if is_good { Severity::Note } else { Severity::Warning };
+        Finding { severity, text }
+    }
+
+    /// Says whether a database takes the connections that a server makes, of which so many are for owners.
+    pub(crate) fn connections(most: usize, owners: usize) -> Finding {
+        let wanted = owners + BESIDES;
+        finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
+    }
+
+    /// Says which schema there is.
+    pub(crate) fn schema(found: i64, known: i64) -> Finding {
+        let update = if found == known { String::new() } else { format!("; the server will update it to {known}") };
+        finding(true, format!("schema version {found}{update}"))
+    }
+
+    /// Says how far a database's clock, in milliseconds of Unix time, is from this machine's, unless that is next to nothing.
+    pub(crate) fn clock(theirs_ms: i64) -> Option<Finding> {
+        let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ahead = theirs_ms.saturating_sub(i64::try_from(ours.as_millis()).unwrap_or(i64::MAX)) / 1000;
+        let direction = if ahead > 0 { "ahead of" } else { "behind" };
+        let text = format!(
+            "its clock is {} seconds {direction} this machine's: nothing that is kept depends on it, but logs can't be compared; let both follow the \
+             same source of time",
+            ahead.unsigned_abs()
+        );
+        (ahead.unsigned_abs() > CLOCK_S).then(|| finding(false, text))
+    }
+
+    /// Measures how far away a database is.
+    ///
+    /// # Errors
+    ///
+    /// Those of a round trip.
+    pub(crate) fn distance(
+        owners: usize,
+        mut trip: impl FnMut() -> Result<(), StoreError>,
+    ) -> Result<Finding, StoreError> {
+        let mut trips = Vec::with_capacity(TRIPS);
+        for _ in 0..TRIPS {
+            let start = Instant::now();
+            trip()?;
+            trips.push(start.elapsed());
+        }
+        trips.sort_unstable();
+        Ok(finding(true, told(&trips, owners)))
+    }
+
+    /// Tells the times of round trips in their order, and what that means for logins.
+    pub(super) fn told(trips: &[Duration], owners: usize) -> String {
+        let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
+        let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
+        let logins = owners as f64 / (at(50).as_secs_f64().max(1e-6) * TRIPS_PER_LOGIN);
+        format!(
+            "a round trip takes {:.2} ms (half of {}), {:.2} ms (90 %), {:.2} ms (99 %), which leaves time for {:.0} logins a second, as \
+             far as both sides can compute them",
+            ms(at(50)),
+            trips.len(),
+            ms(at(90)),
+            ms(at(99)),
+            logins
+        )
+    }
+
+    /// The round trips that a login takes: at most eight statements, and what begins their transactions.
+    const TRIPS_PER_LOGIN: f64 = 10.0;
+
+    /// How many round trips are measured.
+    const TRIPS: usize = 200;
+
+    /// The connections of a server besides those for owners.
+    const BESIDES: usize = 2;
+
+    /// Connections that others need: the administrator and backups.
+    const RESERVED: usize = 10;
+
+    /// Seconds by which clocks may differ.
+    const CLOCK_S: u64 = 30;
+}
 
 #[cfg(test)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod tests {
     use super::*;
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     #[test]
     fn the_distance_is_told_in_logins() {
         let trips: Vec<_> = (1..=100).map(|at| Duration::from_micros(at * 10)).collect();
-        let told = distance(&trips, 8);
+        let told = remote::told(&trips, 8);
         assert!(
             told.contains("0.51 ms (half of 100), 0.91 ms (90 %), 1.00 ms (99 %), which leaves time for 1569 logins"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_clock_that_differs_is_told() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_millis() as i64;
+        assert_eq!(clock(now), None);
+        for (theirs, words) in [(now + 3_600_000, " seconds ahead of this"), (now - 3_600_000, " seconds behind this")]
+        {
+            let told = clock(theirs).expect("a difference");
+            assert!(told.severity == Severity::Warning && told.text.contains(words), "{told:?}");
+        }
+        assert!(clock(i64::MAX).is_some() && clock(i64::MIN).is_some());
     }
 }

@@ -2,9 +2,11 @@
 //! archives as long as nobody else takes something out of them.
 
 use super::archives::KnownArchives;
-use super::connection::Connection;
+use super::connection::{Connection, EachRow, Value};
+use super::dialect::Dialect;
 use super::transactions::{Remote, Transactions};
 use crate::StoreError;
+use crate::error::Engine;
 use std::future::Future;
 use std::io;
 use std::time::Duration;
@@ -80,13 +82,29 @@ impl State {
 }
 
 /// A connection to an engine in another process.
-pub(crate) trait Distant: Connection + Remote {
+pub(crate) trait Distant: Remote {
+    /// The engine's SQL.
+    const DIALECT: Dialect;
+
     fn state(&self) -> &State;
 
     fn state_mut(&mut self) -> &mut State;
 
-    /// Returns an error if there is no session.
-    fn expect_session(&mut self) -> Result<(), StoreError>;
+    /// Returns what the database said, with its name.
+    fn engine(&self, message: String) -> Engine;
+
+    fn has_session(&self) -> bool;
+
+    /// Lets go of the session: it is lost.
+    fn leave_session(&mut self);
+
+    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows it changed or gave.
+    fn statement(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        each: Option<&mut EachRow<'_>>,
+    ) -> Result<u64, StoreError>;
 
     /// Reads the epoch of the archives, behind what begins the transaction if that is due.
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError>;
@@ -96,6 +114,25 @@ pub(crate) trait Distant: Connection + Remote {
 
     /// Sends the end of a transaction, whose answer nobody waits for.
     fn send(&mut self, end: &'static str);
+
+    /// Returns an error if there is no session.
+    fn expect_session(&mut self) -> Result<(), StoreError> {
+        if self.has_session() { Ok(()) } else { Err(self.lost("not connected")) }
+    }
+
+    /// Notes that the session is lost. Returns the error.
+    fn lost(&mut self, why: &str) -> StoreError {
+        self.fail(StoreError::Lost(self.engine(why.to_owned())))
+    }
+
+    /// Notes what an error means for the session and its transaction.
+    fn fail(&mut self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::Lost(_)) {
+            self.leave_session();
+        }
+        self.state_mut().fail(&error);
+        error
+    }
 
     /// Forgets what is known of archives if others have taken something out of them since.
     fn look_again(&mut self) -> Result<(), StoreError> {
@@ -114,6 +151,32 @@ pub(crate) trait Distant: Connection + Remote {
             }
         }
         &mut self.state_mut().archives
+    }
+}
+
+impl<D: Distant> Connection for D {
+    fn dialect(&self) -> Dialect {
+        D::DIALECT
+    }
+
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        self.statement(sql, values, None)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        self.statement(sql, values, Some(each)).map(drop)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Corrupt(self.engine(what))
+    }
+
+    fn renew_archives(&mut self) -> Result<(), StoreError> {
+        self.look_again()
+    }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        self.archives()
     }
 }
 
@@ -190,6 +253,14 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// After this time without a transaction a connection has ended.
 pub(crate) const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// Returns true if an answer has more bytes than any can have: a server that gives so many isn't what it should be.
+pub(crate) fn is_too_much(bytes: usize) -> bool {
+    bytes > MOST_BYTES
+}
+
+/// The bytes of an answer: a thousand rows that are copied may have a mebibyte each.
+const MOST_BYTES: usize = 1 << 30;
 
 /// The rows of an answer that is kept as a whole: a server that gives more isn't what it should be.
 pub(crate) const MOST_ROWS: usize = 10_000;

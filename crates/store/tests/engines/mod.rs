@@ -1,9 +1,25 @@
 //! The engines that are other processes, as tests of a connection's troubles need them.
 
 use rookery_needs::{Mariadb, Postgres, Proxy};
-use rookery_store::sql::SqlStore;
-use rookery_store::{mysql, postgres};
+use rookery_store::sql::{Finding, SqlStore};
+use rookery_store::{StoreError, mysql, postgres};
 use std::path::PathBuf;
+
+/// Runs each test on every engine.
+#[allow(unused_macros, reason = "tests of other troubles need it")]
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        mod postgres {
+            $(#[test] fn $name() { super::$name::<rookery_needs::Postgres>(); })*
+        }
+        mod mariadb {
+            $(#[test] fn $name() { super::$name::<rookery_needs::Mariadb>(); })*
+        }
+    };
+}
+
+#[allow(unused_imports, reason = "tests of other troubles need it")]
+pub(crate) use tests;
 
 /// A server of databases in a temporary folder.
 pub trait Server: Sized + Sync {
@@ -13,8 +29,20 @@ pub trait Server: Sized + Sync {
     /// Lists the tables whose rows don't go with those that they refer to.
     const WITHOUT_CASCADE: &'static str;
 
+    /// Lists the tables and columns that are written to, a line each.
+    const COLUMNS: &'static str;
+
+    /// Lists values that this server writes into next to no column.
+    const VALUES: [&'static str; 4];
+
     /// Starts one; `None` if its tests are to be left out here.
     fn start() -> Option<Self>;
+
+    /// Starts one whose clock differs from this machine's, as by `+45d`.
+    fn start_at(clock: &str) -> Option<Self>;
+
+    /// Looks over a database as `rookery check` does.
+    fn check(address: &str) -> Vec<Finding>;
 
     /// Makes an empty database and returns its address.
     fn database(&self) -> String;
@@ -26,7 +54,12 @@ pub trait Server: Sized + Sync {
     fn address_by(&self, proxy: &Proxy, name: &str) -> String;
 
     /// Opens the stores in a database.
-    fn open(address: &str, connections: usize) -> SqlStore;
+    fn open(address: &str, connections: usize) -> SqlStore {
+        Self::try_open(address, connections).expect("a database")
+    }
+
+    /// Opens the stores in a database that may be unfit.
+    fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError>;
 
     /// Ends all connections of the stores to a database.
     fn disconnect(&self, database: &str);
@@ -35,7 +68,12 @@ pub trait Server: Sized + Sync {
     fn process(&self) -> u32;
 
     /// Runs statements as an administrator and returns the rows, a line each.
-    fn sql(&self, database: &str, statements: &str) -> String;
+    fn sql(&self, database: &str, statements: &str) -> String {
+        self.try_sql(database, statements).expect("an answer")
+    }
+
+    /// Runs statements that the database may refuse.
+    fn try_sql(&self, database: &str, statements: &str) -> Result<String, String>;
 
     /// Returns a statement that waits for most of a second.
     fn sleep() -> &'static str;
@@ -73,8 +111,21 @@ impl Server for Postgres {
     SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT EXISTS \
     (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND contype = 'f' AND confdeltype = 'c') ORDER BY relname";
 
+    const COLUMNS: &'static str = "\
+    SELECT table_name || ' ' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND is_generated = 'NEVER' \
+    ORDER BY table_name, ordinal_position";
+    const VALUES: [&'static str; 4] = ["'-1'", "'9223372036854775807'", "'@'", "'\\xff00fe'"];
+
     fn start() -> Option<Self> {
         (!rookery_needs::skips(Self::NAME)).then(Postgres::start)
+    }
+
+    fn start_at(clock: &str) -> Option<Self> {
+        (!rookery_needs::skips(Self::NAME)).then(|| Postgres::start_at_time(clock))
+    }
+
+    fn check(address: &str) -> Vec<Finding> {
+        postgres::check(&postgres::Options::at(postgres::Address::parse(address).expect("an address")))
     }
 
     fn database(&self) -> String {
@@ -89,10 +140,10 @@ impl Server for Postgres {
         Postgres::address_by(self, proxy, name)
     }
 
-    fn open(address: &str, connections: usize) -> SqlStore {
+    fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
         let address = postgres::Address::parse(address).expect("an address");
         let options = postgres::Options { trusts_durability: true, connections, ..postgres::Options::at(address) };
-        postgres::open(&options).expect("a database")
+        postgres::open(&options)
     }
 
     fn disconnect(&self, _: &str) {
@@ -105,8 +156,8 @@ impl Server for Postgres {
         Postgres::process(self)
     }
 
-    fn sql(&self, database: &str, statements: &str) -> String {
-        self.psql(database, statements).expect("an answer")
+    fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
+        self.psql(database, statements)
     }
 
     fn sleep() -> &'static str {
@@ -159,8 +210,21 @@ impl Server for Mariadb {
     (SELECT 1 FROM information_schema.referential_constraints c WHERE c.constraint_schema = t.table_schema \
     AND c.table_name = t.table_name AND c.delete_rule = 'CASCADE') ORDER BY table_name";
 
+    const COLUMNS: &'static str = "\
+    SELECT CONCAT(table_name, ' ', column_name) FROM information_schema.columns WHERE table_schema = DATABASE() AND is_generated = 'NEVER' \
+    ORDER BY table_name, ordinal_position";
+    const VALUES: [&'static str; 4] = ["'-1'", "'9223372036854775807'", "'@'", "X'FF00FE'"];
+
     fn start() -> Option<Self> {
         (!rookery_needs::skips(Self::NAME)).then(Mariadb::start)
+    }
+
+    fn start_at(clock: &str) -> Option<Self> {
+        (!rookery_needs::skips(Self::NAME)).then(|| Mariadb::start_at_time(clock))
+    }
+
+    fn check(address: &str) -> Vec<Finding> {
+        mysql::check(&mysql::Options::at(mysql::Address::parse(address).expect("an address")))
     }
 
     fn database(&self) -> String {
@@ -175,9 +239,9 @@ impl Server for Mariadb {
         Mariadb::address_by(self, proxy, name)
     }
 
-    fn open(address: &str, connections: usize) -> SqlStore {
+    fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
         let address = mysql::Address::parse(address).expect("an address");
-        mysql::open(&mysql::Options { connections, ..mysql::Options::at(address) }).expect("a database")
+        mysql::open(&mysql::Options { connections, ..mysql::Options::at(address) })
     }
 
     fn disconnect(&self, _: &str) {
@@ -188,8 +252,8 @@ impl Server for Mariadb {
         Mariadb::process(self)
     }
 
-    fn sql(&self, database: &str, statements: &str) -> String {
-        Mariadb::sql(self, database, statements).expect("an answer")
+    fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
+        Mariadb::sql(self, database, statements)
     }
 
     fn sleep() -> &'static str {

@@ -12,12 +12,14 @@
 
 use super::failure::{ends_connection, failure, takes_statements};
 use super::target::{Connected, Target};
-use super::values::{MysqlRow, parameters};
+use super::values::{MysqlRow, parameters, size};
 use crate::StoreError;
-use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Value};
+use crate::error::Engine;
+use crate::sql::connection::{EachRow, Value};
 use crate::sql::dialect::Dialect;
-use crate::sql::remote::{CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, runtime, within};
+use crate::sql::remote::{
+    CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, is_too_much, runtime, within,
+};
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, Params, Row, Statement};
@@ -71,6 +73,11 @@ impl Driver {
         let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
+    }
+
+    /// Returns the time of the database, in milliseconds of Unix time.
+    pub(super) fn now_ms(&mut self) -> Result<i64, StoreError> {
+        Ok(integer(&self.run(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
     }
 
     /// Returns the name of the database, for people.
@@ -145,20 +152,6 @@ impl Driver {
         self.with(async |conn| conn.ping().await)
     }
 
-    fn lost(&mut self, why: &str) -> StoreError {
-        let error = self.target.lost(why);
-        self.fail(error)
-    }
-
-    /// Notes what an error means for the connection and its transaction.
-    fn fail(&mut self, error: StoreError) -> StoreError {
-        if matches!(error, StoreError::Lost(_)) {
-            self.session = None;
-        }
-        self.state.fail(&error);
-        error
-    }
-
     fn failed(&mut self, error: &Error) -> StoreError {
         if ends_connection(error) {
             self.session = None;
@@ -212,11 +205,12 @@ impl Driver {
     fn simple(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         self.with(async |conn| {
             let mut answer = conn.query_iter(statements).await?;
-            let mut found = Vec::new();
+            let (mut found, mut bytes) = (Vec::new(), 0);
             loop {
                 while let Some(row) = answer.next().await? {
+                    bytes += size(&row);
                     found.push(words(&row));
-                    if found.len() > MOST_ROWS {
+                    if found.len() > MOST_ROWS || is_too_much(bytes) {
                         return Err(DriverError::ConnectionClosed.into());
                     }
                 }
@@ -239,26 +233,6 @@ impl Driver {
             session.prepared.insert(key, prepared.clone());
         }
         Ok(prepared)
-    }
-
-    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows it changed or gave.
-    fn statement(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: Option<&mut EachRow<'_>>,
-    ) -> Result<u64, StoreError> {
-        if let Transaction::Failed(error) = &self.state.transaction {
-            return Err(error.clone());
-        }
-        self.expect_room(values)?;
-        let prepared = self.prepared(sql)?;
-        self.begin("")?;
-        let (parameters, target) = (parameters(values), self.target.clone());
-        match self.with(async |conn| run(conn, &prepared, parameters, each, &target.name).await)? {
-            Ok(rows) if matches!(self.state.transaction, Transaction::None) => self.simple("COMMIT").map(|_| rows),
-            outcome => outcome,
-        }
     }
 
     /// Refuses values that are too large: the server would end the connection, and with it what others have written.
@@ -321,9 +295,13 @@ async fn run(
     database: &str,
 ) -> Result<Result<u64, StoreError>, Error> {
     let mut answer = conn.exec_iter(prepared, values).await?;
-    let mut outcome = Ok(());
+    let (mut outcome, mut bytes) = (Ok(()), 0);
     if let Some(each) = each {
         while let Some(row) = answer.next().await? {
+            bytes += size(&row);
+            if is_too_much(bytes) {
+                return Err(DriverError::ConnectionClosed.into());
+            }
             match each(&MysqlRow { row, database }) {
                 Ok(flow) if flow.is_continue() => {}
                 other => {
@@ -338,33 +316,9 @@ async fn run(
     Ok(outcome.map(|()| rows))
 }
 
-impl Connection for Driver {
-    fn dialect(&self) -> Dialect {
-        Dialect::Mysql
-    }
-
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
-        self.statement(sql, values, None)
-    }
-
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
-        self.statement(sql, values, Some(each)).map(drop)
-    }
-
-    fn corrupt(&self, what: String) -> StoreError {
-        StoreError::Corrupt(self.target.engine(what))
-    }
-
-    fn renew_archives(&mut self) -> Result<(), StoreError> {
-        self.look_again()
-    }
-
-    fn known_archives(&mut self) -> &mut KnownArchives {
-        self.archives()
-    }
-}
-
 impl Distant for Driver {
+    const DIALECT: Dialect = Dialect::Mysql;
+
     fn state(&self) -> &State {
         &self.state
     }
@@ -373,8 +327,35 @@ impl Distant for Driver {
         &mut self.state
     }
 
-    fn expect_session(&mut self) -> Result<(), StoreError> {
-        if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
+    fn engine(&self, message: String) -> Engine {
+        self.target.engine(message)
+    }
+
+    fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
+    fn leave_session(&mut self) {
+        self.session = None;
+    }
+
+    fn statement(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        each: Option<&mut EachRow<'_>>,
+    ) -> Result<u64, StoreError> {
+        if let Transaction::Failed(error) = &self.state.transaction {
+            return Err(error.clone());
+        }
+        self.expect_room(values)?;
+        let prepared = self.prepared(sql)?;
+        self.begin("")?;
+        let (parameters, target) = (parameters(values), self.target.clone());
+        match self.with(async |conn| run(conn, &prepared, parameters, each, &target.name).await)? {
+            Ok(rows) if matches!(self.state.transaction, Transaction::None) => self.simple("COMMIT").map(|_| rows),
+            outcome => outcome,
+        }
     }
 
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {

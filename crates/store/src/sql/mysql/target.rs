@@ -181,6 +181,7 @@ impl Target {
             .client_found_rows(true)
             .prefer_socket(false)
             .tcp_keepalive(Some(IDLE))
+            .max_allowed_packet(Some(MOST_BYTES))
             .stmt_cache_size(0);
         let host = |host: &Host| match host {
             Host::Socket(path) => common.clone().socket(Some(path)),
@@ -228,11 +229,15 @@ async fn connect(host: OptsBuilder) -> Result<Connected, Error> {
     let row: Option<Row> = conn.query_first(WHAT_IS_THERE).await?;
     let text = |at: usize| row.as_ref().and_then(|row| row.get::<String, _>(at)).unwrap_or_default();
     let is_read_only = [text(1), text(2)].iter().any(|set| !matches!(set.as_str(), "0" | "OFF"));
-    Ok(Connected { version: text(0), is_read_only, packet: text(3).parse().unwrap_or_default(), conn })
+    let packet = text(3).parse().map_or(0, |packet: usize| packet.min(MOST_BYTES));
+    Ok(Connected { version: text(0), is_read_only, packet, conn })
 }
 
 const WHAT_IS_THERE: &str =
     "SELECT @@version, @@global.read_only, @@global.innodb_read_only, @@session.max_allowed_packet";
+
+/// The bytes that go to and fro at once, at most: four times those of the largest group of rows that is written.
+const MOST_BYTES: usize = 64 << 20;
 
 /// How long an answer may take.
 pub(super) const ANSWER: Duration = Duration::from_secs(6);

@@ -19,6 +19,15 @@ pub(super) fn parameters(values: &[Value<'_>]) -> Params {
     Params::Positional(values.iter().map(wire).collect())
 }
 
+/// Returns about how many bytes a row takes.
+pub(super) fn size(row: &mysql_async::Row) -> usize {
+    let bytes = |at| match row.as_ref(at) {
+        Some(Wire::Bytes(bytes)) => bytes.len() + size_of::<Wire>(),
+        _ => size_of::<Wire>(),
+    };
+    (0..row.len()).map(bytes).sum()
+}
+
 /// A row of a query.
 pub(super) struct MysqlRow<'a> {
     pub(super) row: mysql_async::Row,

@@ -4,10 +4,10 @@ use super::driver::{Driver, POOLED};
 use super::schema;
 use super::target::{Options, Target};
 use crate::StoreError;
-use crate::sql::finding::{Finding, Severity, distance};
+use crate::sql::finding::{self, Finding, Severity, clock, connections, distance};
 use crate::sql::transactions::Remote;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Refuses a database on which a store can't keep what it promises.
 ///
@@ -84,30 +84,16 @@ fn look(options: &Options, findings: &mut Vec<Finding>) -> Result<(), StoreError
         settings.push(format!("{name} {}", setting(&mut driver, name)?));
     }
     note(Severity::Note, settings.join(", "));
-    let most: usize = setting(&mut driver, "max_connections")?.parse().unwrap_or_default();
-    let wanted = options.connections + BESIDES;
-    let severity = if most < wanted + RESERVED { Severity::Warning } else { Severity::Note };
-    note(severity, format!("max_connections {most}; each server makes {wanted}"));
-    let schema = schema::version(&mut driver)?;
-    note(
-        Severity::Note,
-        match schema {
-            schema::KNOWN => format!("schema version {schema}"),
-            _ => format!("schema version {schema}; the server will update it to {}", schema::KNOWN),
-        },
-    );
-    if schema > 0 {
+    let most = setting(&mut driver, "max_connections")?.parse().unwrap_or_default();
+    findings.push(connections(most, options.connections));
+    findings.extend(clock(driver.now_ms()?));
+    let version = schema::version(&mut driver)?;
+    findings.push(finding::schema(version, schema::KNOWN));
+    if version > 0 {
         let accounts = driver.run("SELECT COUNT(*) FROM accounts")?;
-        note(Severity::Note, format!("{} accounts", accounts.concat()));
+        findings.push(Finding { severity: Severity::Note, text: format!("{} accounts", accounts.concat()) });
     }
-    let mut trips = Vec::with_capacity(TRIPS);
-    for _ in 0..TRIPS {
-        let start = Instant::now();
-        driver.run("SELECT 1")?;
-        trips.push(start.elapsed());
-    }
-    trips.sort_unstable();
-    note(Severity::Note, distance(&trips, options.connections));
+    findings.push(distance(options.connections, || driver.run("SELECT 1").map(drop))?);
     Ok(())
 }
 
@@ -119,12 +105,3 @@ const DURABLE: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 
 /// How long an answer to a question of the check may take.
 const ANSWER: Duration = Duration::from_secs(30);
-
-/// The connections of a server besides those for owners.
-const BESIDES: usize = 2;
-
-/// Connections that others need: the administrator and backups.
-const RESERVED: usize = 10;
-
-/// How many round trips are measured.
-const TRIPS: usize = 200;

@@ -9,13 +9,15 @@
 //! - After any error of the database the transaction counts as over: PostgreSQL refuses everything but its end.
 //! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
 
-use super::target::Target;
+use super::target::{Connected, End, Target};
 use super::values::PostgresRow;
 use crate::StoreError;
-use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Value};
+use crate::error::Engine;
+use crate::sql::connection::{EachRow, Value};
 use crate::sql::dialect::{Dialect, numbered};
-use crate::sql::remote::{CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, runtime, within};
+use crate::sql::remote::{
+    CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, is_too_much, runtime, within,
+};
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
 use std::collections::HashMap;
@@ -41,6 +43,7 @@ pub(super) struct Driver {
 
 struct Session {
     client: Client,
+    end: End,
     /// By the place of a text in memory: texts are static.
     prepared: HashMap<(usize, usize), Statement>,
     /// The host can't be written to.
@@ -79,6 +82,11 @@ impl Driver {
         self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
     }
 
+    /// Returns the time of the database, in milliseconds of Unix time.
+    pub(super) fn now_ms(&mut self) -> Result<i64, StoreError> {
+        Ok(integer(&self.simple(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
+    }
+
     /// Returns the name of the database, for people.
     pub(super) fn database(&self) -> &str {
         &self.target.name
@@ -113,20 +121,19 @@ impl Driver {
         Ok(messages.into_iter().filter_map(first).collect())
     }
 
-    fn lost(&mut self, why: &str) -> StoreError {
-        self.fail(StoreError::Lost(self.target.engine(why.to_owned())))
-    }
-
-    /// Notes what an error means for the connection and its transaction.
-    fn fail(&mut self, error: StoreError) -> StoreError {
-        if matches!(error, StoreError::Lost(_)) {
-            self.session = None;
+    fn told(&mut self, failed: Failed) -> StoreError {
+        match failed {
+            Failed::Database(error) => self.failed(&error),
+            Failed::TooMuch => self.lost("it gives more than was asked for"),
+            Failed::Row(error) => error,
         }
-        self.state.fail(&error);
-        error
     }
 
     fn failed(&mut self, error: &Error) -> StoreError {
+        let end = self.session.as_ref().and_then(|session| session.end.get()).cloned();
+        if let Some(end) = end.filter(|_| error.is_closed()) {
+            return self.lost(&end);
+        }
         let is_gone =
             |code: &SqlState| *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT;
         if error.code().is_some_and(is_gone) {
@@ -150,20 +157,9 @@ impl Driver {
     /// Runs statements without values and waits for what they give.
     fn simple(&mut self, statements: &str) -> Result<Vec<SimpleQueryMessage>, StoreError> {
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        let answered = within(&self.runtime, self.limit, async {
-            let mut answers = pin!(session.client.simple_query_raw(statements).await?);
-            let mut messages = Vec::new();
-            while messages.len() <= MOST_ROWS
-                && let Some(message) = answers.try_next().await?
-            {
-                messages.push(message);
-            }
-            Ok(messages)
-        });
-        match answered {
-            Some(Ok(messages)) if messages.len() > MOST_ROWS => Err(self.lost("it gives more than was asked for")),
+        match within(&self.runtime, self.limit, answers(&session.client, statements)) {
             Some(Ok(messages)) => Ok(messages),
-            Some(Err(error)) => Err(self.failed(&error)),
+            Some(Err(failed)) => Err(self.told(failed)),
             None => Err(self.lost("no answer in time")),
         }
     }
@@ -182,49 +178,6 @@ impl Driver {
         };
         session.prepared.insert(key, prepared.clone());
         Ok(prepared)
-    }
-
-    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows it changed or gave.
-    fn statement(
-        &mut self,
-        sql: &'static str,
-        values: &[Value<'_>],
-        each: Option<&mut EachRow<'_>>,
-    ) -> Result<u64, StoreError> {
-        if let Transaction::Failed(error) = &self.state.transaction {
-            return Err(error.clone());
-        }
-        let prepared = self.prepared(sql)?;
-        let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        let begin = if let Transaction::Due(batch) = self.state.transaction {
-            Some(begin(batch, self.state.lane))
-        } else {
-            None
-        };
-        let began = async {
-            match &begin {
-                Some(begin) => session.client.simple_query(begin).await,
-                None => Ok(Vec::new()),
-            }
-        };
-        let ran = run(&session.client, &prepared, values, each, &self.target.name);
-        let answered = within(&self.runtime, self.limit, future::join(began, ran));
-        let Some((began, ran)) = answered else { return Err(self.lost("no answer in time")) };
-        let began = began.map_err(|error| self.failed(&error))?;
-        if begin.is_some()
-            && let Err(Failed::Database(error)) = &ran
-        {
-            // Nothing else is taken in this transaction, not even the note of its batch.
-            return Err(self.failed(error));
-        }
-        if begin.is_some() {
-            self.has_begun(&began)?;
-        }
-        match ran {
-            Ok(rows) => Ok(rows),
-            Err(Failed::Database(error)) => Err(self.failed(&error)),
-            Err(Failed::Row(error)) => Err(error),
-        }
     }
 
     /// Notes that the transaction that was due is open.
@@ -260,9 +213,28 @@ fn begin(batch: Option<u64>, lane: i64) -> String {
     }
 }
 
-enum Failed {
+/// Why a statement gave nothing.
+pub(super) enum Failed {
     Database(Error),
+    TooMuch,
+    /// Says who read the rows.
     Row(StoreError),
+}
+
+/// Runs statements without values. Returns what they give.
+pub(super) async fn answers(client: &Client, statements: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
+    let mut answers = pin!(client.simple_query_raw(statements).await.map_err(Failed::Database)?);
+    let (mut messages, mut bytes) = (Vec::new(), 0);
+    while let Some(message) = answers.try_next().await.map_err(Failed::Database)? {
+        if let SimpleQueryMessage::Row(row) = &message {
+            bytes += (0..row.len()).filter_map(|at| row.get(at)).map(str::len).sum::<usize>();
+        }
+        messages.push(message);
+        if messages.len() > MOST_ROWS || is_too_much(bytes) {
+            return Err(Failed::TooMuch);
+        }
+    }
+    Ok(messages)
 }
 
 async fn run(
@@ -273,8 +245,12 @@ async fn run(
     database: &str,
 ) -> Result<u64, Failed> {
     let rows = client.query_raw(prepared, values.iter().copied()).await;
-    let mut rows = pin!(rows.map_err(Failed::Database)?);
+    let (mut rows, mut bytes) = (pin!(rows.map_err(Failed::Database)?), 0);
     while let Some(row) = rows.try_next().await.map_err(Failed::Database)? {
+        bytes += row.raw_size_bytes();
+        if is_too_much(bytes) {
+            return Err(Failed::TooMuch);
+        }
         if let Some(each) = &mut each
             && each(&PostgresRow { row, database }).map_err(Failed::Row)?.is_break()
         {
@@ -284,33 +260,9 @@ async fn run(
     Ok(rows.rows_affected().unwrap_or_default())
 }
 
-impl Connection for Driver {
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
-    }
-
-    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
-        self.statement(sql, values, None)
-    }
-
-    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
-        self.statement(sql, values, Some(each)).map(drop)
-    }
-
-    fn corrupt(&self, what: String) -> StoreError {
-        StoreError::Corrupt(self.target.engine(what))
-    }
-
-    fn renew_archives(&mut self) -> Result<(), StoreError> {
-        self.look_again()
-    }
-
-    fn known_archives(&mut self) -> &mut KnownArchives {
-        self.archives()
-    }
-}
-
 impl Distant for Driver {
+    const DIALECT: Dialect = Dialect::Postgres;
+
     fn state(&self) -> &State {
         &self.state
     }
@@ -319,8 +271,54 @@ impl Distant for Driver {
         &mut self.state
     }
 
-    fn expect_session(&mut self) -> Result<(), StoreError> {
-        if self.session.is_some() { Ok(()) } else { Err(self.lost("not connected")) }
+    fn engine(&self, message: String) -> Engine {
+        self.target.engine(message)
+    }
+
+    fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
+    fn leave_session(&mut self) {
+        self.session = None;
+    }
+
+    fn statement(
+        &mut self,
+        sql: &'static str,
+        values: &[Value<'_>],
+        each: Option<&mut EachRow<'_>>,
+    ) -> Result<u64, StoreError> {
+        if let Transaction::Failed(error) = &self.state.transaction {
+            return Err(error.clone());
+        }
+        let prepared = self.prepared(sql)?;
+        let Some(session) = &self.session else { return Err(self.lost("not connected")) };
+        let begin = if let Transaction::Due(batch) = self.state.transaction {
+            Some(begin(batch, self.state.lane))
+        } else {
+            None
+        };
+        let began = async {
+            match &begin {
+                Some(begin) => answers(&session.client, begin).await,
+                None => Ok(Vec::new()),
+            }
+        };
+        let ran = run(&session.client, &prepared, values, each, &self.target.name);
+        let answered = within(&self.runtime, self.limit, future::join(began, ran));
+        let Some((began, ran)) = answered else { return Err(self.lost("no answer in time")) };
+        let began = began.map_err(|failed| self.told(failed))?;
+        if begin.is_some()
+            && let Err(Failed::Database(error)) = &ran
+        {
+            // Nothing else is taken in this transaction, not even the note of its batch.
+            return Err(self.failed(error));
+        }
+        if begin.is_some() {
+            self.has_begun(&began)?;
+        }
+        ran.map_err(|failed| self.told(failed))
     }
 
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
@@ -368,12 +366,9 @@ impl Remote for Driver {
         self.state.start_again();
         let name = self.state.name();
         let connected = within(&self.runtime, CONNECT, self.target.connect(&name));
-        let (client, can_write) = match connected {
-            Some(Ok(connected)) => connected,
-            Some(Err(error)) => return Err(self.target.failure(&error)),
-            None => return Err(self.lost("no host takes connections in time")),
-        };
-        self.session = Some(Session { client, prepared: HashMap::new(), is_read_only: !can_write });
+        let Some(connected) = connected else { return Err(self.lost("no host takes connections in time")) };
+        let Connected { client, end, is_read_only } = connected?;
+        self.session = Some(Session { client, end, prepared: HashMap::new(), is_read_only });
         // The server may not have noticed that the session before is lost.
         self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)
     }

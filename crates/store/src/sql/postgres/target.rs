@@ -1,16 +1,24 @@
 //! Where the database is: reads the address that an operator has written, and connects.
 
-use super::tls::MakeTls;
+use super::bounded::Bounded;
+use super::driver::{Failed, answers};
+use super::tls::Connect;
 use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::Migrations;
+use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::tls::TlsConnect;
+use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage};
 
 /// Says how a database is opened.
 #[derive(Clone)]
@@ -75,7 +83,8 @@ impl Address {
         if config.get_dbname().is_none() {
             config.dbname(&user);
         }
-        let hosts: Vec<_> = config.get_hosts().iter().map(shown_host).collect();
+        let hosts = config.get_hosts().iter().enumerate();
+        let hosts: Vec<_> = hosts.map(|(at, host)| shown_host(host, port(&config, at))).collect();
         let shown = format!("postgres://{user}@{}/{}", hosts.join(","), config.get_dbname().unwrap_or_default());
         Ok(Address { config, shown })
     }
@@ -91,11 +100,18 @@ impl Address {
     }
 }
 
-fn shown_host(host: &Host) -> String {
+fn shown_host(host: &Host, port: u16) -> String {
     match host {
-        Host::Tcp(name) => name.clone(),
+        Host::Tcp(name) if port == PORT => name.clone(),
+        Host::Tcp(name) => format!("{name}:{port}"),
         Host::Unix(path) => path.display().to_string(),
     }
+}
+
+/// Returns the port of one of the hosts: they have one each, or all the same.
+fn port(config: &Config, at: usize) -> u16 {
+    let ports = config.get_ports();
+    ports.get(at).or_else(|| ports.first()).copied().unwrap_or(PORT)
 }
 
 /// Without the password.
@@ -111,10 +127,20 @@ impl fmt::Debug for Address {
     }
 }
 
+/// A connection, and what it is connected to.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    pub(super) end: End,
+    pub(super) is_read_only: bool,
+}
+
+/// Why a connection has ended, if it hasn't ended well.
+pub(super) type End = Arc<OnceLock<String>>;
+
 /// A database that can be connected to again and again.
 pub(super) struct Target {
     config: Config,
-    tls: Option<MakeTls>,
+    tls: Option<Arc<rustls::ClientConfig>>,
     pub(super) name: String,
 }
 
@@ -124,40 +150,55 @@ impl Target {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        config.connect_timeout(CONNECT).tcp_user_timeout(UNANSWERED).keepalives_idle(IDLE);
-        config.keepalives_interval(UNANSWERED / 3).keepalives_retries(3);
-        config.ssl_mode(if options.tls.is_some() { SslMode::Require } else { SslMode::Disable });
-        Target { config, tls: options.tls.clone().map(MakeTls), name: options.address.to_string() }
+        Target { config, tls: options.tls.clone(), name: options.address.to_string() }
     }
 
-    /// Connects to the first host that can be written to, else to one that can be read. Returns whether it can be written to, too. The session is
-    /// named, for those who look at the server's. What serves the connection runs on the runtime that this is called in.
-    pub(super) async fn connect(&self, name: &str) -> Result<(Client, bool), Error> {
+    /// Connects to the first host that can be written to, else to one that can be read. The session is named, for those who look at the server's. What
+    /// serves the connection runs on the runtime that this is called in.
+    pub(super) async fn connect(&self, name: &str) -> Result<Connected, StoreError> {
+        let (mut readable, mut failed) = (None, None);
+        for at in 0..self.config.get_hosts().len() {
+            match timeout(CONNECT, self.connect_to(at, name)).await {
+                Ok(Ok(connected)) if !connected.is_read_only => return Ok(connected),
+                Ok(Ok(connected)) => readable = readable.or(Some(connected)),
+                Ok(Err(error)) => failed = failed.or(Some(error)),
+                Err(_) => failed = failed.or_else(|| Some(self.lost("a host doesn't answer"))),
+            }
+        }
+        readable.ok_or_else(|| failed.unwrap_or_else(|| self.lost("no host is named")))
+    }
+
+    async fn connect_to(&self, at: usize, name: &str) -> Result<Connected, StoreError> {
+        let stream = dial(&self.config, at).await.map_err(|error| self.lost(&error.to_string()))?;
         let mut config = self.config.clone();
         config.application_name(name);
-        match self.connect_by(config.target_session_attrs(TargetSessionAttrs::ReadWrite)).await {
-            Err(error) if is_read_only(&error) => {
-                let client = self.connect_by(config.target_session_attrs(TargetSessionAttrs::Any)).await?;
-                Ok((client, false))
+        let logged_in = match (&self.tls, self.config.get_hosts().get(at)) {
+            (Some(tls), Some(Host::Tcp(host))) => {
+                config.ssl_mode(SslMode::Require);
+                let tls = Connect { config: tls.clone(), host: host.clone() };
+                log_in(&config, stream, tls).await
             }
-            outcome => outcome.map(|client| (client, true)),
-        }
+            _ => {
+                config.ssl_mode(SslMode::Disable);
+                log_in(&config, Bounded::new(stream), NoTls).await
+            }
+        };
+        let (client, end) = logged_in.map_err(|error| self.failure(&error))?;
+        let shown = match answers(&client, "SHOW transaction_read_only").await {
+            Ok(shown) => shown,
+            Err(Failed::Database(error)) => {
+                return Err(end.get().map_or_else(|| self.failure(&error), |end| self.lost(end)));
+            }
+            Err(_) => return Err(self.lost("it gives more than was asked for")),
+        };
+        let is_off =
+            |shown: &SimpleQueryMessage| matches!(shown, SimpleQueryMessage::Row(row) if row.get(0) == Some("off"));
+        let is_read_only = !shown.iter().any(is_off);
+        Ok(Connected { client, end, is_read_only })
     }
 
-    async fn connect_by(&self, config: &Config) -> Result<Client, Error> {
-        // The connection ends by itself when its client is dropped; why it ended otherwise is told to who waits for an answer.
-        match &self.tls {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await?;
-                tokio::spawn(async move { drop(connection.await) });
-                Ok(client)
-            }
-            None => {
-                let (client, connection) = config.connect(NoTls).await?;
-                tokio::spawn(async move { drop(connection.await) });
-                Ok(client)
-            }
-        }
+    pub(super) fn lost(&self, why: &str) -> StoreError {
+        StoreError::Lost(self.engine(why.to_owned()))
     }
 
     /// Sorts errors by who can mend them.
@@ -204,10 +245,64 @@ impl Target {
     }
 }
 
-/// Tells whether no host could be written to.
-fn is_read_only(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.is_some_and(|source| source.kind() == io::ErrorKind::PermissionDenied)
+/// Logs in on a stream.
+async fn log_in<S, T>(config: &Config, stream: S, tls: T) -> Result<(Client, End), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: TlsConnect<S>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect_raw(stream, tls).await?;
+    let end = End::default();
+    let told = end.clone();
+    // It ends by itself when its client is dropped. Who waits for an answer hears only that none comes.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            told.get_or_init(|| described(&error));
+        }
+    });
+    Ok((client, end))
+}
+
+/// A way to a host.
+type Stream = Box<dyn Duplex>;
+
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
+
+/// Makes a way to one of the hosts: to the first of its addresses that takes connections.
+async fn dial(config: &Config, at: usize) -> io::Result<Stream> {
+    let port = port(config, at);
+    let (host, number) = (config.get_hosts().get(at), config.get_hostaddrs().get(at));
+    let addresses = match (host, number) {
+        (Some(Host::Unix(folder)), None) => {
+            return Ok(Box::new(UnixStream::connect(folder.join(format!(".s.PGSQL.{port}"))).await?));
+        }
+        (_, Some(number)) => vec![SocketAddr::new(*number, port)],
+        (Some(Host::Tcp(name)), None) => lookup_host((name.as_str(), port)).await?.collect(),
+        (None, None) => Vec::new(),
+    };
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                watch(&stream)?;
+                return Ok(Box::new(stream));
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// Has the system notice when nobody is at the other end any more.
+fn watch(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_user_timeout(Some(UNANSWERED))?;
+    let probes = TcpKeepalive::new().with_time(IDLE).with_interval(UNANSWERED / 3).with_retries(3);
+    socket.set_tcp_keepalive(&probes)
 }
 
 /// Describes an error in one line: the library says little itself and has the rest in its source.
@@ -223,7 +318,7 @@ fn described(error: &Error) -> String {
     }
 }
 
-/// How long a host may take to accept a connection.
+/// How long a host may take to accept a connection and a login.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// How long what was sent may go without any sign from the other end.
@@ -232,6 +327,9 @@ const UNANSWERED: Duration = Duration::from_secs(10);
 /// How long a connection is idle before the other end is asked whether it is there.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// The port of PostgreSQL.
+const PORT: u16 = 5432;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,7 +337,7 @@ mod tests {
     #[test]
     fn addresses_are_read() {
         let shown = |text: &str| Address::parse(text).map(|address| address.to_string());
-        assert_eq!(shown("postgres://r@db1,db2:5433/chat").as_deref(), Ok("postgres://r@db1,db2/chat"));
+        assert_eq!(shown("postgres://r@db1,db2:5433/chat").as_deref(), Ok("postgres://r@db1,db2:5433/chat"));
         assert_eq!(shown("postgres://r:secret@db1").as_deref(), Ok("postgres://r@db1/r"));
         assert_eq!(shown("postgres://r@%2Frun%2Fpostgresql/chat").as_deref(), Ok("postgres://r@/run/postgresql/chat"));
         for wrong in ["postgres://", "postgres://db1/chat", "postgres://r@/chat", "postgres://r@db1:port/chat", "chat"]

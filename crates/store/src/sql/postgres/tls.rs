@@ -1,5 +1,6 @@
 //! TLS to the database: [`tokio_postgres`] asks for a connector, and rustls is the server's.
 
+use super::bounded::Bounded;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -10,51 +11,36 @@ use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::Socket;
-use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
-
-/// Makes a connector for each host.
-#[derive(Clone)]
-pub(super) struct MakeTls(pub(super) Arc<ClientConfig>);
 
 /// Makes a connection to one host secure.
 pub(super) struct Connect {
-    config: Arc<ClientConfig>,
-    host: String,
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) host: String,
 }
 
 /// A connection that is.
-pub(super) struct Secure(tokio_rustls::client::TlsStream<Socket>);
+pub(super) struct Secure<S>(Bounded<tokio_rustls::client::TlsStream<S>>);
 
-impl MakeTlsConnect<Socket> for MakeTls {
-    type Stream = Secure;
-    type TlsConnect = Connect;
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Connect {
+    type Stream = Secure<S>;
     type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Secure<S>>> + Send>>;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
-        Ok(Connect { config: self.0.clone(), host: host.to_owned() })
-    }
-}
-
-impl TlsConnect<Socket> for Connect {
-    type Stream = Secure;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Secure>> + Send>>;
-
-    fn connect(self, socket: Socket) -> Self::Future {
+    fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
             let name =
                 ServerName::try_from(self.host).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-            Ok(Secure(TlsConnector::from(self.config).connect(name, socket).await?))
+            Ok(Secure(Bounded::new(TlsConnector::from(self.config).connect(name, stream).await?)))
         })
     }
 }
 
-impl TlsStream for Secure {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secure<S> {
     /// Binds the login to the certificate, so that nobody in between can pass it on (RFC 5929 §4.1).
     fn channel_binding(&self) -> ChannelBinding {
-        let certificate = self.0.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let certificate = self.0.stream().get_ref().1.peer_certificates().and_then(|chain| chain.first());
         certificate.and_then(end_point).map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
@@ -73,13 +59,13 @@ fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     }
 }
 
-impl AsyncRead for Secure {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secure<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, into)
     }
 }
 
-impl AsyncWrite for Secure {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secure<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }

@@ -1,0 +1,159 @@
+//! Bounds what a PostgreSQL may send: the library believes whatever length a message says it has, up to two gibibytes, and keeps what comes unasked.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A stream of messages from a PostgreSQL, which fails when a message begins that is larger than any can be here.
+pub(super) struct Bounded<S> {
+    stream: S,
+    messages: Messages,
+}
+
+impl<S> Bounded<S> {
+    /// Reads messages from a stream on which none has come.
+    pub(super) fn new(stream: S) -> Bounded<S> {
+        Bounded { stream, messages: Messages::default() }
+    }
+
+    pub(super) fn stream(&self) -> &S {
+        &self.stream
+    }
+}
+
+/// Follows the lengths of messages, whatever portions they come in. A message is a byte that says of what kind it is, then its length with these four
+/// bytes but without the first, then the rest (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
+#[derive(Default)]
+struct Messages {
+    /// The beginning of a message, as far as it has come.
+    head: [u8; HEAD],
+    come: usize,
+    /// The bytes that are left of the message behind it.
+    left: usize,
+    /// Set once the login is over.
+    is_ready: bool,
+    /// The bytes of all that is kept as long as the connection.
+    kept: usize,
+}
+
+impl Messages {
+    fn pass(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let passed = self.left.min(bytes.len());
+            (self.left, bytes) = (self.left - passed, &bytes[passed..]);
+            let of_head = (HEAD - self.come).min(bytes.len());
+            self.head[self.come..self.come + of_head].copy_from_slice(&bytes[..of_head]);
+            (self.come, bytes) = (self.come + of_head, &bytes[of_head..]);
+            if self.come == HEAD {
+                self.begin()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let [kind, length @ ..] = self.head;
+        let length = u32::from_be_bytes(length) as usize;
+        if !(HEAD - 1..=MOST_BYTES).contains(&length) {
+            return Err(refusal(format!("it sends a message of {length} bytes")));
+        }
+        // Notices during the login, and parameters always, are kept.
+        if !self.is_ready || kind == PARAMETER {
+            self.kept += length;
+        }
+        if self.kept > MOST_KEPT {
+            return Err(refusal(format!("it sends {} bytes that nobody asked for", self.kept)));
+        }
+        self.is_ready |= kind == READY;
+        (self.come, self.left) = (0, length - (HEAD - 1));
+        Ok(())
+    }
+}
+
+fn refusal(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, into))?;
+        Poll::Ready(self.messages.pass(&into.filled()[before..]))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The kind of a message and its length.
+const HEAD: usize = 5;
+
+/// The kind of a message that sets a parameter.
+const PARAMETER: u8 = b'S';
+
+/// The kind of a message that says that statements are taken, again and again.
+const READY: u8 = b'Z';
+
+/// The bytes of a message at most: four times those of the largest group of rows that is written.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The bytes that may come during a login, and of parameters afterwards.
+const MOST_KEPT: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u8, length: u32) -> Vec<u8> {
+        let mut message = [&[kind][..], &length.to_be_bytes()].concat();
+        message.resize(1 + length as usize, b'x');
+        message
+    }
+
+    #[test]
+    fn messages_pass_in_any_portions() {
+        let all = [message(b'R', 8), message(b'S', 20), message(READY, 5), message(b'D', 70_000), message(b'C', 4)];
+        let all = all.concat();
+        for portion in [1, 2, 3, 4, 5, 7, 1000, all.len()] {
+            let mut messages = Messages::default();
+            for portion in all.chunks(portion) {
+                messages.pass(portion).expect("messages as they should be");
+            }
+            assert_eq!((messages.come, messages.left, messages.kept), (0, 0, 8 + 20 + 5));
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_ends_at_its_head() {
+        for length in [0, 3, MOST_BYTES as u32 + 1, u32::MAX] {
+            let head = [&b"D"[..], &length.to_be_bytes()].concat();
+            assert!(Messages::default().pass(&head).is_err(), "{length}");
+            let mut messages = Messages::default();
+            assert!(head[..4].iter().all(|byte| messages.pass(&[*byte]).is_ok()), "{length}");
+            assert!(messages.pass(&head[4..]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_has_a_bound() {
+        let sent = |ready: bool, kind: u8| {
+            let mut messages = Messages { is_ready: ready, ..Messages::default() };
+            (0..).take(2000).all(|_| messages.pass(&message(kind, 1000)).is_ok())
+        };
+        assert!(!sent(false, b'N') && !sent(false, PARAMETER) && !sent(true, PARAMETER));
+        assert!(sent(true, b'N') && sent(true, b'D'));
+    }
+}
