@@ -334,7 +334,7 @@ mod tests {
                 let (again, _) = broken.give_up(Some(handled));
                 total.clear();
                 total.extend(ids(&again));
-                prop_assert_eq!(total.iter().copied().collect::<Vec<_>>(), (next - again.len() as u32..next).collect::<Vec<_>>());
+                prop_assert_eq!(total.to_vec(), (next - again.len() as u32..next).collect::<Vec<_>>());
                 again.into_iter().for_each(|stanza| sent.push(stanza));
             }
         }
