@@ -264,11 +264,11 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
 }
 
 /// Returns the names under which browsers may come, and the sites whose pages may speak to us.
-fn names(config: &Config) -> rookery_web::site::Names {
+fn names(config: &Config) -> rookery_web::site::KnownNames {
     let domains = config.domains.iter().map(|domain| acme::ascii(&domain.name).unwrap_or_else(|| domain.name.clone()));
     let public = config.web.public_host.as_deref().and_then(rookery_web::site::name).map(str::to_owned);
     let hosts = domains.chain(public).chain(config.web.hosts.iter().cloned()).collect();
-    rookery_web::site::Names { hosts, origins: config.web.origins.clone() }
+    rookery_web::site::KnownNames { hosts, origins: config.web.origins.clone() }
 }
 
 fn load_again(start: &mut Start, running: &Threads) {

@@ -1,7 +1,7 @@
 //! `rookery token`: who may use the HTTP API, and for what.
 
 use rookery_operations::Refusal;
-use rookery_operations::tokens::{self, Scope};
+use rookery_operations::api_tokens::{self, Scope};
 use rookery_store::wait;
 
 use crate::arguments::TokenCommand;
@@ -27,11 +27,11 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
                 return Err(Failure::Failed(format!("{domain} is not a domain of this server")));
             }
             let scopes = scopes.iter().map(|name| scope(name)).collect::<Result<_, _>>()?;
-            let made = wait(tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
+            let made = wait(api_tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
             say(&format!("{}\n", made.map_err(|refusal: Refusal| Failure::Failed(refusal.to_string()))?));
         }
         TokenCommand::List => {
-            for token in wait(tokens::list(&database.stores))? {
+            for token in wait(api_tokens::list(&database.stores))? {
                 let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.name()).collect();
                 let made = clock::date(i64::try_from(token.made_ms / 1000).unwrap_or(i64::MAX));
                 let domain = token.domain.as_deref().unwrap_or("all domains");
@@ -39,7 +39,7 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
             }
         }
         TokenCommand::Revoke { name } => {
-            if !wait(tokens::revoke(&database.stores, &name))? {
+            if !wait(api_tokens::revoke(&database.stores, &name))? {
                 return Err(Failure::Failed(format!(
                     "there is no token {name}; `rookery token list` shows those that there are"
                 )));

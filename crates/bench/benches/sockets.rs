@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_bench::Outcome;
+use rookery_bench::bare_relay::{self, BareRelay};
 use rookery_bench::engine::login::Target;
 use rookery_bench::idle::{self, most_sessions};
 use rookery_bench::pairs::{Cost, Pairs};
 use rookery_bench::process::median_and_min;
-use rookery_bench::relay::{self, Relay};
 use rookery_bench::report::{Report, setting};
 use rookery_bench::rookery::{Rookery, Server, binary};
 use rookery_sasl::Mechanism;
@@ -31,7 +31,7 @@ use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
 fn main() -> Outcome<()> {
-    if relay::be_one_if_told()? {
+    if bare_relay::be_one_if_told()? {
         return Ok(());
     }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -97,7 +97,7 @@ fn pairs(subject: &Subject) -> Outcome<()> {
         );
     }
     let plain = target(&server, Mechanism::ScramSha1, false)?;
-    let relay = Relay::start(pairs)?;
+    let relay = BareRelay::start(pairs)?;
     let mut loads = [
         ("relay", Pairs::of_lines(&relay, plain.clone(), pairs)?, Vec::new()),
         ("server", Pairs::of_accounts(&server, plain, pairs)?, Vec::new()),

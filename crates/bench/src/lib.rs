@@ -13,20 +13,22 @@
 //! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
 //!   exists. For what doesn't fit into sockets, such as a million sessions.
-//! * [`relay`]: the least that any server could do, to compare with. [`rookery`]: our own server as
-//!   a child process. [`fleet`], [`pairs`], [`idle`]: clients of one thread for the benchmark
-//!   `sockets`, which has the relay and the server take turns.
+//! * [`bare_relay`]: the least that any server could do, to compare with. [`rookery`]: our own
+//!   server as a child process. [`fleet`], [`pairs`], [`idle`]: clients of one thread for the
+//!   benchmark `sockets`, which has the relay and the server take turns.
 //! * [`process`]: what a process has used. [`chat`]: the stanzas.
 //!
 //! # How to run
 //!
 //! ```text
-//! cargo bench -p rookery-bench --bench route      user-space time of a routed chat stanza, with allocations
-//! cargo bench -p rookery-bench --bench fanout     one more recipient
-//! cargo bench -p rookery-bench --bench million    bytes per idle session, plain and TLS   (ROOKERY_BENCH_SESSIONS=1000000)
-//! cargo bench -p rookery-bench --bench sockets    pairs against a bare relay, idle sessions, logins
+//! cargo bench -p rookery-bench --bench route    a routed chat stanza: user time, allocations
+//! cargo bench -p rookery-bench --bench fanout   one more recipient
+//! cargo bench -p rookery-bench --bench million  bytes per idle session, plain and TLS
+//!                                               (ROOKERY_BENCH_SESSIONS=1000000)
+//! cargo bench -p rookery-bench --bench sockets  pairs against a bare relay, idle sessions, logins
 //! ```
 
+pub mod bare_relay;
 pub mod chat;
 pub mod cli;
 pub mod engine;
@@ -40,7 +42,6 @@ pub mod network;
 pub mod pairs;
 pub mod peers;
 pub mod process;
-pub mod relay;
 pub mod report;
 pub mod result;
 pub mod rookery;

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::bare_relay::BareRelay;
 use crate::engine::login::Target;
 use crate::fleet::Fleet;
 use crate::process::Cpu;
-use crate::relay::Relay;
 use crate::rookery::Server;
 use crate::{Outcome, chat};
 
@@ -54,7 +54,7 @@ impl Pairs {
     ///
     /// # Errors
     /// What the system says.
-    pub fn of_lines(relay: &Relay, target: Arc<Target>, pairs: usize) -> Outcome<Pairs> {
+    pub fn of_lines(relay: &BareRelay, target: Arc<Target>, pairs: usize) -> Outcome<Pairs> {
         let mut fleet = Fleet::new(relay.address, target)?;
         fleet.connect_lines(2 * pairs)?;
         let mut line = vec![b'x'; chat::BYTES - 1];

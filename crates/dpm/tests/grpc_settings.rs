@@ -15,7 +15,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Request, Response};
 use prost::Message;
-use rookery_dpm::authority::{AuditFile, Authority, Roles, Tokens};
+use rookery_dpm::authority::{AuditFile, Authority, IssuerKeys, Roles};
 use rookery_dpm::database::Database;
 use rookery_dpm::driver::{Certificate, Front, Keys, Server, Settings};
 use rookery_dpm::grpc::generated::common::device::value::{AnalogAlarm, Value};
@@ -203,7 +203,7 @@ fn with_service(has_certificate: bool, test: impl FnOnce(Service)) {
         roles: Roles::read(ROLES).expect("good roles"),
         audit: Some(Box::new(AuditFile::open(audit.clone()).expect("a log"))),
     });
-    let tokens = Tokens::read(KEYS, ISSUER, None, Some("EXAMPLE.ORG")).expect("good keys");
+    let tokens = IssuerKeys::read(KEYS, ISSUER, None, Some("EXAMPLE.ORG")).expect("good keys");
     let made = has_certificate.then(|| identity(folder.path()));
     let (certificate, der) = made.unzip();
     server.grpc_keys().expect("gRPC").replace(Keys { certificate, tokens: Some(tokens) });

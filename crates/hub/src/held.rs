@@ -11,30 +11,30 @@ use crate::share::{Bounds, Share};
 
 /// The stanzas that wait for an account.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldStanzas {
     pub(crate) serial: u32,
     pub(crate) holders: u32,
     pub(crate) share: Share,
-    pub(crate) queue: VecDeque<Waiting>,
+    pub(crate) queue: VecDeque<HeldStanza>,
 }
 
 /// A stanza that waits.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct HeldStanza {
     pub(crate) packet: Packet,
     pub(crate) to: Jid,
     pub(crate) notes: Notes,
     pub(crate) custody: Option<Custody>,
 }
 
-impl Held {
+impl HeldStanzas {
     /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of
     /// its sender.
     pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes, custody: Option<Custody>) -> bool {
         if !self.share.take(packet) {
             return false;
         }
-        self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), notes: notes.clone(), custody });
+        self.queue.push_back(HeldStanza { packet: packet.clone(), to: to.to_jid(), notes: notes.clone(), custody });
         true
     }
 }

@@ -10,7 +10,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::World;
-use crate::held::{HELD, Held, Waiting};
+use crate::held::{HELD, HeldStanza, HeldStanzas};
 use crate::share::Share;
 
 /// Somebody's claim that stanzas for an account wait. It must be given back to [`World::release`].
@@ -29,7 +29,7 @@ impl World {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
         let user = self.people.users.get_mut(user as usize)?;
         let held = user.held.get_or_insert_with(|| {
-            Box::new(Held { serial, holders: 0, share: Share::new(HELD), queue: VecDeque::new() })
+            Box::new(HeldStanzas { serial, holders: 0, share: Share::new(HELD), queue: VecDeque::new() })
         });
         held.holders += 1;
         Some(Hold { account: account.bare().to_jid(), serial: held.serial })
@@ -45,7 +45,7 @@ impl World {
         if waiting.holders > 0 {
             return;
         }
-        let Some(Held { mut queue, mut share, .. }) = user.held.take().map(|held| *held) else { return };
+        let Some(HeldStanzas { mut queue, mut share, .. }) = user.held.take().map(|held| *held) else { return };
         while let Some(waiting) = queue.pop_front() {
             share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
@@ -62,8 +62,8 @@ impl World {
     }
 
     /// Delivers a stanza that waited.
-    pub(crate) fn deliver_held(&mut self, hash: u64, waiting: Waiting) {
-        let Waiting { packet, to, notes, custody } = waiting;
+    pub(crate) fn deliver_held(&mut self, hash: u64, waiting: HeldStanza) {
+        let HeldStanza { packet, to, notes, custody } = waiting;
         self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
     }
 }

@@ -33,7 +33,7 @@
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
 //!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged.
-//! * [`login`], [`tokens`]: what a connection needs before it has a session.
+//! * [`login`], [`fast`]: what a connection needs before it has a session.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
 //!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
 //!   all that shards tell each other; `post`: how it goes out and comes in.
@@ -66,6 +66,7 @@ mod enroll;
 pub mod errand;
 mod event;
 pub mod failure;
+pub mod fast;
 pub mod federation;
 mod filter;
 mod held;
@@ -106,7 +107,6 @@ pub mod subscription;
 pub mod task;
 mod throttle;
 pub mod timer;
-pub mod tokens;
 mod waiting;
 mod wakeups;
 pub mod world;
@@ -116,6 +116,7 @@ pub use custody::Custody;
 pub use destination::Destination;
 pub use errand::Errand;
 pub use event::{BindError, Event, LoginAnswer};
+pub use fast::TokenChange;
 pub use hold::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
@@ -135,7 +136,6 @@ pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use share::{Bounds, Share};
-pub use tokens::TokenChange;
 pub use waiting::Timer;
 pub use wakeups::Wakeups;
 pub use world::World;

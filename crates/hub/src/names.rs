@@ -18,7 +18,7 @@ impl NameId {
 
 /// All names of a shard.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct NameTable {
     table: HashTable<u32>,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -32,7 +32,7 @@ struct Entry {
     user: u32,
 }
 
-impl Names {
+impl NameTable {
     /// Returns the number of a name that is known.
     pub fn find(&self, hash: u64, text: &str) -> Option<NameId> {
         self.table
@@ -86,7 +86,7 @@ impl Names {
         self.entries.get(id.index()).map(|entry| (entry.hash, &*entry.text))
     }
 
-    /// Returns the index of the user who is present under this name, see [`Names::set_user`].
+    /// Returns the index of the user who is present under this name, see [`NameTable::set_user`].
     pub fn user(&self, id: NameId) -> Option<u32> {
         self.entries.get(id.index()).map(|entry| entry.user).filter(|&user| user != NOBODY)
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_name_lives_as_long_as_its_references() {
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let romeo = names.intern(7, "romeo@example.org");
         assert_eq!(names.intern(7, "romeo@example.org"), romeo);
         let juliet = names.intern(7, "juliet@example.org");

@@ -16,11 +16,11 @@ use slab::Slab;
 use crate::at_hand::{Absent, AtHand};
 use crate::delay::Taken;
 use crate::event::Event;
-use crate::held::Held;
+use crate::held::HeldStanzas;
 use crate::mail::Parcel;
 use crate::managed::Ended;
 use crate::module::Registry;
-use crate::names::{NameId, Names};
+use crate::names::{NameId, NameTable};
 use crate::rate::Paid;
 use crate::remote::Federation;
 use crate::served::{Served, Service};
@@ -90,7 +90,7 @@ impl Catalogue {
 /// Holds the users who are here, and what is known of those who are away.
 #[derive(Default)]
 pub(crate) struct People {
-    pub(crate) names: Names,
+    pub(crate) names: NameTable,
     pub(crate) users: Slab<User>,
     pub(crate) sessions: Places<Option<Session>>,
     pub(crate) absent: Absent,
@@ -107,7 +107,7 @@ pub struct User {
     /// Contacts with a subscription, sorted: see [`Contact`].
     pub(crate) contacts: Box<[Contact]>,
     /// Stanzas that wait until those from the store have been delivered.
-    pub(crate) held: Option<Box<Held>>,
+    pub(crate) held: Option<Box<HeldStanzas>>,
     /// The documents that modules need of the account, if there are any.
     pub(crate) at_hand: Option<Box<AtHand>>,
 }

@@ -5,7 +5,7 @@
 //!
 //! Here: the module, and what an account does with itself after login. [`creation`]: new accounts,
 //! before login. [`rate`]: how often one address may create one. [`invite`]: invitations, and links
-//! to set a password; `tokens`: who has shown one.
+//! to set a password; `shown`: who has shown one.
 //!
 //! # Invariants
 //!
@@ -20,7 +20,7 @@
 pub mod creation;
 pub mod invite;
 pub mod rate;
-mod tokens;
+mod shown;
 
 use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Options, Per, SessionRef, Target, Unit, Value, World};
 use rookery_jid::prepare_local;
@@ -79,9 +79,9 @@ impl Module for Register {
             [by_token].into_iter().chain(by_anybody).collect()
         });
         hooks.state(self.creations.clone());
-        hooks.state(tokens::Shown::default());
+        hooks.state(shown::Shown::default());
         hooks.before_login(ns::REGISTER, creation::request);
-        hooks.before_login(ns::PREAUTH, tokens::preauth);
+        hooks.before_login(ns::PREAUTH, shown::preauth);
         hooks.iq(Target::Server, ns::REGISTER, of_account);
         hooks.iq(Target::Account, ns::REGISTER, of_account);
     }

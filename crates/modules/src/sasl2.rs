@@ -9,8 +9,8 @@
 //! messages are delivered, not cleared: a client that has them from the archive knows them by their
 //! ids.
 
+use rookery_hub::fast::MODULE as FAST;
 use rookery_hub::management::{CARBONS, CLIENT_STATE, MODULE as STREAM_MANAGEMENT, RESUME_SECONDS};
-use rookery_hub::tokens::MODULE as FAST;
 use rookery_hub::{Domain, Hooks, Module, Registry};
 use rookery_stream::c2s::{Host, Sasl2};
 use rookery_xml::{Built, ns};

@@ -2,13 +2,13 @@
 //!
 //! The commands of XEP-0133, the HTTP API, the admin page and the command line are views of these
 //! operations: each reads what is asked in its own form, calls one of them, and says in its own
-//! form what came of it. The caller has to know who may ask ([`administrators`] and [`tokens`]
+//! form what came of it. The caller has to know who may ask ([`administrators`] and [`api_tokens`]
 //! tell); what an operation checks itself is that what it is asked for is possible.
 //!
 //! # Layout
 //!
 //! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
-//! [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it by the
+//! [`administrators`]: for which domains an account may do it. [`api_tokens`]: who may do it by the
 //! API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
@@ -31,6 +31,7 @@
 
 pub mod administrators;
 pub mod announce;
+pub mod api_tokens;
 pub mod invitations;
 pub mod journal;
 pub mod logins;
@@ -42,7 +43,6 @@ pub mod removed;
 pub mod rights;
 pub mod rooms;
 pub mod sessions;
-pub mod tokens;
 pub mod users;
 pub mod welcome;
 

@@ -14,8 +14,8 @@
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`,
 //!   `hats`. `change`: what becomes of roles and affiliations; `notices`: who else hears of that;
 //!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
-//!   those that wait for an admin. `items`: long lists. `relay`: IQs between occupants. `stir`: how
-//!   fast all that may go. `service`: the service itself.
+//!   those that wait for an admin. `items`: long lists. `requests`: IQs between occupants. `stir`:
+//!   how fast all that may go. `service`: the service itself.
 //! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `bounds`:
 //!   what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`:
 //!   what the store has; `past`: the archive and the history; `logs`: files for people.
@@ -80,7 +80,7 @@ mod past;
 mod rate;
 mod refusal;
 mod register;
-mod relay;
+mod requests;
 mod role;
 pub mod room;
 mod service;

@@ -19,7 +19,7 @@ use rookery_xml::{Fault, Scan, Scanner};
 
 use crate::connection::{Connection, Negotiation, Stage, Wire};
 use crate::driver::Driver;
-use crate::letters::{BoshRequest, Letter};
+use crate::mailboxes::{BoshRequest, Envelope};
 use crate::shard::Shard;
 use crate::sids::Place;
 
@@ -44,7 +44,7 @@ impl<D: Driver> Shard<D> {
                 Some(Place { shard, .. }) if shard != self.index() => {
                     // It has moved while the letter was on its way.
                     posted.request.whose = Whose::Session(sid);
-                    self.common.post.send(shard, Letter::Bosh(posted));
+                    self.common.post.send(shard, Envelope::Bosh(posted));
                 }
                 _ => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
             },
@@ -61,7 +61,7 @@ impl<D: Driver> Shard<D> {
                 }
                 self.watch(link);
             }
-            Some(Place { shard, .. }) if shard != self.index() => self.common.post.send(shard, Letter::BoshGone(sid)),
+            Some(Place { shard, .. }) if shard != self.index() => self.common.post.send(shard, Envelope::BoshGone(sid)),
             _ => {}
         }
     }

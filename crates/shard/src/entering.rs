@@ -13,7 +13,7 @@ use tracing::debug;
 use crate::connection::{Connection, Negotiation, Wire};
 use crate::driver::Driver;
 use crate::gate::Opening;
-use crate::letters::{Handed, Port};
+use crate::mailboxes::{Handed, Port};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {

@@ -16,7 +16,7 @@ use rookery_stream::tls::client::ClientTls;
 use tracing::debug;
 
 use crate::driver::{Driver, Ready};
-use crate::letters::{Closing, Generation, Letter, Port};
+use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
 use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire};
 
@@ -202,7 +202,7 @@ impl<D: Driver> Shard<D> {
             Action::Resolve(domain) => {
                 let (post, shard) = (self.common.post.clone(), self.index());
                 let asked = domain.clone();
-                let tell = move |found| post.send(shard, Letter::Resolved(domain, found));
+                let tell = move |found| post.send(shard, Envelope::Resolved(domain, found));
                 federating.terms.resolver.resolve(&asked, Box::new(tell));
             }
             Action::Connect(key, address) => self.connect(federating, key, address),
@@ -218,7 +218,7 @@ impl<D: Driver> Shard<D> {
                 let Some(wire) = federating.take(key) else { return };
                 self.driver.remove(&wire.socket);
                 let moving = Moving { wire, arrival: *arrival };
-                self.common.post.send(shard, Letter::ServerMoved(Box::new(moving)));
+                self.common.post.send(shard, Envelope::ServerMoved(Box::new(moving)));
             }
         }
     }

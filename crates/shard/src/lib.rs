@@ -1,25 +1,30 @@
 //! A shard: connections, their streams, and the world behind them, driven by readiness.
 //!
-//! [`Shard`] is generic over its [`Driver`], so the very code that serves sockets runs in tests over a virtual network with virtual
-//! time. [`start()`] makes one thread per shard, each with its own epoll set: an idle connection is an entry in a slab, without task,
-//! buffer or timer of its own (the figures are in `doc/measurements.md`).
+//! [`Shard`] is generic over its [`Driver`], so the very code that serves sockets runs in tests
+//! over a virtual network with virtual time. [`start()`] makes one thread per shard, each with its
+//! own epoll set: an idle connection is an entry in a slab, without task, buffer or timer of its
+//! own (the figures are in `doc/measurements.md`).
 //!
 //! # One tick
 //!
-//! Read every ready connection once, into one buffer that all share; decrypt, scan, hand the stanzas to the world. Then letters from
-//! other shards, answers of the store, timers. Post what other shards must know, one wake per batch. At last write every connection
-//! that got something, once: under load ticks grow and writes coalesce by themselves.
+//! Read every ready connection once, into one buffer that all share; decrypt, scan, hand the
+//! stanzas to the world. Then letters from other shards, answers of the store, timers. Post what
+//! other shards must know, one wake per batch. At last write every connection that got something,
+//! once: under load ticks grow and writes coalesce by themselves.
 //!
 //! # Layout
 //!
-//! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
-//! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
-//!   [`resumption`]: when a session changes its connection.
+//! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the
+//!   tests is another.
+//! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a
+//!   shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]:
+//!   afterwards. [`resumption`]: when a session changes its connection.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
-//! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket; `sids`: where its sessions are. [`census`]: what shards count. `measuring`: how
-//!   long things take.
-//! * [`mod@start`]: the threads. [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who
-//!   may come in, and how often; [`attempts`] counts.
+//! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
+//!   `sids`: where its sessions are. [`census`]: what shards count. `measuring`: how long things
+//!   take.
+//! * [`mod@start`]: the threads. [`shard`]: the tick. [`mailboxes`]: what shards and their owner
+//!   tell each other. [`gate`]: who may come in, and how often; [`attempts`] counts.
 
 pub mod attempts;
 pub mod bosh;
@@ -31,7 +36,7 @@ mod entering;
 pub mod epoll;
 mod federating;
 pub mod gate;
-pub mod letters;
+pub mod mailboxes;
 mod measuring;
 pub mod negotiation;
 pub mod reading;
@@ -47,7 +52,7 @@ pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
 pub use census::{Carrier, Census, Coverage};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};
-pub use letters::{BoshRequest, Generation, Handed, Letter, Port, Post, Posted};
+pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, Port, Post, Posted};
 pub use rookery_federation::report::{self, Report};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};

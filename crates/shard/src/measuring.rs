@@ -1,4 +1,5 @@
-//! Counts what a shard does, and measures its ticks: how long copies and letters take. Two readings of the clock per tick, and one per letter.
+//! Counts what a shard does, and measures its ticks: how long copies and letters take. Two readings
+//! of the clock per tick, and one per letter.
 
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Errand, World};
@@ -7,7 +8,7 @@ use rookery_observe::Since;
 use crate::census::{Carrier, Census};
 use crate::connection::Wire;
 use crate::driver::Driver;
-use crate::letters::Posted;
+use crate::mailboxes::Posted;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -40,7 +41,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Counts how long the copies of this tick took, which are written now: those of mail from when the tick began that sent it.
+    /// Counts how long the copies of this tick took, which are written now: those of mail from when
+    /// the tick began that sent it.
     pub(crate) fn measure(&mut self, since: Since, delivered: u64) {
         let mut own = self.world.outboxes.pushed_total() - delivered;
         if own == 0 {

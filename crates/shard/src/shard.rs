@@ -27,7 +27,7 @@ use crate::connection::{Connection, Question, Resumption, Stage, Wire};
 use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
-use crate::letters::{Generation, Letter, Post, Posted};
+use crate::mailboxes::{Envelope, Generation, Post, Posted};
 use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.
@@ -191,7 +191,7 @@ impl<D: Driver> Shard<D> {
             }
         }
         for letter in self.common.post.take(self.index) {
-            self.letter(letter);
+            self.open(letter);
         }
         self.timers();
         self.world.run_timers();
@@ -245,7 +245,7 @@ impl<D: Driver> Shard<D> {
         for shard in 0..self.common.post.shards() {
             let mail = self.world.take_mail(shard);
             if !mail.is_empty() {
-                self.common.post.send(shard, Letter::Mail(mail, Posted { since, at: Since::now() }));
+                self.common.post.send(shard, Envelope::Mail(mail, Posted { since, at: Since::now() }));
             }
         }
     }
@@ -268,32 +268,32 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn letter(&mut self, letter: Letter<D::Socket>) {
-        match letter {
-            Letter::Accepted { socket, peer, port } => self.accept(socket, peer, port, self.timing.now_ms),
-            Letter::ServerMoved(moving) => self.adopt_server(*moving),
-            Letter::Resolved(domain, found) => self.resolved(&domain, &found),
-            Letter::Handed(handed) => self.handed(*handed),
-            Letter::Bosh(posted) => self.posted(posted),
-            Letter::BoshGone(sid) => self.bosh_gone(sid),
-            Letter::Moved(connection) => self.moved_here(*connection),
-            Letter::Mail(mail, posted) => self.mail(mail, posted),
-            Letter::Errand(errand, posted) => self.errand(errand, posted),
-            Letter::Reload(generation) => {
+    fn open(&mut self, envelope: Envelope<D::Socket>) {
+        match envelope {
+            Envelope::Accepted { socket, peer, port } => self.accept(socket, peer, port, self.timing.now_ms),
+            Envelope::ServerMoved(moving) => self.adopt_server(*moving),
+            Envelope::Resolved(domain, found) => self.resolved(&domain, &found),
+            Envelope::Handed(handed) => self.handed(*handed),
+            Envelope::Bosh(posted) => self.posted(posted),
+            Envelope::BoshGone(sid) => self.bosh_gone(sid),
+            Envelope::Moved(connection) => self.moved_here(*connection),
+            Envelope::Mail(mail, posted) => self.mail(mail, posted),
+            Envelope::Errand(errand, posted) => self.errand(errand, posted),
+            Envelope::Reload(generation) => {
                 self.world.apply(generation.settings.clone());
                 self.apply_federation(&generation);
                 self.common.generation = generation;
             }
-            Letter::Stop => self.stop(),
-            Letter::Servers(all, done) => {
+            Envelope::Stop => self.stop(),
+            Envelope::Servers(all, done) => {
                 lock(&all).extend(self.reported());
                 let _ = done.try_send(());
             }
-            Letter::CloseServers(closing, done) => {
+            Envelope::CloseServers(closing, done) => {
                 self.close_servers(&closing);
                 let _ = done.try_send(());
             }
-            Letter::Count(sum, done) => {
+            Envelope::Count(sum, done) => {
                 self.be_counted(&mut lock(&sum));
                 // The asker may have stopped waiting.
                 let _ = done.try_send(());
@@ -340,7 +340,7 @@ impl<D: Driver> Shard<D> {
         }
         connection.wants_write = false;
         let sid = connection.sid();
-        self.common.post.send(shard, Letter::Moved(Box::new(connection)));
+        self.common.post.send(shard, Envelope::Moved(Box::new(connection)));
         if let Some(sid) = sid {
             // Behind the letter: who looks it up from now on writes to the shard after it.
             self.common.post.sids.moves(sid, shard);

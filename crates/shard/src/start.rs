@@ -20,18 +20,19 @@ use tracing::{error, warn};
 use crate::census::{Census, Coverage};
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::letters::{BoshRequest, Closing, Generation, Handed, Letter, Port, Post, Posted};
+use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, Port, Post, Posted};
 use crate::shard::{Setup, Shard};
 
-/// What the threads need to start.
+/// The parts that the threads need to start.
 pub struct Start {
-    /// How many shards, at least one.
+    /// The number of shards, at least one.
     pub shards: usize,
-    /// Where connections come in.
+    /// The sockets on which connections come in.
     pub listeners: Vec<Listener>,
-    /// Connections in all, of which some are left for others who need descriptors; 0 for any number.
+    /// Connections in all, of which some are left for others who need descriptors; 0 for any
+    /// number.
     pub connections: usize,
-    /// What the operator decides.
+    /// The decisions of the operator.
     pub generation: Arc<Generation>,
     /// The store, shared by all shards.
     pub stores: Stores,
@@ -59,7 +60,7 @@ impl std::fmt::Debug for Start {
 pub struct Listener {
     /// The socket.
     pub socket: TcpListener,
-    /// What is spoken on it.
+    /// The protocol of its connections.
     pub port: Port,
 }
 
@@ -107,18 +108,18 @@ impl Running {
     /// Replaces what the operator decides, in all shards.
     pub fn reload(&self, generation: &Arc<Generation>) {
         for shard in 0..self.post.shards() {
-            self.post.send(shard, Letter::Reload(generation.clone()));
+            self.post.send(shard, Envelope::Reload(generation.clone()));
         }
     }
 
     /// Begins to end all streams with `system-shutdown`.
     pub fn stop(&self) {
         for shard in 0..self.post.shards() {
-            self.post.send(shard, Letter::Stop);
+            self.post.send(shard, Envelope::Stop);
         }
     }
 
-    /// Whether all shards have ended.
+    /// Returns whether all shards have ended.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
@@ -128,12 +129,12 @@ impl Running {
         self.threads.into_iter().map(JoinHandle::join).all(|outcome| outcome.is_ok())
     }
 
-    /// What the shards count. Those that don't answer within a second are left out.
+    /// Returns the counts of the shards. Those that don't answer within a second are left out.
     pub fn census(&self) -> Census {
         self.door().census()
     }
 
-    /// A way in for connections that others accept.
+    /// Returns a way in for connections that others accept.
     pub fn door(&self) -> Door {
         Door { post: self.post.clone(), gate: self.gate.clone(), epoch: self.epoch, next: Arc::default() }
     }
@@ -159,21 +160,22 @@ impl Door {
         self.epoch.elapsed().as_millis() as u64
     }
 
-    /// Gives a connection to the shard whose turn it is; after login it moves to the home of its account.
+    /// Gives a connection to the shard whose turn it is; after login it moves to the home of its
+    /// account.
     pub fn hand_over(&self, handed: Handed<TcpStream>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.post.send(turn % self.post.shards().max(1), Letter::Handed(Box::new(handed)));
+        self.post.send(turn % self.post.shards().max(1), Envelope::Handed(Box::new(handed)));
     }
 
-    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer; one that it drops
-    /// is told, as is that of a shard that has ended.
+    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer;
+    /// one that it drops is told, as is that of a shard that has ended.
     pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Awaited<T> {
         let (completer, answer) = one_shot();
         let now = Since::now();
         let posted = Posted { since: now, at: now };
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let errand = Errand::new(move |world| work(world, completer));
-        self.post.send(turn % self.post.shards().max(1), Letter::Errand(errand, posted));
+        self.post.send(turn % self.post.shards().max(1), Envelope::Errand(errand, posted));
         answer
     }
 
@@ -181,15 +183,16 @@ impl Door {
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
         let posted = Posted { since: now, at: now };
-        self.post.send(shard, Letter::Errand(Errand::new(work), posted));
+        self.post.send(shard, Envelope::Errand(Errand::new(work), posted));
     }
 
-    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.
+    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard
+    /// whose turn it is.
     pub fn post(&self, posted: BoshRequest) {
         self.post.request(posted, self.next.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Whether there is a session of BOSH with this id.
+    /// Returns whether there is a session of BOSH with this id.
     pub fn knows(&self, sid: u128) -> bool {
         self.post.sids.find(sid).is_some()
     }
@@ -197,40 +200,41 @@ impl Door {
     /// Says that the connection of a request of this session broke before the answer.
     pub fn request_is_gone(&self, sid: u128) {
         if let Some(place) = self.post.sids.find(sid) {
-            self.post.send(place.shard, Letter::BoshGone(sid));
+            self.post.send(place.shard, Envelope::BoshGone(sid));
         }
     }
 
-    /// What the shards count. Those that don't answer within a second are left out; until then this blocks.
+    /// Returns the counts of the shards. Those that don't answer within a second are left out;
+    /// until then this blocks.
     pub fn census(&self) -> Census {
         self.count(true)
     }
 
-    /// The same without what takes a look at each session: [`Census::by_domain`].
+    /// Returns the counts without what takes a look at each session: [`Census::by_domain`].
     pub fn counts(&self) -> Census {
         self.count(false)
     }
 
-    /// Returns all streams with other servers and components, by the names of those. Shards that don't answer within a second are
-    /// left out; until then this blocks.
+    /// Returns all streams with other servers and components, by the names of those. Shards that
+    /// don't answer within a second are left out; until then this blocks.
     pub fn servers(&self) -> Vec<Report> {
         let all = Arc::new(Mutex::new(Vec::new()));
-        self.ask_all(|done| Letter::Servers(all.clone(), done));
+        self.ask_all(|done| Envelope::Servers(all.clone(), done));
         let mut all = lock(&all).clone();
         all.sort();
         all
     }
 
-    /// Ends the streams with a domain or component; with `locals` only those of these domains of ours. Returns how many there were. It blocks as
-    /// [`Door::servers`] does.
+    /// Ends the streams with a domain or component; with `locals` only those of these domains of
+    /// ours. Returns how many there were. It blocks as [`Door::servers`] does.
     pub fn close_servers(&self, remote: &str, locals: Option<Vec<String>>) -> usize {
         let closing = Arc::new(Closing { remote: remote.to_owned(), locals, closed: AtomicUsize::new(0) });
-        self.ask_all(|done| Letter::CloseServers(closing.clone(), done));
+        self.ask_all(|done| Envelope::CloseServers(closing.clone(), done));
         closing.closed.load(Ordering::Relaxed)
     }
 
     /// Sends all shards a letter, and waits for at most a second until they have done what it says.
-    fn ask_all(&self, letter: impl Fn(SyncSender<()>) -> Letter<TcpStream>) {
+    fn ask_all(&self, letter: impl Fn(SyncSender<()>) -> Envelope<TcpStream>) {
         let shards = self.post.shards();
         let (done, answers) = sync_channel(shards);
         for shard in 0..shards {
@@ -248,7 +252,7 @@ impl Door {
         let coverage = Coverage { shards: self.post.shards(), answered: 0 };
         let census = Census { coverage, is_detailed, logins: self.gate.tally(), ..Census::default() };
         let census = Arc::new(Mutex::new(census));
-        self.ask_all(|done| Letter::Count(census.clone(), done));
+        self.ask_all(|done| Envelope::Count(census.clone(), done));
         lock(&census).clone()
     }
 }
@@ -312,11 +316,12 @@ impl fmt::Display for Where<'_> {
     }
 }
 
-/// The listeners, on the first shard: connections go round, so that every shard gets the same number.
+/// The listeners, on the first shard: connections go round, so that every shard gets the same
+/// number.
 struct Accepting {
     listeners: Vec<Listener>,
     next: usize,
-    /// When to listen again after the system ran out of descriptors.
+    /// The time at which to listen again after the system ran out of descriptors.
     again: Option<u64>,
     post: Arc<Post<TcpStream>>,
 }
@@ -364,12 +369,13 @@ impl Accepting {
         self.next = self.next.wrapping_add(1);
         match to {
             0 => shard.accept(socket, peer, port, now_ms),
-            _ => self.post.send(to, Letter::Accepted { socket, peer, port }),
+            _ => self.post.send(to, Envelope::Accepted { socket, peer, port }),
         }
     }
 }
 
-/// Whether the process or the system has no descriptor or memory left for another connection.
+/// Returns whether the process or the system has no descriptor or memory left for another
+/// connection.
 fn is_exhausted(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let codes = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_federation::{Address, Found, NotFound, Secret, Settings};
-use rookery_shard::{Federation, Letter, Port, Post, Resolver};
+use rookery_shard::{Envelope, Federation, Port, Post, Resolver};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::certificate::{Authority, Issued};
 use rookery_stream::tls::peer::PeerSettings;
@@ -24,7 +24,7 @@ use crate::server::{Absent, Server};
 pub struct Internet {
     servers: Rc<RefCell<Vec<Absent>>>,
     listeners: Rc<RefCell<BTreeMap<SocketAddr, Listener>>>,
-    names: Arc<Names>,
+    names: Arc<Records>,
     authority: Rc<Authority>,
     /// After how many bytes the next connections break.
     lives: Rc<RefCell<VecDeque<usize>>>,
@@ -39,9 +39,9 @@ struct Listener {
 /// The answers of DNS: nothing about a domain is an error, and no entry means that there is no such
 /// domain.
 #[derive(Default)]
-struct Names(Mutex<BTreeMap<String, Found>>);
+struct Records(Mutex<BTreeMap<String, Found>>);
 
-impl Resolver for Names {
+impl Resolver for Records {
     fn resolve(&self, domain: &str, tell: Box<dyn FnOnce(Found) + Send>) {
         let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tell(names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer)));
@@ -176,7 +176,7 @@ impl Internet {
         let life = self.lives.borrow_mut().pop_front();
         let (called, calling) = net::between_servers(life);
         let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 200), 50_000));
-        let letter = Letter::Accepted { socket: called, peer, port: listener.port };
+        let letter = Envelope::Accepted { socket: called, peer, port: listener.port };
         listener.post.send(listener.next % listener.post.shards().max(1), letter);
         Ok(calling)
     }

@@ -15,7 +15,7 @@ use rookery_modules::Shared;
 use rookery_observe::Since;
 use rookery_operations::process::Wish;
 use rookery_sasl::Credentials;
-use rookery_shard::{BoshRequest, Gate, Handed, Letter, Port, Post, Posted, Setup, Shard};
+use rookery_shard::{BoshRequest, Envelope, Gate, Handed, Port, Post, Posted, Setup, Shard};
 use rookery_store::shuffled::Shuffled;
 use rookery_store::{Background, StoreError, Stores};
 use rookery_stream::bosh::{Answer, Condition, Request};
@@ -161,7 +161,7 @@ impl Server {
             is_local: true,
             transport: Transport::WebSocket,
         };
-        running.post.send(shard, Letter::Handed(Box::new(handed)));
+        running.post.send(shard, Envelope::Handed(Box::new(handed)));
         drop(running);
         let mut client = Client::new(self, end);
         client.wire.transport = Transport::WebSocket;
@@ -240,7 +240,7 @@ impl Server {
         running.next_port += 1;
         let peer = SocketAddr::new(address, running.next_port);
         let (socket, end) = net::connection();
-        running.post.send(shard, Letter::Accepted { socket, peer, port });
+        running.post.send(shard, Envelope::Accepted { socket, peer, port });
         end
     }
 
@@ -286,7 +286,7 @@ impl Server {
     /// Runs `work` on a shard, as threads outside of the server have it run, and settles.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
-        let letter = Letter::Errand(Errand::new(work), Posted { since: now, at: now });
+        let letter = Envelope::Errand(Errand::new(work), Posted { since: now, at: now });
         self.0.borrow().post.send(shard, letter);
         self.settle();
     }
@@ -383,7 +383,7 @@ impl Server {
         change(&mut running.config);
         let generation = running.config.generation();
         for shard in 0..running.shards.len() {
-            running.post.send(shard, Letter::Reload(generation.clone()));
+            running.post.send(shard, Envelope::Reload(generation.clone()));
         }
         running.settle();
     }
@@ -392,7 +392,7 @@ impl Server {
     pub fn stop(&self) {
         let mut running = self.0.borrow_mut();
         for shard in 0..running.shards.len() {
-            running.post.send(shard, Letter::Stop);
+            running.post.send(shard, Envelope::Stop);
         }
         running.settle();
     }

@@ -14,13 +14,13 @@ use rookery_hub::Network;
 
 use crate::client::trusts;
 use crate::proxy::{Origin, Way};
-use crate::site::{Host, Names};
+use crate::site::{Host, KnownNames};
 
 /// Something that is for some networks alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Ward<'a> {
     /// The names under which it answers.
-    pub names: &'a Names,
+    pub names: &'a KnownNames,
     /// The networks from which it may be used.
     pub networks: &'a [Network],
     /// Other machines have to encrypt.
@@ -72,7 +72,7 @@ mod tests {
         if let Some(forwarded) = forwarded {
             headers.insert("x-forwarded-for", forwarded.parse().unwrap());
         }
-        let names = Names::default();
+        let names = KnownNames::default();
         Ward { names: &names, networks: &networks, needs_tls: true }
             .judge(origin(client, &headers, &trusted), Host::Unsaid)
     }

@@ -39,7 +39,7 @@ pub(crate) const PATH: &str = "/http-bind";
 
 /// A request that was read whole and waits for its answer, which may take as long as the client
 /// lets it.
-pub(crate) struct Held {
+pub(crate) struct HeldRequest {
     answer: oneshot::Receiver<Answer>,
     /// The session to tell if the connection breaks before the answer is there.
     sid: Option<u128>,
@@ -58,7 +58,7 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
     origin: Origin,
     shared: &Arc<Shared>,
-) -> Result<Box<Held>, Response<Body>> {
+) -> Result<Box<HeldRequest>, Response<Body>> {
     let settings = shared.settings();
     let Some(bosh) = &settings.bosh else { return Err(text(StatusCode::NOT_FOUND, "there is nothing here")) };
     let site = settings.names.site(&request);
@@ -99,7 +99,7 @@ async fn post(
     site: Site,
     shared: &Arc<Shared>,
     settings: &Settings,
-) -> Result<Held, Response<Body>> {
+) -> Result<HeldRequest, Response<Body>> {
     let (head, body) = request.into_parts();
     if head.headers.contains_key(header::CONTENT_ENCODING) {
         return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "requests are not taken compressed"));
@@ -111,12 +111,12 @@ async fn post(
     let Ok(wrapped) = Wrapped::read(document, &Limits::AFTER_LOGIN) else {
         return Err(respond(Answer::refusal(Condition::BadRequest), coding, shared).map(Body::bytes));
     };
-    let mut held = Held::ask(wrapped, origin, site, coding, shared.clone());
+    let mut held = HeldRequest::ask(wrapped, origin, site, coding, shared.clone());
     held.closes = closes;
     Ok(held)
 }
 
-impl Held {
+impl HeldRequest {
     /// Gives a request to its session.
     fn ask(request: Wrapped, origin: Origin, site: Site, coding: Option<Coding>, shared: Arc<Shared>) -> Self {
         let (sender, answer) = oneshot::channel();
@@ -139,7 +139,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldRequest {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         // The connection broke while the request waited on it.

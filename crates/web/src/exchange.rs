@@ -34,7 +34,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::bosh::Held;
+use crate::bosh::HeldRequest;
 use crate::client::Client;
 use crate::conduit::Conduit;
 use crate::exit::{Exit, Leave};
@@ -101,7 +101,7 @@ async fn requests(
 }
 
 /// Waits for the answer; `None` if the client goes first.
-async fn wait(conduit: &mut Conduit, held: &mut Held) -> Option<Response<Bytes>> {
+async fn wait(conduit: &mut Conduit, held: &mut HeldRequest) -> Option<Response<Bytes>> {
     let (mut answered, mut departed) = (pin!(held.answered()), pin!(conduit.departure()));
     poll_fn(|context| match answered.as_mut().poll(context) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use hyper::Response;
 use rookery_base::lock::lock;
 
-use crate::bosh::Held;
+use crate::bosh::HeldRequest;
 use crate::proxy::Origin;
 use crate::reply::Body;
 use crate::site::Site;
@@ -19,7 +19,7 @@ pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
 /// Says what becomes of a connection.
 pub(crate) enum Leave {
     /// The request waits for its answer.
-    Held(Box<Held>),
+    Held(Box<HeldRequest>),
     /// It is a WebSocket once the library's answer is out.
     WebSocket(Origin, Site),
 }
@@ -27,7 +27,7 @@ pub(crate) enum Leave {
 impl Exit {
     /// Takes the connection away with a request that waits; the library waits for this and never
     /// gets it.
-    pub async fn wait(&self, held: Box<Held>) -> Response<Body> {
+    pub async fn wait(&self, held: Box<HeldRequest>) -> Response<Body> {
         self.leave(Leave::Held(held));
         pending().await
     }

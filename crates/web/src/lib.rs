@@ -110,7 +110,7 @@ pub struct Settings {
     /// The same of one address that isn't this machine's own; 0 for any number.
     pub connections_per_address: u32,
     /// The names under which it is known, and the sites whose pages may speak to it.
-    pub names: site::Names,
+    pub names: site::KnownNames,
     /// BOSH, if it is spoken.
     pub bosh: Option<bosh::Settings>,
 }

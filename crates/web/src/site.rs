@@ -13,7 +13,7 @@ use hyper::{Request, Uri};
 
 /// The operator's decisions about names.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct KnownNames {
     /// The names of this server: served domains and what it is called besides, without ports, in
     /// A-labels. Names below them are its own as well.
     pub hosts: Vec<String>,
@@ -62,7 +62,7 @@ impl<'a> Host<'a> {
     }
 }
 
-impl Names {
+impl KnownNames {
     /// Tells whether a request may be for this server: its host is one of ours, an address, or this
     /// machine's name for itself. One that is for another name came by a name server that somebody
     /// else answers for.
@@ -74,7 +74,7 @@ impl Names {
         }
     }
 
-    /// Tells whether a name is one of [`Names::hosts`] or below it.
+    /// Tells whether a name is one of [`KnownNames::hosts`] or below it.
     fn serves(&self, name: &str) -> bool {
         self.hosts.iter().any(|host| is_below(name, host))
     }
@@ -136,9 +136,9 @@ const LOCAL: [&str; 3] = ["localhost", "localhost.localdomain", "ip6-localhost"]
 mod tests {
     use super::*;
 
-    fn names(origins: &[&str]) -> Names {
+    fn names(origins: &[&str]) -> KnownNames {
         let hosts = vec!["example.org".to_owned(), "chat.example.net".to_owned()];
-        Names { hosts, origins: origins.iter().map(|&origin| origin.to_owned()).collect() }
+        KnownNames { hosts, origins: origins.iter().map(|&origin| origin.to_owned()).collect() }
     }
 
     fn request(uri: &str, headers: &[(&str, &str)]) -> Request<()> {

@@ -34,13 +34,13 @@ pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) 
     // Those of the header are named by any element that uses them, so a short stanza may become a
     // long one.
     let limits = Limits { bytes: bytes.len().max(Limits::AFTER_LOGIN.bytes), ..Limits::AFTER_LOGIN };
-    let stanza = only_child(&document, Names { most: limits.spelled_out(), ..Names::default() })?;
+    let stanza = only_child(&document, Interned { most: limits.spelled_out(), ..Interned::default() })?;
     Ok(Writer::write(&stanza).into_bytes())
 }
 
 /// The namespaces of a document, each of which is in memory once.
 #[derive(Default)]
-struct Names {
+struct Interned {
     known: BTreeSet<Arc<str>>,
     /// The bytes that they take where each element and attribute names its own, and the most that
     /// these may be.
@@ -48,7 +48,7 @@ struct Names {
     most: usize,
 }
 
-impl Names {
+impl Interned {
     fn of(&mut self, ns: &str) -> Result<Arc<str>, Fault> {
         self.spelled += ns.len();
         if ns.len() > MAX_NAMESPACE {
@@ -76,7 +76,7 @@ impl Names {
 }
 
 /// Parses a document whose root holds one element and nothing else.
-fn only_child(document: &[u8], mut names: Names) -> Result<Element, Fault> {
+fn only_child(document: &[u8], mut names: Interned) -> Result<Element, Fault> {
     let mut options = Options::default();
     options.max_token_length = options.max_token_length.max(document.len());
     let mut parser = Parser::with_options(options);

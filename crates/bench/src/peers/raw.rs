@@ -1,9 +1,9 @@
 //! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no
 //! queues: whole lines are read and written.
 //!
-//! For pairs it is the [`relay`]; for multicast and presence a server that writes each line that it
-//! gets to all other connections. Both run as a process of their own, so that their CPU time is
-//! read like a server's, and a generator of one thread plays against them.
+//! For pairs it is the [`bare_relay`]; for multicast and presence a server that writes each line
+//! that it gets to all other connections. Both run as a process of their own, so that their CPU
+//! time is read like a server's, and a generator of one thread plays against them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use super::program;
 use crate::engine::{Histogram, Recorder};
 use crate::process::{Cpu, median_and_min};
 use crate::result::{self, DONE, Part, RunResult};
-use crate::{Outcome, chat, relay};
+use crate::{Outcome, bare_relay, chat};
 
 /// The kind of a server without XMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl std::fmt::Display for Kind {
 /// What the system says.
 pub fn serve(kind: Kind) -> Outcome<()> {
     match kind {
-        Kind::Relay(pairs) => relay::run(pairs),
+        Kind::Relay(pairs) => bare_relay::run(pairs),
         Kind::FanOut(connections) => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
             println!("{}", listener.local_addr()?);

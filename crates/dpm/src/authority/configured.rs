@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{AuditFile, Authority, Kerberos, Roles, Tokens};
+use super::{AuditFile, Authority, IssuerKeys, Kerberos, Roles};
 
 /// The files and names that decide who may set devices. Without a keytab or tokens nobody may.
 #[derive(Debug, Clone, Default, Args)]
@@ -67,11 +67,11 @@ impl Access {
     }
 
     /// Returns the keys of tokens as they are now, if there are any.
-    pub fn tokens(&self) -> Result<Option<Tokens>, String> {
+    pub fn tokens(&self) -> Result<Option<IssuerKeys>, String> {
         let (Some(path), Some(issuer)) = (&self.tokens, &self.token_issuer) else { return Ok(None) };
         let wrong = |words: String| format!("{}: {words}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let tokens = Tokens::read(&text, issuer, self.token_audience.as_deref(), self.token_realm.as_deref());
+        let tokens = IssuerKeys::read(&text, issuer, self.token_audience.as_deref(), self.token_realm.as_deref());
         tokens.map(Some).map_err(wrong)
     }
 

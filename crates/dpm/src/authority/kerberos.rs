@@ -30,15 +30,15 @@ impl Acceptor for Kerberos {
     }
 
     fn converse(&self) -> Box<dyn Conversation> {
-        Box::new(Tokens(self.acceptor.context()))
+        Box::new(TicketExchange(self.acceptor.context()))
     }
 }
 
 /// A client's tokens.
 #[derive(Debug)]
-struct Tokens(rookery_gssapi::Context);
+struct TicketExchange(rookery_gssapi::Context);
 
-impl Conversation for Tokens {
+impl Conversation for TicketExchange {
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String> {
         self.0.step(token).map_err(|error| error.to_string())
     }

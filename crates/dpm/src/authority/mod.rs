@@ -9,13 +9,13 @@
 mod acceptor;
 mod audit;
 mod configured;
+mod issuer;
 mod kerberos;
 mod roles;
-mod tokens;
 
 pub use acceptor::{Acceptor, Authority, Conversation, Peer, Proof};
 pub use audit::{Attempt, Audit, AuditFile};
 pub use configured::Access;
+pub use issuer::IssuerKeys;
 pub use kerberos::Kerberos;
 pub use roles::Roles;
-pub use tokens::Tokens;

@@ -21,12 +21,12 @@ pub struct Database {
     pub(super) scripts: Vec<Script>,
     pub(super) faults: Vec<Fault>,
     pub(super) records: Vec<Request>,
-    pub(super) names_of_this: Names,
+    pub(super) names_of_this: OwnNames,
 }
 
 /// The names that this DPM has beside the one that it was started with.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Names {
+pub struct OwnNames {
     /// Further names of its node.
     pub aliases: Vec<Rad50>,
     /// Names of loggers whose questions are answered from what is recorded here, in upper case.

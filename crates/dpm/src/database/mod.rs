@@ -12,7 +12,7 @@ mod limits;
 mod record;
 
 pub use device::{
-    AlarmProperty, ControlProperty, Database, Device, Names, Node, Place, Protocol, StatusProperty, Value,
+    AlarmProperty, ControlProperty, Database, Device, Node, OwnNames, Place, Protocol, StatusProperty, Value,
 };
 pub(crate) use file::line;
 pub use file::{Fault, Imported, Mistake, Script, example, import, reference};
@@ -113,7 +113,7 @@ impl Database {
     }
 
     /// Returns the names that this DPM has beside the one that it was started with.
-    pub fn names_of_this(&self) -> &Names {
+    pub fn names_of_this(&self) -> &OwnNames {
         &self.names_of_this
     }
 

@@ -10,7 +10,7 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::authority::Tokens;
+use crate::authority::IssuerKeys;
 
 /// A certificate and keys.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Keys {
     /// The port's certificate; without one it speaks HTTP/2 in the clear.
     pub certificate: Option<Certificate>,
     /// The keys of tokens; without them no token proves anything.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<IssuerKeys>,
 }
 
 /// A certificate with its key, ready for handshakes.

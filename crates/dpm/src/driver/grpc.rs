@@ -25,9 +25,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::credentials::{Keyring, Keys};
-use super::door::{Door, Errand, Visitor};
 use super::listen::{self, Reserve};
 use super::methods::{Caller, Incoming, Methods};
+use super::reception::{Errand, Reception, Visitor};
 use crate::grpc::daq;
 use crate::grpc::devdb::Devices;
 use crate::grpc::protocol::{self, Code};
@@ -46,15 +46,20 @@ pub(super) struct Grpc {
 
 impl Grpc {
     /// Opens the port and starts the thread.
-    pub(super) fn start(listen: SocketAddr, door: Door, options: Options, devices: Devices) -> io::Result<Self> {
+    pub(super) fn start(
+        listen: SocketAddr,
+        reception: Reception,
+        options: Options,
+        devices: Devices,
+    ) -> io::Result<Self> {
         let listener = listen::open(listen)?;
         let reserve = Reserve::new("clients of readings by gRPC")?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let methods = Methods { door: door.clone(), devices: devices.clone(), requests: options.requests };
+        let methods = Methods { reception: reception.clone(), devices: devices.clone(), requests: options.requests };
         let keyring = Keyring::default();
-        let front = Arc::new(Front { door, methods, keyring: keyring.clone(), options, taken: Mutex::default() });
+        let front = Arc::new(Front { reception, methods, keyring: keyring.clone(), options, taken: Mutex::default() });
         let serve = move || {
             if let Err(error) = runtime.block_on(front.serve(listener, reserve, stopped)) {
                 eprintln!("rookery: gRPC is not served any more: {error}");
@@ -90,7 +95,7 @@ impl Drop for Grpc {
 }
 
 struct Front {
-    door: Door,
+    reception: Reception,
     methods: Methods,
     keyring: Keyring,
     options: Options,
@@ -330,7 +335,7 @@ impl Front {
         let (ours, theirs) = UnixStream::pair().map_err(broken)?;
         let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
         let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
-        if !self.door.enter(Visitor { stream: theirs, errand: Errand::Read(requests), from: call.from }) {
+        if !self.reception.enter(Visitor { stream: theirs, errand: Errand::Read(requests), from: call.from }) {
             return Err(Failure::Told(Code::Unavailable, "the service ends"));
         }
         let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;

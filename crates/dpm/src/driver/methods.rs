@@ -28,7 +28,7 @@ use tonic_prost::ProstCodec;
 use tower_service::Service;
 
 use super::credentials::Keys;
-use super::door::{Door, Errand, Visitor};
+use super::reception::{Errand, Reception, Visitor};
 use crate::authority::Proof;
 use crate::grpc::daq;
 use crate::grpc::devdb::Devices;
@@ -50,7 +50,7 @@ pub(super) struct Caller {
 /// All methods.
 #[derive(Debug, Clone)]
 pub(super) struct Methods {
-    pub(super) door: Door,
+    pub(super) reception: Reception,
     pub(super) devices: Devices,
     /// Settings of a call, at most.
     pub(super) requests: usize,
@@ -118,7 +118,7 @@ impl UnaryService<SettingList> for Settings {
         let is_stranger = matches!(proof, Proof::Nothing | Proof::Failed(_));
         let has_many = is_stranger && unproved.fetch_add(1, Ordering::Relaxed) >= UNPROVED_CALLS;
         let list = request.into_inner();
-        let (door, from, most) = (self.methods.door.clone(), self.caller.address, self.methods.requests);
+        let (reception, from, most) = (self.methods.reception.clone(), self.caller.address, self.methods.requests);
         Box::pin(async move {
             if has_many || list.setting.len() > most {
                 return Err(tonic::Status::resource_exhausted("there are too many settings"));
@@ -128,7 +128,7 @@ impl UnaryService<SettingList> for Settings {
             let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
             let mut ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
             let errand = Errand::Set(daq::settings(list), proof, from);
-            if !door.enter(Visitor { stream: theirs, errand, from: network(from.ip()) }) {
+            if !reception.enter(Visitor { stream: theirs, errand, from: network(from.ip()) }) {
                 return Err(tonic::Status::unavailable("the service ends"));
             }
             let mut reply = Vec::new();

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
-use super::door::{Errand, Peer, Visitors};
 use super::grpc::Grpc;
 use super::history::Historian;
 use super::listen::{self, Reserve};
+use super::reception::{Errand, Peer, Visitors};
 use super::set::{Ready, Set};
 use super::wake::Wake;
 use crate::authority::Authority;
@@ -157,7 +157,7 @@ impl Server {
     pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
         self.grpc = Some({
             let devices = Devices::new(Arc::clone(self.dpm.database()));
-            Grpc::start(listen, self.visitors.door(), *self.dpm.options(), devices)?
+            Grpc::start(listen, self.visitors.reception(), *self.dpm.options(), devices)?
         });
         Ok(self)
     }

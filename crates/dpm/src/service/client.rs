@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::caller::Raw;
 use super::outbox::Outbox;
-use super::share::{Address, Held};
+use super::share::{Address, Holdings};
 
 /// A client.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Client {
     /// The address that it counts for.
     pub(super) address: Address,
     /// Its part of what all clients share.
-    pub(super) held: Held,
+    pub(super) held: Holdings,
     /// Steps of room that it has taken for what waits for it.
     pub(super) steps: usize,
     /// There was no more when it needed some.

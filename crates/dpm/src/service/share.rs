@@ -41,7 +41,7 @@ pub(super) enum Good {
 
 /// The amounts that one client or address has, by [`Good`].
 #[derive(Debug, Default)]
-pub(super) struct Held([usize; 7]);
+pub(super) struct Holdings([usize; 7]);
 
 /// A thing that readers can have together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,13 +56,13 @@ pub(super) enum Common {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     /// With the number of connections.
-    addresses: HashMap<Address, (usize, Held), ahash::RandomState>,
+    addresses: HashMap<Address, (usize, Holdings), ahash::RandomState>,
     /// The number of readers that a client has of something, and then that of an address.
     of_clients: HashMap<(ClientKey, Common), usize, ahash::RandomState>,
     of_addresses: HashMap<(Address, Common), usize, ahash::RandomState>,
 }
 
-impl Held {
+impl Holdings {
     pub(super) fn of(&self, good: Good) -> usize {
         self.0[good as usize]
     }
@@ -150,7 +150,7 @@ impl Shares {
     pub(super) fn check(
         &self,
         options: &Options,
-        held: &Held,
+        held: &Holdings,
         address: Address,
         good: Good,
         more: usize,
@@ -164,7 +164,7 @@ impl Shares {
     }
 
     /// Counts what a client takes, or gives back.
-    pub(super) fn change(&mut self, held: Option<&mut Held>, address: Address, good: Good, by: isize) {
+    pub(super) fn change(&mut self, held: Option<&mut Holdings>, address: Address, good: Good, by: isize) {
         if by == 0 {
             return;
         }
@@ -182,7 +182,7 @@ impl Shares {
     pub(super) fn check_common(
         &self,
         options: &Options,
-        held: &Held,
+        held: &Holdings,
         (client, address): (ClientKey, Address),
         good: Good,
         common: Option<Common>,
@@ -204,7 +204,7 @@ impl Shares {
     }
 
     /// Counts a reader of an event or plot.
-    pub(super) fn join(&mut self, held: Option<&mut Held>, client: ClientKey, address: Address, common: Common) {
+    pub(super) fn join(&mut self, held: Option<&mut Holdings>, client: ClientKey, address: Address, common: Common) {
         let of_client = self.of_clients.entry((client, common)).or_default();
         *of_client += 1;
         if *of_client == 1
@@ -220,7 +220,7 @@ impl Shares {
     }
 
     /// Takes in that a reader is gone.
-    pub(super) fn leave(&mut self, held: Option<&mut Held>, client: ClientKey, address: Address, common: Common) {
+    pub(super) fn leave(&mut self, held: Option<&mut Holdings>, client: ClientKey, address: Address, common: Common) {
         if take_one(&mut self.of_clients, (client, common))
             && let Some(held) = held
         {
@@ -234,7 +234,7 @@ impl Shares {
     }
 
     fn forget(&mut self, address: Address) {
-        let is_idle = |(connections, held): &(usize, Held)| *connections == 0 && held.is_nothing();
+        let is_idle = |(connections, held): &(usize, Holdings)| *connections == 0 && held.is_nothing();
         if self.addresses.get(&address).is_some_and(is_idle) {
             self.addresses.remove(&address);
         }

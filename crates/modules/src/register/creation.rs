@@ -15,7 +15,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
 use super::rate::{Creations, Slot};
-use super::tokens::Shown;
+use super::shown::Shown;
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, rate};
 
 /// Replies to a request of a guest: with what to fill in, or by creating the account.

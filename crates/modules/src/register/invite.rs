@@ -1,4 +1,4 @@
-//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `tokens`
+//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `shown`
 //! takes.
 
 use rookery_base::date;

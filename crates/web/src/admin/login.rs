@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use hyper::{Response, StatusCode};
-use rookery_hub::tokens::password_mark;
+use rookery_hub::fast::password_mark;
 use rookery_jid::Jid;
 use rookery_operations::{Outcome, administrators};
 use rookery_shard::{Refused, Whence};

@@ -42,7 +42,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rookery_hub::Domain;
-use rookery_hub::tokens::password_mark;
+use rookery_hub::fast::password_mark;
 use rookery_jid::Jid;
 use rookery_operations::journal::Entry;
 use rookery_operations::{Outcome, Refusal, administrators};

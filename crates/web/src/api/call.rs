@@ -6,8 +6,8 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
+use rookery_operations::api_tokens::Token;
 use rookery_operations::journal::Entry;
-use rookery_operations::tokens::Token;
 use serde_json::Value;
 
 use super::field::Values;

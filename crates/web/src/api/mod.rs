@@ -34,7 +34,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use rookery_operations::tokens::{self, Token};
+use rookery_operations::api_tokens::{self, Token};
 
 use crate::Shared;
 use crate::access::Ward;
@@ -142,7 +142,7 @@ async fn authenticate(headers: &HeaderMap, shared: &Shared) -> Result<Token, Pro
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Problem::unauthorized(false));
     }
-    let token = shared.wait(tokens::find(&shared.stores, secret.trim())).await?;
+    let token = shared.wait(api_tokens::find(&shared.stores, secret.trim())).await?;
     token.ok_or_else(|| Problem::unauthorized(true))
 }
 

@@ -3,7 +3,7 @@
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use rookery_operations::Refusal;
-use rookery_operations::tokens::Scope;
+use rookery_operations::api_tokens::Scope;
 use serde_json::json;
 use tracing::error;
 

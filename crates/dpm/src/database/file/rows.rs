@@ -6,7 +6,8 @@ use super::mistake::{At, Wrong};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
 use crate::database::record::RecordRow;
 use crate::database::{
-    AlarmProperty, ControlProperty, Device, Fault, Limits, Names, Node, Place, Protocol, Script, StatusProperty, Value,
+    AlarmProperty, ControlProperty, Device, Fault, Limits, Node, OwnNames, Place, Protocol, Script, StatusProperty,
+    Value,
 };
 use crate::drf::{self, Event};
 use crate::rad50::Rad50;
@@ -200,7 +201,7 @@ impl NodeRow {
 }
 
 impl NamesRow {
-    pub(super) fn read(self) -> Result<Names, Wrong> {
+    pub(super) fn read(self) -> Result<OwnNames, Wrong> {
         let aliases = self.aliases.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
         let logger = |name: &At<String>| match name.value.trim() {
             "" => Err(name.wrong("loggers", "a name that isn't empty")),
@@ -208,7 +209,7 @@ impl NamesRow {
             word => Ok(word.to_ascii_uppercase()),
         };
         let loggers = self.loggers.iter().map(logger).collect::<Result<_, _>>()?;
-        Ok(Names { aliases, loggers })
+        Ok(OwnNames { aliases, loggers })
     }
 }
 

@@ -29,7 +29,7 @@ fn world_of(database: &str) -> (World, Log) {
     let mut world = World::new(database);
     let log = Log::default();
     world.dpm.set_authority(Authority {
-        acceptor: Some(Box::new(Door)),
+        acceptor: Some(Box::new(AnyName)),
         roles: Roles::read(ROLES).expect("good roles"),
         audit: Some(Box::new(log.clone())),
     });
@@ -107,12 +107,12 @@ fn near(numbers: &[f64], expected: &[f64]) -> bool {
 /// Believes any client's name, for an hour: the token is the name, and the signature is the
 /// message.
 #[derive(Debug)]
-pub struct Door;
+pub struct AnyName;
 
 #[derive(Debug, Default)]
 struct Believer(Option<Peer>);
 
-impl Acceptor for Door {
+impl Acceptor for AnyName {
     fn service_name(&self) -> &str {
         "daeset@localhost"
     }

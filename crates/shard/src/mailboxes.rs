@@ -71,7 +71,7 @@ impl std::fmt::Debug for Generation {
 }
 
 /// A letter to a shard.
-pub enum Letter<S> {
+pub enum Envelope<S> {
     /// A connection that somebody else accepted.
     Accepted {
         /// The connection.
@@ -165,7 +165,7 @@ pub struct BoshRequest {
     pub is_local: bool,
 }
 
-impl<S> std::fmt::Debug for Letter<S> {
+impl<S> std::fmt::Debug for Envelope<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Accepted { .. } => "Accepted",
@@ -194,7 +194,7 @@ pub struct Post<S> {
 }
 
 struct Mailbox<S> {
-    letters: Mutex<Vec<Letter<S>>>,
+    letters: Mutex<Vec<Envelope<S>>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -218,7 +218,7 @@ impl<S> Post<S> {
     }
 
     /// Sends a letter. A shard that doesn't exist gets none.
-    pub fn send(&self, shard: usize, letter: Letter<S>) {
+    pub fn send(&self, shard: usize, letter: Envelope<S>) {
         let Some(mailbox) = self.boxes.get(shard) else { return };
         let mut letters = lock(&mailbox.letters);
         letters.push(letter);
@@ -237,13 +237,13 @@ impl<S> Post<S> {
             Whose::Nobody => None,
         };
         match shard {
-            Some(shard) => self.send(shard, Letter::Bosh(Box::new(posted))),
+            Some(shard) => self.send(shard, Envelope::Bosh(Box::new(posted))),
             None => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
         }
     }
 
     /// Takes all letters that wait for a shard.
-    pub fn take(&self, shard: usize) -> Vec<Letter<S>> {
+    pub fn take(&self, shard: usize) -> Vec<Envelope<S>> {
         let letters = self.boxes.get(shard).map(|mailbox| &mailbox.letters);
         letters.map(|letters| std::mem::take(&mut *lock(letters))).unwrap_or_default()
     }

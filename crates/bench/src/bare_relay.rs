@@ -21,23 +21,23 @@ pub const ARGUMENT: &str = "--relay";
 
 /// A relay in a child process; killed when dropped.
 #[derive(Debug)]
-pub struct Relay {
+pub struct BareRelay {
     child: Child,
     /// The address at which it listens. The first two connections are a pair, the next two another.
     pub address: SocketAddr,
 }
 
-impl Relay {
+impl BareRelay {
     /// Starts this executable again as a relay.
     ///
     /// # Errors
     /// What the system says.
-    pub fn start(pairs: usize) -> Outcome<Relay> {
+    pub fn start(pairs: usize) -> Outcome<BareRelay> {
         let mut command = Command::new(env::current_exe()?);
         let mut child = command.args([ARGUMENT, &pairs.to_string()]).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
-        Ok(Relay { child, address: line.trim().parse()? })
+        Ok(BareRelay { child, address: line.trim().parse()? })
     }
 
     /// Returns the number of the process.
@@ -46,7 +46,7 @@ impl Relay {
     }
 }
 
-impl Drop for Relay {
+impl Drop for BareRelay {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::acceptor::Peer;
 
 /// Keys of an issuer of tokens.
-pub struct Tokens {
+pub struct IssuerKeys {
     keys: Vec<Key>,
     issuer: String,
     audience: Option<String>,
@@ -30,7 +30,7 @@ struct Claims {
     exp: u64,
 }
 
-impl Tokens {
+impl IssuerKeys {
     /// Reads a set of keys (JWK Set, RFC 7517 §5). Tokens count that `issuer` made, for `audience`
     /// if there is one; the principal of one is its subject at `realm`, or at the issuer.
     ///
@@ -116,7 +116,7 @@ impl Tokens {
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for IssuerKeys {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Tokens of {:?} with {} keys", self.issuer, self.keys.len())
     }

@@ -1,4 +1,4 @@
-//! The door through which another thread hands clients over to the one that serves: each brings a
+//! The reception at which another thread hands clients over to the one that serves: each brings a
 //! socket of its own, and what it asks.
 
 use std::io::{self, Read, Write};
@@ -33,12 +33,12 @@ pub(super) enum Errand {
 
 /// The outer side, for any number of threads.
 #[derive(Debug, Clone)]
-pub(super) struct Door {
+pub(super) struct Reception {
     visitors: Sender<Visitor>,
     bell: Arc<OwnedFd>,
 }
 
-impl Door {
+impl Reception {
     /// Hands a client over. Returns whether anybody is there to serve it.
     pub(super) fn enter(&self, visitor: Visitor) -> bool {
         let is_taken = self.visitors.send(visitor).is_ok();
@@ -50,7 +50,7 @@ impl Door {
 /// The inner side.
 #[derive(Debug)]
 pub(super) struct Visitors {
-    door: Door,
+    reception: Reception,
     waiting: Receiver<Visitor>,
 }
 
@@ -58,21 +58,21 @@ impl Visitors {
     pub(super) fn new() -> io::Result<Self> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (visitors, waiting) = mpsc::channel();
-        Ok(Self { door: Door { visitors, bell }, waiting })
+        Ok(Self { reception: Reception { visitors, bell }, waiting })
     }
 
-    pub(super) fn door(&self) -> Door {
-        self.door.clone()
+    pub(super) fn reception(&self) -> Reception {
+        self.reception.clone()
     }
 
     /// Rings when somebody waits.
     pub(super) fn bell(&self) -> &OwnedFd {
-        &self.door.bell
+        &self.reception.bell
     }
 
     /// Returns the visitors that wait.
     pub(super) fn take(&mut self) -> Vec<Visitor> {
-        let _ = rustix::io::read(&*self.door.bell, &mut [0; 8]);
+        let _ = rustix::io::read(&*self.reception.bell, &mut [0; 8]);
         self.waiting.try_iter().collect()
     }
 }
