@@ -47,7 +47,8 @@ impl Database {
         }
     }
 
-    /// Opens it for a command, which can wait longer for a busy server than the users of a server can wait for a command.
+    /// Opens it for a command, which can wait longer for a busy server than the users of a server
+    /// can wait for a command.
     ///
     /// # Errors
     ///
@@ -81,7 +82,8 @@ impl Database {
         Ok(Decoys { secret: self.decoy_secret()?, counts: wait(self.stores.accounts.iterations())? })
     }
 
-    /// The secret behind the salts: made once, then kept, since real salts don't change either.
+    /// Returns the secret behind the salts: made once, then kept, since real salts don't change
+    /// either.
     fn decoy_secret(&self) -> Result<[u8; 32], Failure> {
         let found = wait(self.stores.meta.get(DECOY_SECRET))?;
         if let Some(secret) = found.and_then(|bytes| bytes.try_into().ok()) {
@@ -110,7 +112,8 @@ pub fn address(folder: &Folder, store: &Store) -> Result<Address, Failure> {
     }
 }
 
-/// Returns the database that an operator names. What the configuration says of the way to the server's own (password, TLS) holds for it, too.
+/// Returns the database that an operator names. What the configuration says of the way to the
+/// server's own (password, TLS) holds for it, too.
 ///
 /// # Errors
 ///
@@ -152,7 +155,8 @@ fn options(store: &Store) -> sqlite::Options {
     sqlite::Options { cache_bytes: store.cache, migrations: store.migrations, ..sqlite::Options::default() }
 }
 
-/// Reads the password from the file that is named, else from the one that the service manager has made, if it has.
+/// Reads the password from the file that is named, else from the one that the service manager has
+/// made, if it has.
 fn password(named: Option<&Path>) -> Result<Option<String>, Failure> {
     let credential = || Some(PathBuf::from(env::var_os("CREDENTIALS_DIRECTORY")?).join("store-password"));
     let file = named.map(Path::to_owned).or_else(|| credential().filter(|file| file.exists()));
@@ -192,7 +196,7 @@ fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> Failure 
     Failure::Unfit(format!("{key} under [store] names {}, which can't be read: {error}", file.display()))
 }
 
-/// Random bytes of the operating system.
+/// Returns random bytes of the operating system.
 ///
 /// # Errors
 ///

@@ -1,5 +1,6 @@
-//! Documents and comments tell the truth of the tree: the lists of modules in heads are complete, every path that is named exists, and
-//! programs that documents show are in the tree.
+//! Documents and comments tell the truth of the tree: the lists of modules in heads are complete,
+//! every path and link leads somewhere, programs that documents show are in the tree, and comments
+//! have the words of STYLE.md.
 
 mod documents {
     mod layout;
@@ -7,4 +8,5 @@ mod documents {
     mod paths;
     mod structs;
     mod tree;
+    mod words;
 }

@@ -10,7 +10,7 @@ use rookery_xml::{Element, ns};
 const ITEMS: &str = "http://jabber.org/protocol/disco#items";
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 
-/// The condition of an error; `None` of a result.
+/// Returns the condition of an error; `None` of a result.
 fn condition(answer: &Element) -> Option<String> {
     let error = answer.child("error", ns::CLIENT)?;
     error

@@ -215,7 +215,7 @@ fn change(server: &Server, owner: &str, item: RosterItem) {
     server.done(server.stores().rosters.change(owner.as_ref(), contact.as_ref(), edit)).expect("a roster");
 }
 
-/// An account whose contact romeo is, and the other way round.
+/// Makes an account whose contact romeo is, and the other way round.
 fn befriended(server: &Server, name: &str) -> Jid {
     let (contact, romeo) = (server.account(name), server.account("romeo"));
     let item = |jid: &Jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid.clone()) };
@@ -224,7 +224,7 @@ fn befriended(server: &Server, name: &str) -> Jid {
     contact
 }
 
-/// The largest roster that there may be, as far as items of one size allow.
+/// Makes the largest roster that there may be, as far as items of one size allow.
 fn full_roster(server: &Server) {
     for number in 0..1000 {
         let contact = Jid::parse(&format!("contact{number:04}@other.example")).expect("a JID");

@@ -52,8 +52,8 @@ struct Behind {
 }
 
 impl Scene<Behind> {
-    /// A server whose database is a PostgreSQL behind a proxy; `None` if that is to be left out
-    /// here.
+    /// Returns a server whose database is a PostgreSQL behind a proxy; `None` if that is to be left
+    /// out here.
     fn start() -> Option<Scene<Behind>> {
         if rookery_needs::skips("behaviour.postgres") {
             return None;
@@ -73,7 +73,7 @@ impl Scene<Behind> {
 }
 
 impl<D> Scene<D> {
-    /// A server over a database with this address.
+    /// Returns a server over a database with this address.
     fn over(address: &str, database: D) -> Scene<D> {
         let address = postgres::Address::parse(address).expect("an address");
         let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
@@ -85,7 +85,7 @@ impl<D> Scene<D> {
         Scene { server, is_awaited, stores, database }
     }
 
-    /// From now on, nobody waits for the database but those who need it.
+    /// Lets nobody wait for the database from now on but those who need it.
     fn let_go(&self) {
         self.server.settle();
         self.is_awaited.store(false, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl<D> Scene<D> {
         }
     }
 
-    /// The bodies in an archive, oldest first.
+    /// Returns the bodies in an archive, oldest first.
     fn archived(&self, owner: &str) -> Vec<String> {
         let query = ArchiveQuery { limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
         let page = wait(self.stores.archive.page(self.server.address(owner).as_ref(), query)).expect("a page");

@@ -12,7 +12,7 @@ use rookery_testkit::login::{bind_request, sasl, stream_header};
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Client, Config, Security, Server, play};
 
-/// One shard, so that a client which misbehaves shares it with [`Bystander`].
+/// Returns a server of one shard, so that a client which misbehaves shares it with [`Bystander`].
 fn server() -> Server {
     Server::with(Config { shards: 1, tls: true, ..Config::default() })
 }
@@ -39,7 +39,7 @@ fn stranger(server: &Server) -> Client {
     client
 }
 
-/// A bound session sends bytes; the stream ends with this error.
+/// Sends bytes by a bound session, and checks that the stream ends with this error.
 fn refused(server: &Server, bytes: &[u8], condition: &str) {
     let mut client = server.login("juliet/balcony");
     client.send_bytes(bytes);
@@ -358,7 +358,7 @@ fn errors_are_never_answered() {
     juliet.expect_alive();
 }
 
-/// A server over a store that fails at will.
+/// Returns a server over a store that fails at will.
 fn failing() -> (Server, Arc<Held>) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);

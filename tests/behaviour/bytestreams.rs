@@ -5,13 +5,13 @@ use rookery_testkit::{Config, Server};
 use rookery_xml::ns;
 use sha1::{Digest, Sha1};
 
-/// The token of a stream that Romeo sends to Juliet.
+/// Returns the token of a stream that Romeo sends to Juliet.
 fn token(sid: &str) -> String {
     let hash = Sha1::digest(format!("{sid}romeo@example.org/gardenjuliet@example.org/balcony"));
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A server at whose proxy these connections wait, of which `both` have two.
+/// Returns a server at whose proxy these connections wait, of which `both` have two.
 fn proxy(both: &[&str], one: &[&str], options: &[(&'static str, Value)]) -> Server {
     let tokens = both.iter().chain(both).chain(one).map(|sid| token(sid));
     let options = options.iter().map(|(key, value)| ("bytestreams", *key, value.clone())).collect();

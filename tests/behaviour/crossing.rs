@@ -4,7 +4,7 @@
 use rookery_federation::Address;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server, client};
 
-/// A server of a domain with its services, reachable by all names.
+/// Returns a server of a domain with its services, reachable by all names.
 fn server(internet: &Internet, domain: &str, components: &[&str]) -> Server {
     let services = ["conference", "pubsub", "multicast", "upload"].map(|service| format!("{service}.{domain}"));
     let own = [domain.to_owned()].into_iter().chain(services);
@@ -36,7 +36,7 @@ impl Scene {
         Self { internet, a, b, romeo, juliet }
     }
 
-    /// Juliet's room, with her in it.
+    /// Makes Juliet's room, with her in it.
     fn room(&mut self) {
         join(&mut self.juliet, "juliet");
         self.juliet.send(
@@ -46,7 +46,7 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// The server of a domain is where nobody listens, from now on.
+    /// Puts the server of a domain where nobody listens, from now on.
     fn lose(&self, domain: &str) {
         for name in [domain.to_owned(), format!("conference.{domain}")] {
             let socket = "1.2.3.4:5269".parse().expect("an address");

@@ -6,12 +6,12 @@ use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server};
 
-/// A server of a domain and its rooms, whose certificate is good.
+/// Returns a server of a domain and its rooms, whose certificate is good.
 fn server(internet: &Internet, domain: &str, change: impl FnOnce(&mut Settings)) -> Server {
     start(domain, Config::default(), internet.meeting(&names(domain), change))
 }
 
-/// The same with a certificate of the test's.
+/// Returns such a server with a certificate of the test's.
 fn server_with(internet: &Internet, domain: &str, issued: &Issued, change: impl FnOnce(&mut Settings)) -> Server {
     start(domain, Config::default(), internet.meeting_with(issued, &names(domain), change))
 }
@@ -24,7 +24,7 @@ fn names(domain: &str) -> Vec<String> {
     vec![domain.to_owned(), format!("conference.{domain}")]
 }
 
-/// Two servers that trust each other, and a user of each.
+/// Returns two servers that trust each other, and a user of each.
 fn scene() -> (Server, Server, Client, Client) {
     let internet = Internet::default();
     let (a, b) = (server(&internet, "a.example", plain), server(&internet, "b.example", plain));

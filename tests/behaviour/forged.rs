@@ -3,7 +3,7 @@
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
-/// Romeo and Juliet, whose homes are the two shards.
+/// Returns Romeo and Juliet, whose homes are the two shards.
 fn scene() -> (Server, Client, Client) {
     let server = Server::new();
     let [romeo, juliet] = [("romeo", 0), ("juliet", 1)].map(|(stem, at)| format!("{}/r", server.name_at(stem, at)));

@@ -17,7 +17,7 @@ fn two_shards(change: impl FnOnce(&mut Config)) -> Server {
     Server::with(config)
 }
 
-/// A connection with an open stream, before login.
+/// Returns a connection with an open stream, before login.
 fn stranger(server: &Server) -> Client {
     let mut client = server.connect();
     client.open("example.org");
@@ -246,8 +246,8 @@ fn decoded(base64: &str) -> String {
     String::from_utf8(bytes).expect("UTF-8")
 }
 
-/// The answers with the two parts of a SCRAM challenge blanked that differ with every login or
-/// account.
+/// Returns the answers with the two parts of a SCRAM challenge blanked that differ with every login
+/// or account.
 fn without_nonce_and_salt(answer: &str) -> String {
     let Some((before, rest)) = answer.split_once("<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>") else {
         return answer.to_owned();

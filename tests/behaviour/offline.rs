@@ -19,7 +19,7 @@ fn waiting(server: &Server, name: &str) -> u64 {
     server.done(server.stores().offline.count(owner.as_ref())).expect("a count")
 }
 
-/// The bodies and the stamps of delayed delivery (XEP-0203), in their order.
+/// Returns the bodies and the stamps of delayed delivery (XEP-0203), in their order.
 fn delivered(client: &mut Client) -> Vec<(String, Option<String>)> {
     let stamp = |message: &Element| {
         let delay = message.child("delay", ns::DELAY)?;

@@ -10,7 +10,7 @@ use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 use rookery_xml::ns;
 
-/// A server over a store whose answers a test can hold back.
+/// Returns a server over a store whose answers a test can hold back.
 fn slow(shards: usize) -> (Server, Arc<Held>) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);

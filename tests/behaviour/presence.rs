@@ -2,7 +2,7 @@
 
 use rookery_testkit::{Client, Config, Server, befriend, play};
 
-/// Juliet and Romeo, who see each other, on different shards.
+/// Returns Juliet and Romeo, who see each other, on different shards.
 fn lovers() -> (Server, Client, Client) {
     let server = Server::new();
     let (one, other) = (server.name_at("juliet", 0), server.name_at("romeo", 1));

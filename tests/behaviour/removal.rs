@@ -74,7 +74,7 @@ impl Scene {
         assert_eq!(self.server.done(self.server.stores().accounts.exists(account.as_ref())), Ok(false));
     }
 
-    /// Somebody else gets the name.
+    /// Returns the client of somebody else, who gets the name.
     fn heir(&self) -> Client {
         self.server.login(&format!("{}/a", self.alice.bare().split('@').next().expect("a name"))).named("heir")
     }
@@ -97,7 +97,7 @@ fn set(client: &mut Client, payload: &str) {
     is_result(&answer(client, "set", payload));
 }
 
-/// The answer to an iq, behind whatever else comes.
+/// Returns the answer to an iq, behind whatever else comes.
 fn answer(client: &mut Client, kind: &str, payload: &str) -> Element {
     client.send(&format!("<iq type='{kind}' id='q'>{payload}</iq>"));
     loop {

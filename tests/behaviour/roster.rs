@@ -6,7 +6,8 @@ use rookery_xml::{Element, ns};
 
 const GET: &str = "<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>";
 
-/// A session that has asked for its roster, and so hears of changes (an interested resource, §2.2).
+/// Returns a session that has asked for its roster, and so hears of changes (an interested
+/// resource, §2.2).
 fn interested(server: &Server, address: &str) -> Client {
     let mut client = server.login(address);
     let roster = client.ask(GET);
@@ -14,7 +15,7 @@ fn interested(server: &Server, address: &str) -> Client {
     client
 }
 
-/// The items of a roster result, as text; and its version.
+/// Returns the items of a roster result, as text; and its version.
 fn roster(client: &mut Client) -> (Vec<String>, String) {
     let result = client.ask(GET);
     let query = result.child("query", ns::ROSTER).expect("a roster");

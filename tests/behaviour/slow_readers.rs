@@ -10,7 +10,7 @@ fn small_outboxes() -> Server {
     Server::with(config)
 }
 
-/// An available session over TCP or TLS.
+/// Returns an available session over TCP or TLS.
 fn online(server: &Server, name: &str, security: Security) -> Client {
     let mut client = server.connect();
     client.log_in(&server.account(name), security);

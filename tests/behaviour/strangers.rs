@@ -113,7 +113,7 @@ fn from_here(config: &Config, shard: usize, questions: &[(&str, &str, &str)]) {
     }
 }
 
-/// Other servers ask in the name of theirs.
+/// Lets other servers ask in the name of theirs.
 fn from_elsewhere(config: &Config, questions: &[(&str, &str, &str)]) {
     let server = Server::with(Config { federates: true, stores: Memory::stores(), ..config.clone() });
     let mut here = server.online("here/r");
@@ -137,8 +137,8 @@ fn check((kind, resource, payload): &(&str, &str, &str), [here, away, nobody]: [
     assert!(*resource == "/r" || here == nobody, "{kind} {resource} {payload}: here {here}\nnobody {nobody}");
 }
 
-/// A card is for everybody who knows the address (XEP-0054 §3.3), an open node too; all else is
-/// closed.
+/// Keeps a card, which is for everybody who knows the address (XEP-0054 §3.3), and an open node,
+/// which is too; all else is closed.
 fn keep_something(client: &mut Client) {
     for payload in [
         "<query xmlns='jabber:iq:private'><n xmlns='urn:secret'>mine</n></query>",

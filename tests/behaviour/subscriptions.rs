@@ -2,7 +2,7 @@
 
 use rookery_testkit::{Client, Config, Server, befriend, play};
 
-/// Available, and interested in the roster.
+/// Returns a client that is available, and interested in the roster.
 fn online(server: &Server, address: &str) -> Client {
     let mut client = server.login(address);
     client.ask("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>");
@@ -11,7 +11,7 @@ fn online(server: &Server, address: &str) -> Client {
     client
 }
 
-/// The whole life of a subscription between two accounts, wherever their homes are.
+/// Goes through the whole life of a subscription between two accounts, wherever their homes are.
 fn subscribe_and_unsubscribe(server: &Server, one: &str, other: &str) {
     let mut juliet = online(server, &format!("{one}/balcony")).named("juliet");
     let mut romeo = online(server, &format!("{other}/orchard")).named("romeo");

@@ -1,14 +1,19 @@
-//! What modules need of an account with every stanza, such as whom it blocks: documents of the store that are kept at hand.
+//! Documents of accounts that modules need with every stanza, such as the list of blocked
+//! addresses: they are kept in memory.
 //!
-//! A module names such a document once ([`Hooks::document`](crate::Hooks::document)) and says how its bytes are read. It is in the memory of the
-//! account's home shard, then, whenever a stanza for the account is handled there: loaded when the first session binds, and for an account without
+//! A module names such a document once ([`Hooks::document`](crate::Hooks::document)) and says how
+//! its bytes are read. It is in the memory of the account's home shard, then, whenever a stanza for
+//! the account is handled there: loaded when the first session binds, and for an account without
 //! session before a stanza is delivered. So a module reads it without waiting.
 //!
 //! # Invariants
 //!
-//! * Nothing is delivered to an account whose documents are not at hand: stanzas wait for them, in their order.
-//! * A change is in memory at once and in the store a little later. If the store refuses it, memory goes back.
-//! * What accounts without session take is bounded: in number, in bytes, in age, since others may write to the store, and in stanzas that wait.
+//! * Nothing is delivered to an account whose documents are not in memory: stanzas wait for them,
+//!   in their order.
+//! * A change is in memory at once and in the store a little later. If the store refuses it, memory
+//!   goes back.
+//! * What accounts without session take is bounded: in number, in bytes, in age, since others may
+//!   write to the store, and in stanzas that wait.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -52,8 +57,9 @@ impl AtHand {
 }
 
 impl World {
-    /// Returns a document of an account whose home this is, as [`Hooks::document`](crate::Hooks::document) reads it: while the account has a session, or while a
-    /// stanza for it is handled.
+    /// Returns a document of an account whose home this is, as
+    /// [`Hooks::document`](crate::Hooks::document) reads it: while the account has a session, or
+    /// while a stanza for it is handled.
     pub fn document<D: Document>(&self, account: JidRef<'_>) -> Option<Rc<D>> {
         let document: Rc<dyn Any> = self.document_any(account, D::NAME)?;
         let document = document.downcast();
@@ -61,8 +67,9 @@ impl World {
         document.ok()
     }
 
-    /// Changes a document of an account whose home this is; `None` removes it. Whoever reads it from now on gets the new one. `then` runs when the store has
-    /// answered; if that is an error, the change is taken back before.
+    /// Changes a document of an account whose home this is; `None` removes it. A reader gets the
+    /// new one from now on. `then` runs when the store has answered; if that is an error, the
+    /// change is taken back before.
     pub fn set_document<D: Document>(
         &mut self,
         account: JidRef<'_>,
@@ -84,12 +91,12 @@ impl World {
         });
     }
 
-    /// Whether an account whose home this is has this document at hand.
+    /// Returns whether an account whose home this is has this document in memory.
     pub(crate) fn has_document(&self, account: JidRef<'_>, name: &str) -> bool {
         self.at_hand(account).is_some_and(|at_hand| at_hand.get(name).is_some())
     }
 
-    /// What is special about an account whose home this is: a user, or one without session.
+    /// Returns the traits of an account whose home this is: a user, or one without session.
     pub(crate) fn traits(&self, user: Option<u32>, bare: &str) -> Traits {
         let at_hand = self.at_hand_of(user, bare);
         Traits {
@@ -98,13 +105,13 @@ impl World {
         }
     }
 
-    /// The same for the account of a session.
+    /// Returns the traits of the account of a session.
     pub(crate) fn traits_of_session(&self, link: Link) -> Traits {
         let user = self.session_at(link).map(|session| session.user);
         Traits { documents: self.has_documents(link), carbons: user.is_some_and(|user| self.is_copying(user)) }
     }
 
-    /// Whether the account of a session has any document at hand.
+    /// Returns whether the account of a session has any document in memory.
     pub(crate) fn has_documents(&self, link: Link) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         user.and_then(|user| user.at_hand.as_ref()).is_some_and(|at_hand| !at_hand.is_empty())
@@ -139,7 +146,8 @@ impl World {
         }
     }
 
-    /// Loads what is needed of an account whose first session binds. Until then nothing is delivered to it.
+    /// Loads what is needed of an account whose first session binds. Until then nothing is
+    /// delivered to it.
     pub(crate) fn load_documents(&mut self, session: SessionRef, account: JidRef<'_>) {
         if !self.catalogue.registry.has_documents() {
             return;
@@ -184,7 +192,8 @@ impl World {
         }
     }
 
-    /// Whether a stanza has to wait behind others that wait for the documents of an account without session. It may have one by now.
+    /// Lets a stanza wait behind others that wait for the documents of an account without session.
+    /// Returns false if none wait. The account may have a session by now.
     pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         if self.people.absent.waiting.is_empty() {
             return false;
@@ -199,7 +208,8 @@ impl World {
         true
     }
 
-    /// Whether the documents of an account without session are at hand. If not, they are loaded and the stanza is delivered then.
+    /// Returns whether the documents of an account without session are in memory. If not, they are
+    /// loaded and the stanza is delivered then.
     pub(crate) fn has_documents_of(
         &mut self,
         user: Option<u32>,
@@ -265,12 +275,13 @@ impl World {
         }
     }
 
-    /// Says whether modules decide for each session of an account what it gets of what is for the bare JID; see [`Document::may_reach`].
+    /// Says whether modules decide for each session of an account what it gets of what is for the
+    /// bare JID; see [`Document::may_reach`].
     pub fn is_screened(&self, account: JidRef<'_>) -> bool {
         self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
     }
 
-    /// Says whether they do, for an account with documents at hand, until its last session ends.
+    /// Says whether they do, for an account with documents in memory, until its last session ends.
     pub fn set_screened(&mut self, account: JidRef<'_>, is_screened: bool) {
         if self.is_screened(account) != is_screened
             && let Some(at_hand) = self.at_hand_mut(account)
@@ -279,14 +290,15 @@ impl World {
         }
     }
 
-    /// Whether a session may have a stanza that is for the bare JID of its account.
+    /// Returns whether a session may have a stanza that is for the bare JID of its account.
     pub(crate) fn may_reach(&self, user: u32, link: Link, packet: &Packet) -> bool {
         let at_hand = self.people.users.get(user as usize).and_then(|user| user.at_hand.as_ref());
         !at_hand.is_some_and(|at_hand| at_hand.is_screened)
             || at_hand.is_none_or(|at_hand| at_hand.may_reach(self, link, packet))
     }
 
-    /// Goes on keeping the documents of an account whose last session has ended: stanzas that it did not get may still be on their way.
+    /// Goes on keeping the documents of an account whose last session has ended: stanzas that it
+    /// did not get may still be on their way.
     pub(crate) fn keep_absent(&mut self, account: &str, mut at_hand: AtHand) {
         at_hand.is_screened = false;
         if !at_hand.is_loading {

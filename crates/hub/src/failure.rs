@@ -1,10 +1,11 @@
-//! The conditions that a sender is told when something of the server failed: the one place that decides whether trying again makes sense.
+//! The conditions that a sender is told when something of the server failed: the one place that
+//! decides whether trying again makes sense.
 
 use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::Condition;
 
-/// Returns the condition for a store that failed: `resource-constraint`, whose type is "wait" (RFC 6120 §8.3.3.18), if the same stanza may
-/// succeed later, else `internal-server-error` (§8.3.3.6).
+/// Returns the condition for a store that failed: `resource-constraint`, whose type is "wait" (RFC
+/// 6120 §8.3.3.18), if the same stanza may succeed later, else `internal-server-error` (§8.3.3.6).
 pub fn condition(error: &StoreError) -> Condition {
     passing(error.is_temporary())
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! SCRAM   start ─► NeedCredentials ─► credentials() ─► Challenge ─► respond() ─► Success | Failure
-//! PLAIN   start ─► Verify ─► (Decoy::verify on a background thread) ─► verified() ─► Success | Failure
+//! PLAIN   start ─► Verify ─► (Decoy::verify in the background) ─► verified() ─► Success | Failure
 //! ```
 //!
 //! Either way `start` answers with an empty challenge if the client sent no initial response (RFC

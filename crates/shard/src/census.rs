@@ -1,4 +1,4 @@
-//! What all shards count, at one moment.
+//! The counts of all shards, at one moment.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,18 @@ use crate::attempts::Tally;
 pub struct Census {
     /// The shards that these are the sums of.
     pub coverage: Coverage,
-    /// Whether each session is looked at.
+    /// True if each session is looked at.
     pub is_detailed: bool,
     /// Attempts to log in since the start, by their outcome.
     pub logins: Tally,
-    /// What they have counted since the start.
+    /// The shards' counters since the start.
     pub counters: Counters,
     /// Sessions that there are, connected or not.
     pub sessions: usize,
     /// The same by domain and by how they are connected.
     pub by_domain: BTreeMap<(String, Carrier), usize>,
-    /// Connections that there are, in whatever state; without details also those that sessions wait for.
+    /// Connections that there are, in whatever state; without details also those that sessions wait
+    /// for.
     pub connections: usize,
     /// Stanzas that sessions were given since the start.
     pub deliveries: u64,
@@ -32,7 +33,7 @@ pub struct Census {
     pub slow_readers: usize,
     /// Streams with other servers and components.
     pub servers: rookery_federation::report::Tally,
-    /// What shards wait for: answers of the store.
+    /// Continuations that wait, most of them for the store.
     pub tasks: usize,
 }
 
@@ -52,11 +53,11 @@ impl Coverage {
     }
 }
 
-/// How a session is connected.
+/// The way in which a session is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Carrier {
     /// `None` for a session that waits for its client to come back.
     pub transport: Option<Transport>,
-    /// Whether TLS ends here.
+    /// True if TLS ends here.
     pub tls: bool,
 }

@@ -1,4 +1,4 @@
-//! Which request is answered by whom.
+//! Paths of requests, and the part of the front that answers each.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ async fn ready(shared: &Arc<Shared>) -> Response<Body> {
 }
 
 const WEBSOCKET: &str = "/ws";
-/// Where other servers have it.
+/// The path under which other servers have it.
 const WEBSOCKET_OLD: &str = "/xmpp-websocket";
 /// XEP-0156 §3.
 const HOST_META: &str = "/.well-known/host-meta";

@@ -1,6 +1,8 @@
-//! What the server counted of late: a sample every five seconds, for an hour. The graphs of the admin page are drawn from it.
+//! Recent counts of the server: a sample every five seconds, for an hour. The graphs of the admin
+//! page are drawn from it.
 //!
-//! A sample asks the shards for their counters, which costs each a copy of some kilobytes; their sessions are not looked at one by one.
+//! A sample asks the shards for their counters, which costs each a copy of some kilobytes; their
+//! sessions are not looked at one by one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -24,10 +26,10 @@ struct Ring {
     before: Option<(u64, Counters, u64)>,
 }
 
-/// What was at one moment, and how fast things went since the sample before.
+/// The state at one moment, and the rates since the sample before.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// When, milliseconds since 1970.
+    /// The time of the sample, in milliseconds since 1970.
     pub unix_ms: u64,
     /// Sessions.
     pub sessions: u64,
@@ -47,7 +49,8 @@ pub struct Sample {
     pub mailbox: Option<f64>,
     /// The same for copies, from reading to writing.
     pub delivery: Option<f64>,
-    /// Seconds of CPU that each stage of a multicast took, per second, in the order of [`Stage::ALL`].
+    /// Seconds of CPU that each stage of a multicast took, per second, in the order of
+    /// [`Stage::ALL`].
     pub stages: [f64; Stage::ALL.len()],
 }
 
@@ -74,7 +77,7 @@ impl Samples {
         }
     }
 
-    /// All of them, oldest first.
+    /// Returns all samples, oldest first.
     pub fn all(&self) -> Vec<Sample> {
         lock(&self.0).samples.iter().cloned().collect()
     }
@@ -114,14 +117,14 @@ fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, ce
     }
 }
 
-/// The resident memory of this process, bytes; 0 where the system doesn't tell.
+/// Returns the resident memory of this process, in bytes; 0 where the system doesn't tell.
 fn memory() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * rustix::param::page_size() as u64
 }
 
-/// How often.
+/// The time between two samples.
 pub const PERIOD: Duration = Duration::from_secs(5);
 /// Samples that are kept: an hour.
 const MOST: usize = 720;

@@ -1,4 +1,5 @@
-//! Whatever is written can be read, by the scanner and by another parser, and means what was said.
+//! Anything that is written can be read, by the scanner and by another parser, and means what was
+//! said.
 
 use proptest::prelude::*;
 use rookery_xml::{Element, Limits, Node, Stanza, Writer, escape_attr, escape_text, ns};

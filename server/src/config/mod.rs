@@ -1,13 +1,15 @@
 //! The configuration: its values, their defaults, and how it is read.
 //!
-//! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example` all come from it, so that none of
-//! them can know a key that the others don't. `given` reads single values, `error` says what is wrong and where, `nearest` guesses
-//! what was meant.
+//! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example`
+//! all come from it, so that none of them can know a key that the others don't. `given` reads
+//! single values, `error` says what is wrong and where, `nearest` guesses what was meant.
 //!
 //! # Invariants
 //!
-//! - Whatever parses is consistent: a certificate comes with its key, a soft limit isn't above its hard one, domains are prepared.
-//! - The modules of every domain are complete: each known module, on or off, with all of its options.
+//! - Whatever parses is consistent: a certificate comes with its key, a soft limit isn't above its
+//!   hard one, domains are prepared.
+//! - The modules of every domain are complete: each known module, on or off, with all of its
+//!   options.
 
 mod dpm;
 mod error;
@@ -99,7 +101,8 @@ pub struct DomainConfig {
 }
 
 impl DomainConfig {
-    /// The address that a module has for itself in the domain, as its option `host` says, if it is on and has one.
+    /// Returns the address that a module has for itself in the domain, as its option `host` says,
+    /// if it is on and has one.
     pub fn service(&self, module: &str) -> Option<String> {
         let config = self.modules.get(module).filter(|config| config.enabled)?;
         match config.options.get("host") {
@@ -108,7 +111,7 @@ impl DomainConfig {
         }
     }
 
-    /// The addresses of all services of the domain.
+    /// Returns the addresses of all services of the domain.
     pub fn services(&self) -> impl Iterator<Item = String> + '_ {
         self.modules.keys().filter_map(|module| self.service(module))
     }
@@ -234,7 +237,8 @@ pub struct Store {
     /// True if the way to the database is encrypted; by default it is, unless the database is on
     /// this machine.
     pub encrypted: Option<bool>,
-    /// A PEM file of the authorities whose certificates are taken, instead of those that the machine trusts.
+    /// A PEM file of the authorities whose certificates are taken, instead of those that the
+    /// machine trusts.
     pub authorities: Option<PathBuf>,
     /// Connections for what belongs to one owner each.
     pub connections: usize,
@@ -482,17 +486,19 @@ impl Config {
         read::read(text, table)
     }
 
-    /// The configuration of a domain; its name is prepared.
+    /// Returns the configuration of a domain; its name is prepared.
     pub fn domain(&self, name: &str) -> Option<&DomainConfig> {
         self.domains.iter().find(|domain| domain.name == name)
     }
 
-    /// The certificate files of a domain: its own, else those of all domains; `None` if the operator gave none.
+    /// Returns the certificate files of a domain: its own, else those of all domains; `None` if the
+    /// operator gave none.
     pub fn files_of<'a>(&'a self, domain: &'a DomainConfig) -> Option<(&'a Path, &'a Path)> {
         domain.files.pair().or_else(|| self.tls.files.pair())
     }
 
-    /// Relative file names are relative to the file they stand in, not to where the server happens to be started.
+    /// Makes file names relative to the file they stand in, not to where the server happens to be
+    /// started.
     fn resolve(&mut self, base: &Path) {
         let of_domains = self.domains.iter_mut().map(|domain| &mut domain.files);
         for files in of_domains.chain([&mut self.tls.files]) {
@@ -528,7 +534,7 @@ impl ModuleConfig {
 }
 
 impl Files {
-    /// Both files, if they are given.
+    /// Returns both files, if they are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.certificate.as_deref()?, self.key.as_deref()?))
     }
@@ -542,7 +548,7 @@ impl WrittenNetwork {
 }
 
 impl Login {
-    /// From where clients may log in without TLS.
+    /// Returns the networks from which clients may log in without TLS.
     pub fn plaintext(&self) -> Vec<Network> {
         let loopback = LOOPBACK.iter().filter(|_| self.plaintext_loopback).filter_map(|range| range.parse().ok());
         loopback.chain(self.plaintext_networks.iter().map(|network| network.network)).collect()

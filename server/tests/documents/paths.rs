@@ -8,8 +8,8 @@
 //!
 //! A path may be short: `hub/task.rs` is `crates/hub/src/task.rs`, `pool/search` is a module of the
 //! crate that is spoken of. So it is enough that some path in the tree ends with it. Left out are
-//! addresses of the web, absolute paths, placeholders (`DATA/state.toml`) and what is only built
-//! (`target/…`).
+//! addresses of the web, absolute paths, placeholders (`DATA/state.toml`, `FILE.md`) and what is
+//! only built (`target/…`).
 
 use super::tree::Tree;
 
@@ -99,7 +99,7 @@ fn is_path(word: &str, is_quoted: bool, tree: &Tree) -> bool {
     let is_elsewhere = stem.starts_with(['/', '~', '$']) || stem.contains("//") || stem.starts_with("target/");
     let folders = stem.rsplit_once('/').map_or("", |(folders, _)| folders);
     let is_placeholder = folders.split('/').any(|name| name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase()));
-    if !is_plain || is_elsewhere || is_placeholder {
+    if !is_plain || is_elsewhere || is_placeholder || stem == "FILE.md" {
         return false;
     }
     let is_source = [".rs", ".py", ".mjs", ".md"].iter().any(|end| stem.len() > end.len() && stem.ends_with(end));

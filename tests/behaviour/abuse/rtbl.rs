@@ -9,7 +9,7 @@ const SPAMMER: &str = "9ceeaf45201ae45924dd22445ea70f602fd368171af5971aaa47374c6
 const DOMAIN: &str = "86bbe8ffb912a153c9a8b396246aeeae079cd324af4dd947a2bf59a698eabc62";
 const ROOM: &str = "room@conference.example.org";
 
-/// A server that follows a list which has the first of them, and a room of Juliet's.
+/// Returns a server that follows a list which has the first of them, and a room of Juliet's.
 fn server() -> (Server, rookery_testkit::Client) {
     server_with(Vec::new())
 }
@@ -49,7 +49,7 @@ fn event(server: &Server, from: &str, items: &str) {
     ));
 }
 
-/// Somebody wants to enter; whether that was refused.
+/// Lets somebody try to enter, and returns whether that was refused.
 fn is_refused(server: &Server, who: &str) -> bool {
     server.left();
     server.incoming(&format!(

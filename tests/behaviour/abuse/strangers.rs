@@ -23,7 +23,7 @@ fn errors(client: &mut Client, condition: &str) -> usize {
     client.all().iter().filter(|element| is_it(element)).count()
 }
 
-/// A stranger of another server says something to an account.
+/// Lets a stranger of another server say something to an account, so many times.
 fn comes(server: &Server, to: &str, times: usize) {
     for _ in 0..times {
         server.incoming(&format!("<message from='spam@x.example/r' to='{to}' type='chat'><body>x</body></message>"));

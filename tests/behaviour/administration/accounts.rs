@@ -13,13 +13,13 @@ fn log_in(server: &Server, name: &str, mechanism: Mechanism, password: &str) -> 
     client.authenticate(name, password, mechanism)
 }
 
-/// The stream has ended, whatever was said before.
+/// Checks that the stream has ended, whatever was said before.
 fn is_ended(client: &mut Client) {
     while client.take().is_some() {}
     assert!(!client.is_open(), "the session goes on");
 }
 
-/// The form of a new account.
+/// Returns the form of a new account.
 fn new_account<'a>(jid: &'a [&'a str]) -> [(&'static str, &'a [&'a str]); 3] {
     [("accountjid", jid), ("password", &["secret12"]), ("password-verify", &["secret12"])]
 }

@@ -41,7 +41,7 @@ impl Scene {
         run(&mut self.admin, command, fields)
     }
 
-    /// The same for one that succeeds: what it says.
+    /// Executes a command that succeeds, and returns what it says.
     fn succeed(&mut self, command: &str, fields: &[(&str, &[&str])]) -> Element {
         let answer = self.run(command, fields);
         let found = completed(&answer).clone();
@@ -59,13 +59,13 @@ fn run(client: &mut Client, command: &str, fields: &[(&str, &[&str])]) -> Elemen
     client.ask(&complete(found, fields))
 }
 
-/// The request to execute a command.
+/// Returns the request to execute a command.
 fn execute(command: &str) -> String {
     let node = format!("http://jabber.org/protocol/admin#{command}");
     format!("<iq type='set' id='1' to='example.org'><command xmlns='{}' node='{node}'/></iq>", ns::COMMANDS)
 }
 
-/// The request to complete a command that has asked for these fields.
+/// Returns the request to complete a command that has asked for these fields.
 fn complete(asked: &Element, fields: &[(&str, &[&str])]) -> String {
     let attr = |name| asked.attr(name).unwrap_or_else(|| panic!("no {name}: {asked:?}"));
     let (node, session) = (attr("node"), attr("sessionid"));
@@ -87,7 +87,7 @@ fn completed(answer: &Element) -> &Element {
     found
 }
 
-/// The values of a field of a result.
+/// Returns the values of a field of a result.
 fn values(command: &Element, var: &str) -> Vec<String> {
     let x = command.child("x", ns::DATA_FORMS).unwrap_or_else(|| panic!("no form: {command:?}"));
     let field = x.children().find(|field| field.attr("var") == Some(var)).unwrap_or_else(|| panic!("no {var}: {x:?}"));

@@ -4,7 +4,7 @@
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server, play};
 
-/// A server with an administrator, and an available user on each shard.
+/// Returns a server with an administrator, and an available user on each shard.
 fn scene() -> (Server, Client, [Client; 2]) {
     let admins = ("administration", "admins", Value::List(vec!["bard@example.org".into()]));
     let server = Server::with(Config { options: vec![admins], ..Config::default() });

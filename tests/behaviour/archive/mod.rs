@@ -44,14 +44,14 @@ impl Scene {
         text.replace("JULIET", self.juliet.bare()).replace("ROMEO", self.romeo.bare())
     }
 
-    /// Romeo says something to Juliet, who gets it.
+    /// Lets Romeo say something to Juliet, who gets it.
     fn romeo_says(&mut self, body: &str) -> Element {
         let (from, to) = (self.romeo.full().to_owned(), self.juliet.bare().to_owned());
         self.romeo.send(&format!("<message type='chat' to='{to}'><body>{body}</body></message>"));
         self.juliet.expect_message(&from, body)
     }
 
-    /// Romeo says this many things, some time apart: `1`, `2` and so on.
+    /// Lets Romeo say this many things, some time apart: `1`, `2` and so on.
     fn romeo_says_many(&mut self, count: usize) {
         for number in 1..=count {
             self.romeo_says(&number.to_string());
@@ -102,7 +102,7 @@ fn refused(client: &mut Client, iq: &str, condition: &str) {
     assert!(error.child(condition, ns::STANZA_ERRORS).is_some(), "{condition} was expected: {answer:?}");
 }
 
-/// RSM around this.
+/// Returns a request of RSM with this content.
 fn set(content: &str) -> String {
     format!("<set xmlns='http://jabber.org/protocol/rsm'>{content}</set>")
 }

@@ -53,7 +53,7 @@ fn retract(id: &str) -> String {
     format!("<retract id='{id}' xmlns='urn:xmpp:message-retract:1'/><store xmlns='urn:xmpp:hints'/>")
 }
 
-/// All messages of an archive.
+/// Returns all messages of an archive.
 fn archived(client: &mut Client) -> Vec<Element> {
     client.send(&query(&[], ""));
     let mut messages = Vec::new();

@@ -5,7 +5,7 @@ use rookery_testkit::bosh::Bosh;
 use rookery_xml::ns;
 use sha1::{Digest, Sha1};
 
-/// A sequence of keys, the one to be shown next last.
+/// Returns a sequence of keys, the one to be shown next last.
 fn keys(seed: &str, count: usize) -> Vec<String> {
     let next = |key: &String| Some(hex(key));
     std::iter::successors(Some(hex(seed)), next).take(count).collect()

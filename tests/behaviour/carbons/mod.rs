@@ -52,7 +52,7 @@ fn enable(client: &mut Client) {
     assert_eq!((done.attr("type"), done.children().count()), (Some("result"), 0));
 }
 
-/// The message that a copy has, which is the next stanza of that client.
+/// Returns the message that a copy has, which is the next stanza of that client.
 fn copy(client: &mut Client, name: &str) -> Element {
     let carbon = client.expect_element();
     assert_eq!((carbon.attr("from"), carbon.attr("to")), (Some(client.bare()), Some(client.full())), "{carbon:?}");

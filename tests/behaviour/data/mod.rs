@@ -72,7 +72,7 @@ impl Scene {
         Self::with(&[])
     }
 
-    /// With these options of the module.
+    /// Makes the scene with these options of the module.
     fn with(options: &[(&'static str, Value)]) -> Self {
         let outside = Arc::new(Outside::default());
         let mut config = Config { source: Some(outside.clone()), ..Config::default() };
@@ -100,7 +100,7 @@ impl Scene {
         open
     }
 
-    /// A reading comes in from outside.
+    /// Lets a reading come in from outside.
     fn read(&self, node: &str, text: &str) {
         let open = self.outside.open.lock().expect("no test panics here").clone();
         let (topic, shard) = open.into_iter().find(|(topic, _)| topic.node == node).expect("it is open");
@@ -113,7 +113,7 @@ fn ask(client: &mut Client, type_: &str, ns: &str, action: &str) -> Element {
     client.ask(&format!("<iq type='{type_}' id='q' to='{SERVICE}'><pubsub xmlns='{ns}'>{action}</pubsub></iq>"))
 }
 
-/// A request that succeeds.
+/// Sends a request that succeeds.
 fn done(client: &mut Client, type_: &str, action: &str) -> Element {
     let answer = ask(client, type_, PUBSUB, action);
     assert_eq!(answer.attr("type"), Some("result"), "{}", xml(&answer));
@@ -132,7 +132,7 @@ fn words(answer: &Element) -> String {
     words.join(" ")
 }
 
-/// A subscription of the client's account, which succeeds.
+/// Subscribes the client's account, which succeeds.
 fn subscribe(client: &mut Client, node: &str) -> Element {
     let action = format!("<subscribe node='{node}' jid='{}'/>", client.bare());
     done(client, "set", &action)
@@ -143,7 +143,7 @@ fn unsubscribe(client: &mut Client, node: &str) -> Element {
     done(client, "set", &action)
 }
 
-/// The form of a subscription's options.
+/// Returns the form of a subscription's options.
 fn options(fields: &[(&str, &str)]) -> String {
     let fields = fields.iter().map(|(var, value)| format!("<field var='pubsub#{var}'><value>{value}</value></field>"));
     format!(
@@ -153,7 +153,7 @@ fn options(fields: &[(&str, &str)]) -> String {
     )
 }
 
-/// A notification of the reading with that text; `more` stands behind it.
+/// Returns a notification of the reading with that text; `more` stands behind it.
 fn notification(node: &str, text: &str, more: &str) -> String {
     format!(
         "<message from='{SERVICE}' type='headline' id='*'><event xmlns='{EVENT}'><items node='{node}'><item id='current'>\

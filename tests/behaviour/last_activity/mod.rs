@@ -18,7 +18,7 @@ fn expect_forbidden(client: &mut Client, from: &str) {
     client.expect(&format!("<iq type='error' id='last1' from='{from}'>{FORBIDDEN}</iq>"));
 }
 
-/// Two friends whose homes are these shards, both available.
+/// Returns two friends whose homes are these shards, both available.
 fn friends(server: &Server, shard: usize) -> (Client, Client) {
     let (one, other) = (server.name_at("romeo", 0), server.name_at("juliet", shard));
     let mut romeo = server.online(&format!("{one}/orchard"));

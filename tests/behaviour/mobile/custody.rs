@@ -21,7 +21,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Without archives.
+    /// Makes the scene without archives.
     fn new() -> Self {
         Self::with(Config { modules_off: vec!["archive"], ..Config::default() })
     }
@@ -37,7 +37,7 @@ impl Scene {
         Self { server, held, romeo, juliet, id }
     }
 
-    /// Somebody who is away, whose home is that shard.
+    /// Returns an account that is away, and whose home is that shard.
     fn away(&self, shard: usize) -> String {
         self.server.account(&self.server.name_at("mercutio", shard)).to_string()
     }
@@ -73,14 +73,14 @@ impl Scene {
         assert!(self.answers().is_empty());
     }
 
-    /// The counts that romeo has heard; the server asks as well.
+    /// Returns the counts that romeo has heard; the server asks as well.
     fn answers(&mut self) -> Vec<u32> {
         let got = self.romeo.all().into_iter().filter(|element| !element.is("r", "urn:xmpp:sm:3"));
         let count = |element: Element| element.attr("h").unwrap_or_else(|| panic!("{element:?}")).parse();
         got.map(|element| count(element).expect("a number")).collect()
     }
 
-    /// Romeo and juliet talk.
+    /// Lets romeo and juliet talk.
     fn chat(&mut self) {
         let to = self.juliet.full().to_owned();
         self.write(&to, "are you there?");

@@ -51,7 +51,7 @@ fn present(
     Ok(answer)
 }
 
-/// The same over a new connection, from the client that most tests are about.
+/// Logs in over a new connection, from the client that most tests are about.
 fn login(server: &Server, token: &str, mechanism: TokenMechanism) -> Result<Element, String> {
     let along = format!("{AGENT}<fast xmlns='urn:xmpp:fast:0'/>");
     present(server, &mut connect(server), "romeo", token, mechanism, &along)

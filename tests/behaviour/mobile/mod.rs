@@ -34,7 +34,7 @@ impl Scene {
         Self { server, juliet, romeo, id }
     }
 
-    /// Juliet writes to romeo's account.
+    /// Lets Juliet write to romeo's account.
     fn write(&mut self, bodies: &[&str]) {
         for body in bodies {
             let to = self.romeo.bare().to_owned();
@@ -43,8 +43,8 @@ impl Scene {
         self.juliet.pump();
     }
 
-    /// Romeo comes back over a new connection; answers with it and with how much the server has
-    /// handled.
+    /// Lets Romeo come back over a new connection, and returns it with the number of stanzas that
+    /// the server has handled.
     fn resume(&self, handled: u32) -> (Client, u32) {
         let mut romeo = self.romeo.again();
         let h = romeo.resume(self.romeo.jid.as_ref().expect("bound"), &self.id, handled);

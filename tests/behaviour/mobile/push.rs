@@ -39,13 +39,13 @@ impl Scene {
         self.juliet.pump();
     }
 
-    /// The requests that have left for push services.
+    /// Returns the requests that have left for push services.
     fn published(&self) -> Vec<Element> {
         let left = self.server.left().into_iter();
         left.filter_map(|left| Element::parse(left.text.as_bytes()).ok()).filter(|left| left.name() == "iq").collect()
     }
 
-    /// The only one.
+    /// Returns the only request.
     fn one(&self) -> Element {
         let mut all = self.published();
         assert_eq!(all.len(), 1, "{all:?}");
@@ -65,7 +65,7 @@ fn publish(request: &Element) -> &Element {
     pubsub.child("publish", ns::PUBSUB).expect("publish")
 }
 
-/// A field of the summary.
+/// Returns a field of the summary.
 fn field(request: &Element, var: &str) -> Option<String> {
     let item = publish(request).child("item", ns::PUBSUB)?;
     let form = item.child("notification", ns::PUSH)?.child("x", ns::DATA_FORMS)?;

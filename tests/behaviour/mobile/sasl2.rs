@@ -11,7 +11,7 @@ use rookery_xml::{Element, ns};
 pub const AGENT: &str =
     "<user-agent id='d4565fa7-4d72-4749-b3d3-740edbf87770'><software>AwesomeXMPP</software></user-agent>";
 
-/// A connection under TLS, with the features before login.
+/// Returns a connection under TLS, with the features before login.
 pub fn connect(server: &Server) -> Client {
     let mut client = server.connect();
     client.open("example.org");

@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 
 use super::stage::{DOMAIN, Stage, refused, result, set, switch_off};
 
-/// The `<c/>` among the stream features after login.
+/// Returns the `<c/>` among the stream features after login.
 fn announced(stage: &Stage) -> Option<Element> {
     let features = stage.world.registry().login_features(stage.world.domain(DOMAIN).unwrap());
     features.iter().map(|feature| Element::parse(feature.bytes()).unwrap()).find(|feature| feature.is("c", ns::CAPS))

@@ -9,7 +9,7 @@ use rookery_xml::{Element, ns};
 
 use super::stage::{DOMAIN, NOON, Stage, refused, set, switch_off};
 
-/// Romeo is here, Juliet has an account.
+/// Brings Romeo on the stage, and makes an account for Juliet.
 fn verona(mut stage: Stage) -> (Stage, Link, Jid) {
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
@@ -20,7 +20,7 @@ fn chat(stage: &mut Stage, link: Link, body: &str) {
     stage.say(link, &format!("<message type='chat' id='q' to='juliet@example.org'><body>{body}</body></message>"));
 }
 
-/// The bodies of the messages among what was heard.
+/// Returns the bodies of the messages among what was heard.
 fn bodies(heard: &[Element]) -> Vec<String> {
     heard
         .iter()

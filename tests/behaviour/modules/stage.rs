@@ -26,19 +26,19 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage with the modules that are on by default, and with stores in memory.
+    /// Returns a stage with the modules that are on by default, and with stores in memory.
     pub fn new() -> Self {
         Self::with(|_| {})
     }
 
-    /// A stage with other settings than the default ones.
+    /// Returns a stage with other settings than the default ones.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let stores = Memory::stores();
         Self::over(stores.clone(), stores, change)
     }
 
-    /// A stage whose world sees a store that can be slow or broken; it flows at first. The stage's
-    /// own `stores` are always well.
+    /// Returns a stage whose world sees a store that can be slow or broken; it flows at first. The
+    /// stage's own `stores` are always well.
     pub fn held(change: impl FnOnce(&mut Settings)) -> (Self, Arc<Held>) {
         let stores = Memory::stores();
         let held = Held::new(stores.clone());
@@ -46,7 +46,7 @@ impl Stage {
         (Self::over(stores, held.stores(), change), held)
     }
 
-    /// A stage whose world sees `seen` in front of `stores`.
+    /// Returns a stage whose world sees `seen` in front of `stores`.
     fn over(stores: Stores, seen: Stores, change: impl FnOnce(&mut Settings)) -> Self {
         let modules = table(&Shared::default());
         let on = modules.iter().filter(|module| module.on_by_default());
@@ -109,7 +109,7 @@ impl Stage {
         self.answer(link)
     }
 
-    /// The one answer that a session hears.
+    /// Returns the one answer that a session hears.
     pub fn answer(&mut self, link: Link) -> Element {
         let mut heard = self.hear(link);
         assert_eq!(heard.len(), 1, "{heard:?}");
@@ -118,7 +118,7 @@ impl Stage {
         answer
     }
 
-    /// Everything that a session hears, with its outbox emptied.
+    /// Returns everything that a session hears, with its outbox emptied.
     pub fn hear(&mut self, link: Link) -> Vec<Element> {
         let mut heard = Vec::new();
         while self.world.outboxes.has_waiting(link) {
@@ -198,7 +198,7 @@ pub fn switch_off(settings: &mut Settings, module: &str) {
     assert!(settings.domains[0].modules.remove(module).is_some());
 }
 
-/// The condition and type of an answer that is an error.
+/// Returns the condition and type of an answer that is an error.
 pub fn error(answer: &Element) -> (String, String) {
     assert_eq!(answer.attr("type"), Some("error"), "{answer:?}");
     let error = answer.child("error", ns::CLIENT).unwrap();
@@ -212,7 +212,7 @@ pub fn refused(answer: &Element, condition: &str, type_: &str) {
     assert_eq!(error(answer), (condition.to_owned(), type_.to_owned()));
 }
 
-/// The payload of an answer that is a result.
+/// Returns the payload of an answer that is a result.
 #[track_caller]
 pub fn result(answer: &Element) -> Option<&Element> {
     assert_eq!(answer.attr("type"), Some("result"), "{answer:?}");

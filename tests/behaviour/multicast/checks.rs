@@ -10,7 +10,7 @@ fn list(rules: &[&str]) -> Value {
     Value::List(rules.iter().map(|&rule| rule.to_owned()).collect())
 }
 
-/// The recipients `to:u0@example.org to:u1@example.org …`, who need not exist.
+/// Returns the recipients `to:u0@example.org to:u1@example.org …`, who need not exist.
 fn many(count: usize) -> String {
     (0..count).map(|at| format!("to:u{at}@example.org ")).collect()
 }

@@ -26,7 +26,7 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// With a domain whose home is that shard.
+    /// Makes the scene with a domain whose home is that shard.
     fn at(shard: usize) -> Self {
         let scene = Scene::with_options(vec![("local_messages", Value::Number(0))]);
         let domain = domain(&scene.server, |server, domain| server.home_of_domain(domain) == shard);
@@ -76,20 +76,20 @@ impl Discovery {
         ))
     }
 
-    /// An IQ, without its name, for the service.
+    /// Lets an IQ for the service come in, given without its name.
     fn comes(&self, iq: &str) -> Vec<Question> {
         self.scene.server.incoming(&format!("<iq to='multicast.example.org' {iq}</iq>"));
         questions(&self.scene.server.left())
     }
 
-    /// Nobody is asked, and the copies leave so.
+    /// Checks that nobody is asked, and returns the copies that leave.
     fn sends_without_asking(&mut self) -> Vec<(String, String)> {
         let (asked, copies) = self.sends();
         assert!(asked.is_empty(), "{asked:?}");
         copies
     }
 
-    /// The domain itself has the feature, with this form behind it.
+    /// Makes the scene where the domain itself has the feature, with this form behind it.
     pub(crate) fn knows(form: &str) -> Self {
         let mut discovery = Self::new();
         let question = discovery.asks();
@@ -110,12 +110,12 @@ fn questions(left: &[Left]) -> Vec<Question> {
     questions.collect()
 }
 
-/// Some domain that is as a test needs it.
+/// Returns some domain that is as a test needs it.
 fn domain(server: &Server, is_it: impl Fn(&Server, &str) -> bool) -> String {
     (0..).map(|at| format!("d{at}.net")).find(|domain| is_it(server, domain)).expect("some domain")
 }
 
-/// A form with limits.
+/// Returns a form with limits.
 fn form(type_: &str, limits: &[(&str, &str)]) -> String {
     let fields = limits.iter().map(|(var, value)| format!("<field var='{var}'><value>{value}</value></field>"));
     format!(
@@ -398,7 +398,7 @@ fn each_server_sees_its_own_blind_addresses() {
     discovery.scene.see(&public, &own);
 }
 
-/// The addresses of a header in some order that doesn't depend on theirs.
+/// Returns the addresses of a header in some order that doesn't depend on theirs.
 fn sorted(header: &str) -> String {
     let mut addresses: Vec<_> = header.split(' ').collect();
     addresses.sort_unstable();

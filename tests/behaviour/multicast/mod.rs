@@ -52,7 +52,7 @@ impl Scene {
         text.replace("SENDER", self.sender.full()).replace("NEAR", self.near.bare()).replace("FAR", self.far.bare())
     }
 
-    /// A message of the sender to the service, with the id `m` and the body `hi`.
+    /// Sends a message of the sender to the service, with the id `m` and the body `hi`.
     fn says(&mut self, header: &str) {
         self.says_to("multicast.example.org", header);
     }
@@ -62,26 +62,26 @@ impl Scene {
         self.sender.send(&message);
     }
 
-    /// Presence of the sender to the service, with the id `p`.
+    /// Sends presence of the sender to the service, with the id `p`.
     fn shows(&mut self, type_: &str, header: &str) {
         let presence = self.named(&presence("multicast.example.org", type_, header));
         self.sender.send(&presence);
     }
 
-    /// A message of somebody of another server.
+    /// Lets a message of somebody of another server come in.
     fn comes_in(&self, from: &str, header: &str) {
         let message = self.named(&message("multicast.example.org", header));
         self.server.incoming(&message.replacen("<message ", &format!("<message from='{from}' "), 1));
     }
 
-    /// Nobody got anything.
+    /// Checks that nobody got anything.
     fn nothing_is_delivered(&mut self) {
         self.near.expect_nothing();
         self.far.expect_nothing();
         assert_eq!(self.server.left(), []);
     }
 
-    /// The sender is refused, and nothing is delivered.
+    /// Checks that the sender is refused, and nothing is delivered.
     fn is_refused(&mut self, type_: &str, condition: &str) -> String {
         let text = refused(&mut self.sender, type_, condition);
         self.nothing_is_delivered();
@@ -96,18 +96,18 @@ impl Scene {
     }
 }
 
-/// A message with the id `m` and the body `hi`, for a service.
+/// Returns a message with the id `m` and the body `hi`, for a service.
 fn message(service: &str, header: &str) -> String {
     format!("<message to='{service}' id='m'><body>hi</body>{}</message>", addresses(header))
 }
 
-/// A presence with the id `p`, available if the type is empty.
+/// Returns a presence with the id `p`, available if the type is empty.
 fn presence(service: &str, type_: &str, header: &str) -> String {
     let type_ = if type_.is_empty() { String::new() } else { format!(" type='{type_}'") };
     format!("<presence to='{service}' id='p'{type_}>{}</presence>", addresses(header))
 }
 
-/// A header from its short form; none from an empty one.
+/// Returns a header from its short form; none from an empty one.
 fn addresses(short: &str) -> String {
     if short.is_empty() {
         return String::new();
@@ -122,12 +122,12 @@ fn addresses(short: &str) -> String {
     header(&written.collect::<String>())
 }
 
-/// A header with this content.
+/// Returns a header with this content.
 fn header(content: &str) -> String {
     format!("<addresses xmlns='http://jabber.org/protocol/address'>{content}</addresses>")
 }
 
-/// The header of a stanza in its short form.
+/// Returns the header of a stanza in its short form.
 fn short(stanza: &Element) -> String {
     let Some(header) = stanza.child("addresses", ns::ADDRESS) else { return "no header".into() };
     let addresses = header.children().map(|address| {
@@ -138,15 +138,15 @@ fn short(stanza: &Element) -> String {
     addresses.collect::<Vec<_>>().join(" ")
 }
 
-/// The headers that a client has seen, one stanza after the other.
+/// Returns the headers that a client has seen, one stanza after the other.
 fn saw(client: &mut Client) -> String {
     let all = client.all();
     assert!(all.iter().all(|stanza| stanza.attr("type") != Some("error")), "{all:?}");
     all.iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
-/// The next thing a client hears is an error of the service, for the stanza with the id `m` or `p`.
-/// Returns what it says to people.
+/// Checks that the next thing a client hears is an error of the service, for the stanza with the id
+/// `m` or `p`. Returns what it says to people.
 fn refused(client: &mut Client, type_: &str, condition: &str) -> String {
     let found = client.expect_element();
     let kind = found.name().to_owned();
@@ -161,7 +161,7 @@ fn refused(client: &mut Client, type_: &str, condition: &str) -> String {
     text.unwrap_or_default()
 }
 
-/// An error stanza behind its name.
+/// Returns an error stanza, behind its name.
 fn error(id: &str, from: &str, type_: &str, condition: &str) -> String {
     format!(
         "type='error' id='{id}' from='{from}'><error type='{type_}'>\
@@ -176,12 +176,12 @@ fn copies(left: &[Left]) -> Vec<(String, String)> {
     stanzas.filter(|(_, stanza)| stanza.name() != "iq").map(|(to, stanza)| (to, short(&stanza))).collect()
 }
 
-/// The same as [`copies`], as a test writes it.
+/// Returns copies as [`copies`] does, from what a test writes.
 fn wanted<const N: usize>(copies: [(&str, &str); N]) -> Vec<(String, String)> {
     copies.map(|(to, header)| (to.to_owned(), header.to_owned())).into()
 }
 
-/// The error that left for somebody of another server: to whom, from whom, condition.
+/// Returns the error that left for somebody of another server: to whom, from whom, condition.
 fn refused_away(left: &[Left]) -> Vec<(String, String, String)> {
     let stanzas = left.iter().map(|left| (left.to.clone(), rookery_testkit::element(&left.text)));
     let errors = stanzas.filter_map(|(to, stanza)| {

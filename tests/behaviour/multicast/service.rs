@@ -12,7 +12,7 @@ fn info(client: &mut Client, whom: &str) -> Element {
     answer.child("query", ns::DISCO_INFO).expect("a query").clone()
 }
 
-/// The items of the domain that have to do with this service: addresses and names.
+/// Returns the items of the domain that have to do with this service: addresses and names.
 fn items(client: &mut Client) -> Vec<(String, String)> {
     let answer =
         client.ask(&format!("<iq type='get' id='i' to='example.org'><query xmlns='{}'/></iq>", ns::DISCO_ITEMS));
@@ -26,7 +26,7 @@ fn items(client: &mut Client) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The limits that a form tells, as `message=100`.
+/// Returns the limits that a form tells, as `message=100`.
 fn limits(info: &Element) -> Vec<String> {
     let form = info.child("x", ns::DATA_FORMS).expect("a form");
     let fields = form.children().map(|field| {

@@ -8,7 +8,8 @@ use rookery_testkit::{Client, Server};
 use super::discovery::{Discovery, limits};
 use super::{copies, wanted};
 
-/// A user with contacts `a` to `c` of a domain and one of another server, who all see each other.
+/// Returns a user with contacts `a` to `c` of a domain and one of another server, who all see each
+/// other.
 fn friend(server: &Server, domain: &str) -> Client {
     let owner = server.account("friend");
     for contact in [format!("a@{domain}"), format!("b@{domain}"), format!("c@{domain}"), "x@other.net".into()] {
@@ -20,7 +21,7 @@ fn friend(server: &Server, domain: &str) -> Client {
     server.login("friend/f")
 }
 
-/// The copies of presence that left, probes left out, in the order of their addresses.
+/// Returns the copies of presence that left, probes left out, in the order of their addresses.
 fn shown(server: &Server) -> Vec<(String, String)> {
     let mut left = server.left();
     left.retain(|left| !left.text.contains("type='probe'"));

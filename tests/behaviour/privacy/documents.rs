@@ -10,8 +10,8 @@ use rookery_testkit::{Client, Config, Security, Server};
 
 use super::{UNAVAILABLE, block};
 
-/// A server over a store whose answers a test can hold back. Juliet has blocked Romeo, and is not
-/// there; he is.
+/// Returns a server over a store whose answers a test can hold back. Juliet has blocked Romeo, and
+/// is not there; he is.
 fn slow() -> (Server, Arc<Held>, Client) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);

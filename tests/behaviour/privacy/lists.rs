@@ -15,7 +15,7 @@ const SPECIAL: &str = "<list name='special'><item type='jid' value='juliet@examp
     <item type='jid' value='mercutio@example.org' action='allow' order='42'/>\
     <item action='deny' order='666'/></list>";
 
-/// A privacy request that succeeds; pushes and presence that come with it are read.
+/// Sends a privacy request that succeeds; pushes and presence that come with it are read.
 fn set(client: &mut Client, query: &str) {
     client.pump();
     client.send(&format!("<iq type='set' id='set'><query xmlns='jabber:iq:privacy'>{query}</query></iq>"));
@@ -24,7 +24,7 @@ fn set(client: &mut Client, query: &str) {
     assert_eq!(answer.attr("type"), Some("result"), "{query}");
 }
 
-/// A privacy request that is refused with this error type and condition.
+/// Sends a privacy request that is refused with this error type and condition.
 fn refused(client: &mut Client, kind: &str, query: &str, error: &str) {
     let (type_, condition) = error.split_once(' ').expect("type and condition");
     client.send(&format!("<iq type='{kind}' id='no'><query xmlns='jabber:iq:privacy'>{query}</query></iq>"));

@@ -40,7 +40,7 @@ impl Scene {
         rookery_testkit::play(&mut [&mut self.juliet, &mut self.romeo], &dialogue);
     }
 
-    /// Juliet blocks Romeo, and both have heard what there is to hear.
+    /// Lets Juliet block Romeo, until both have heard what there is to hear.
     fn block(&mut self) {
         let romeo = self.romeo.bare().to_owned();
         block(&mut self.juliet, &[&romeo]);

@@ -16,7 +16,7 @@ fn private(client: &mut Client, type_: &str, content: &str) -> Element {
     client.ask(&format!("<iq type='{type_}' id='p'><query xmlns='jabber:iq:private'>{content}</query></iq>"))
 }
 
-/// The one element in the answer to a private get.
+/// Returns the one element in the answer to a private get.
 fn kept(client: &mut Client, name: &str) -> String {
     let answer = is_result(private(client, "get", name));
     let query = answer.children().next().expect("query");
@@ -153,7 +153,7 @@ fn cards() {
     assert_eq!(error(&ask(&mut hamlet, "set", "", &large)), "modify policy-violation");
 }
 
-/// The image of these tests, in Base64, and its hash.
+/// Returns the image of these tests, in Base64, and its hash.
 fn image() -> (String, String) {
     let bytes = b"not a real image";
     (STANDARD.encode(bytes), Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())
@@ -174,7 +174,7 @@ fn publish_avatar(client: &mut Client, access: &str) {
     set(client, "", &format!("{metadata}{access}"));
 }
 
-/// The photo hash in the last presence that somebody saw.
+/// Returns the photo hash in the last presence that somebody saw.
 fn photo(client: &mut Client) -> Option<String> {
     let all = client.all();
     let presence = all.iter().rev().find(|element| element.name() == "presence")?;

@@ -25,7 +25,7 @@ fn publishes(client: &mut Client, node: &str, id: &str) {
     set(client, "", &publish(node, id));
 }
 
-/// Nothing but what contacts say of themselves.
+/// Checks that a client hears nothing but what contacts say of themselves.
 fn hears_nothing(client: &mut Client) {
     let messages = client.all().into_iter().filter(|element| element.name() != "presence");
     assert_eq!(messages.map(|element| xml(&element)).collect::<Vec<_>>(), Vec::<String>::new());

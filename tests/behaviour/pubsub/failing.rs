@@ -11,7 +11,7 @@ use super::*;
 
 const BOOKMARKS: &str = "<storage xmlns='storage:bookmarks'/>";
 
-/// A server whose store answers at once, and may be told to fail.
+/// Returns a server whose store answers at once, and may be told to fail.
 fn scene() -> (Scene, Arc<Held>) {
     let held = Held::new(Memory::stores());
     held.set_flowing(true);

@@ -17,7 +17,7 @@ fn with(module: &'static str, options: &[(&'static str, u64)]) -> Scene {
 const TOO_MANY: &str = "wait policy-violation too-many-subscriptions";
 const FULL: &str = "modify policy-violation";
 
-/// A publication of so many bytes of text.
+/// Returns a publication of so many bytes of text.
 fn sized(node: &str, id: &str, bytes: usize) -> String {
     format!("<publish node='{node}'><item id='{id}'>{}</item></publish>", entry(&"x".repeat(bytes)))
 }

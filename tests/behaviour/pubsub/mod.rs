@@ -40,23 +40,23 @@ impl Scene {
     }
 }
 
-/// A request to the service or, with an empty address, to the client's own account.
+/// Sends a request to the service or, with an empty address, to the client's own account.
 fn ask(client: &mut Client, to: &str, type_: &str, ns: &str, action: &str) -> Element {
     let to = if to.is_empty() { String::new() } else { format!(" to='{to}'") };
     client.ask(&format!("<iq type='{type_}' id='q'{to}><pubsub xmlns='{ns}'>{action}</pubsub></iq>"))
 }
 
-/// A set that succeeds.
+/// Sends a set that succeeds.
 fn set(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "set", PUBSUB, action))
 }
 
-/// A get that succeeds; its answer's first element.
+/// Sends a get that succeeds, and returns its answer's first element.
 fn get(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "get", PUBSUB, action))
 }
 
-/// An owner's set that succeeds.
+/// Sends an owner's set that succeeds.
 fn owner_set(client: &mut Client, to: &str, action: &str) -> Element {
     is_result(ask(client, to, "set", OWNER, action))
 }
@@ -78,12 +78,12 @@ fn refused(client: &mut Client, to: &str, type_: &str, ns: &str, action: &str) -
     error(&ask(client, to, type_, ns, action))
 }
 
-/// The form of a configuration.
+/// Returns the form of a configuration.
 fn form(fields: &[(&str, &str)]) -> String {
     form_of("http://jabber.org/protocol/pubsub#node_config", fields)
 }
 
-/// The form of publish options.
+/// Returns the form of publish options.
 fn options(fields: &[(&str, &str)]) -> String {
     let form = form_of("http://jabber.org/protocol/pubsub#publish-options", fields);
     format!("<publish-options>{form}</publish-options>")
@@ -98,7 +98,7 @@ fn form_of(form_type: &str, fields: &[(&str, &str)]) -> String {
     )
 }
 
-/// A publication with an id and a payload of that text.
+/// Returns a publication with an id and a payload of that text.
 fn publish(node: &str, id: &str) -> String {
     format!("<publish node='{node}'><item id='{id}'>{}</item></publish>", entry(id))
 }
@@ -107,7 +107,7 @@ fn entry(text: &str) -> String {
     format!("<entry xmlns='http://www.w3.org/2005/Atom'><title>{text}</title></entry>")
 }
 
-/// A notification of one item.
+/// Returns a notification of one item.
 fn notification(from: &str, node: &str, id: &str) -> String {
     format!(
         "<message from='{from}' type='headline' id='*'><event xmlns='{EVENT}'>\
@@ -116,7 +116,7 @@ fn notification(from: &str, node: &str, id: &str) -> String {
     )
 }
 
-/// The ids of the items in an answer or a notification, in their order.
+/// Returns the ids of the items in an answer or a notification, in their order.
 fn ids(answer: &Element) -> Vec<String> {
     let lists = answer.children().flat_map(Element::children).filter(|child| child.name() == "items");
     lists.flat_map(Element::children).filter_map(|item| item.attr("id").map(str::to_owned)).collect()

@@ -9,7 +9,7 @@ use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
-/// A server where nobody registers without a token; `bard` is an administrator.
+/// Returns a server where nobody registers without a token; `bard` is an administrator.
 fn closed() -> Server {
     server(false)
 }
@@ -44,7 +44,7 @@ fn show(guest: &mut Client, token: &str) -> Element {
         .ask(&format!("<iq type='set' id='p' to='example.org'><preauth xmlns='urn:xmpp:pars:0' token='{token}'/></iq>"))
 }
 
-/// The condition of an error, or nothing for a result.
+/// Returns the condition of an error, or nothing for a result.
 fn outcome(answer: &Element) -> String {
     match answer.child("error", ns::CLIENT) {
         Some(error) => error.children().next().map(Element::name).unwrap_or_default().to_owned(),

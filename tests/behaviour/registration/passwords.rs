@@ -8,7 +8,7 @@ use rookery_testkit::{Client, Config, Server};
 
 use super::{closed, fill_in, guest, link, outcome, show};
 
-/// A client of juliet's; another one of hers has lost its connection and may come back.
+/// Returns a client of juliet's; another one of hers has lost its connection and may come back.
 fn sessions(server: &Server) -> Client {
     let before = server.sessions();
     let mut phone = server.online("juliet/phone");

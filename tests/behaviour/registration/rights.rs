@@ -10,7 +10,7 @@ use rookery_xml::{Element, ns};
 
 use super::{fill_in, guest, link, outcome, show};
 
-/// Two domains, whose administrators are bard, and names with other rights.
+/// Returns a server of two domains, whose administrators are bard, and names with other rights.
 fn server() -> Server {
     let list = |names: &[&str]| Value::List(names.iter().map(|name| (*name).to_owned()).collect());
     let options = vec![
@@ -27,7 +27,7 @@ fn server() -> Server {
     server
 }
 
-/// Has administrators of a domain have named these.
+/// Lets administrators of a domain name these.
 fn name_admin(server: &Server, domain: &str, names: &[&str]) {
     let names: Vec<Jid> = names.iter().map(|name| Jid::parse(name).expect("an address")).collect();
     server.done(rights::set_named(&server.stores(), domain, &names)).expect("kept");

@@ -102,8 +102,8 @@ fn a_nick_is_had_by_one_account() {
     s.crone.expect_nothing();
 }
 
-/// The scene with a second session of the crone, which has entered with the same nick; what was
-/// said of that is still to be heard.
+/// Returns the scene with a second session of the crone, which has entered with the same nick; what
+/// was said of that is still to be heard.
 fn shared() -> (Scene, Client) {
     let mut s = Scene::opened();
     join(&mut s.wiccarocks, "secondwitch");

@@ -39,7 +39,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Three who are online, and no room.
+    /// Makes three who are online, and no room.
     fn new() -> Self {
         Self::with(Config::default())
     }
@@ -59,13 +59,13 @@ impl Scene {
         Self { server, crone, wiccarocks, hag }
     }
 
-    /// The room is there with its owner in it.
+    /// Makes a room with its owner in it.
     fn opened() -> Self {
         Self::new().open("")
     }
 
-    /// The same with fields of the configuration: `var=value`, more values of one field separated
-    /// by `+`.
+    /// Makes such a room with fields of the configuration: `var=value`, more values of one field
+    /// separated by `+`.
     fn configured(fields: &str) -> Self {
         Self::new().open(fields)
     }
@@ -78,7 +78,7 @@ impl Scene {
         self
     }
 
-    /// All three are in it, and have heard of each other.
+    /// Lets all three enter, who have heard of each other then.
     fn all_in(mut self) -> Self {
         join(&mut self.wiccarocks, "secondwitch");
         join(&mut self.hag, "thirdwitch");
@@ -177,13 +177,13 @@ fn administer(client: &mut Client, type_: &str, items: &str) -> Element {
     answer(client)
 }
 
-/// A request of type get or set with this payload; the answer.
+/// Sends a request of type get or set with this payload, and returns the answer.
 fn ask(client: &mut Client, to: &str, type_: &str, payload: &str) -> Element {
     client.send(&format!("<iq to='{to}' type='{type_}' id='ask'>{payload}</iq>"));
     answer(client)
 }
 
-/// The next answer to an iq. What comes before it is passed over.
+/// Returns the next answer to an iq. What comes before it is passed over.
 fn answer(client: &mut Client) -> Element {
     loop {
         let found = client.expect_element();
@@ -203,7 +203,7 @@ fn heard(client: &mut Client) -> Vec<String> {
     client.all().iter().map(short).collect()
 }
 
-/// `nick kind/type`, then what it is about.
+/// Returns a stanza in short: `nick kind/type`, then what it is about.
 fn short(stanza: &Element) -> String {
     let from = stanza.attr("from").unwrap_or_default();
     let who = from.split_once('/').map_or(from, |(room, nick)| if room == COVEN { nick } else { from });
@@ -249,7 +249,7 @@ fn user(x: &Element, text: &mut String) {
     }
 }
 
-/// The condition of an answer, or `result`.
+/// Returns the condition of an answer, or `result`.
 fn outcome(answer: &Element) -> String {
     answer.child("error", ns::CLIENT).map_or("result".into(), condition)
 }

@@ -18,7 +18,7 @@ fn registration_with(fields: &[(&str, &str)]) -> String {
     format!("<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'>{TYPE}{fields}</x></query>")
 }
 
-/// The form back to the room, as the standard's example has it: by the nick alone.
+/// Returns the form back to the room, as the standard's example has it: by the nick alone.
 fn decision(nick: &str, allow: &str) -> String {
     format!(
         "<message to='{COVEN}'><x xmlns='jabber:x:data' type='submit'>{TYPE}<field var='muc#register_roomnick'>\

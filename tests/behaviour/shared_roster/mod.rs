@@ -16,12 +16,12 @@ fn option(groups: &[&str]) -> (&'static str, &'static str, Value) {
     ("shared_roster", "groups", Value::List(groups.iter().map(|group| (*group).to_owned()).collect()))
 }
 
-/// Two names on the two shards.
+/// Returns two names on the two shards.
 fn names(server: &Server) -> (String, String) {
     (server.name_at("alice", 0), server.name_at("bob", 1))
 }
 
-/// The contacts in a roster: address, subscription, groups.
+/// Returns the contacts in a roster: address, subscription, groups.
 fn roster(client: &mut Client) -> Vec<(String, String, Vec<String>)> {
     client.pump();
     client.all();

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::programs;
 
-/// Returns the variables of a process that takes the time of this machine for another one, as by `+45d`. Durations stay as they are.
+/// Returns the variables of a process that takes the time of this machine for another one, as by
+/// `+45d`. Durations stay as they are.
 ///
 /// # Panics
 /// If that isn't possible, with what to install.

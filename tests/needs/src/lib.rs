@@ -9,8 +9,8 @@
 //!
 //! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `postgres` and
 //! `mariadb` are databases of the test's own, which `guard` ends with the test and to which `clock`
-//! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way to
-//! them that can be disturbed.
+//! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way
+//! to them that can be disturbed.
 
 mod clock;
 mod debian;
@@ -31,7 +31,8 @@ pub use proxy::{Direction, Proxy};
 pub use servers::servers;
 pub use skip::skips;
 
-/// Defines tests by the functions of these names in the module `test`, and leaves them out where the need is named in `ROOKERY_SKIP`.
+/// Defines tests by the functions of these names in the module `test`, and leaves them out where
+/// the need is named in `ROOKERY_SKIP`.
 #[macro_export]
 macro_rules! needing {
     ($need:literal: $($name:ident),* $(,)?) => {$(
