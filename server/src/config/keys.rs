@@ -89,7 +89,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "",
         name: "profile",
-        doc: "Whether to measure where the time of stanzas with many recipients goes. SIGUSR1 writes the table to the log.",
+        doc: "true measures where the time of stanzas with many recipients goes. SIGUSR1 writes the table to the log.",
         set: |config, given| put(&mut config.profile, given.switch()),
         show: |config| plain(config.profile),
     },
@@ -175,7 +175,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "tls.acme",
         name: "enabled",
-        doc: "Whether to get certificates, and to renew them. It agrees to the authority's terms. The authority comes to port 80 of each\n\
+        doc: "true gets certificates, and renews them. It agrees to the authority's terms. The authority comes to port 80 of each\n\
               domain, which has to be, or lead to, an address of `web` in [listen].",
         set: |config, given| put(&mut config.acme.enabled, given.switch()),
         show: |config| plain(config.acme.enabled),
@@ -195,7 +195,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "tls.acme",
         name: "contact",
-        doc: "Where the authority may write to, such as [\"mailto:admin@example.org\"].",
+        doc: "Addresses at which the authority may write to you, such as [\"mailto:admin@example.org\"].",
         set: |config, given| put(&mut config.acme.contacts, given.list(contact)),
         show: |config| list(&config.acme.contacts),
     },
@@ -224,7 +224,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "login",
         name: "plaintext_loopback",
-        doc: "Whether clients on this machine may log in without encryption.",
+        doc: "true lets clients on this machine log in without encryption.",
         set: |config, given| put(&mut config.login.plaintext_loopback, given.switch()),
         show: |config| plain(config.login.plaintext_loopback),
     },
@@ -238,7 +238,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "login",
         name: "plain_without_tls",
-        doc: "Whether the mechanism PLAIN, which sends the password itself, is offered where login without\n\
+        doc: "true offers the mechanism PLAIN, which sends the password itself, where login without\n\
               encryption is allowed. The others prove the password without sending it.",
         set: |config, given| put(&mut config.login.plain_without_tls, given.switch()),
         show: |config| plain(config.login.plain_without_tls),
@@ -254,7 +254,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "login",
         name: "guesses_per_day",
-        doc: "How many logins may fail at one account in a day, after the first hundred, from places where it has not logged in\n\
+        doc: "Logins that may fail at one account in a day, after the first hundred, from places where it has not logged in\n\
               within a month. Its owner comes in from known places, with known clients and with tokens all the same.",
         set: |config, given| {
             put(&mut config.login.guesses_per_day, given.number(10..=1_000_000).map(|number| number as u32))
@@ -264,7 +264,7 @@ const KEYS: &[Key] = &[
     Key {
         table: "login",
         name: "scram_iterations",
-        doc: "How often a new password is hashed. More is slower for a thief of the database, and for\n\
+        doc: "Rounds in which a new password is hashed. More is slower for a thief of the database, and for\n\
               every client at its first login.",
         set: |config, given| {
             // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone

@@ -3,7 +3,7 @@
 
 use std::pin::Pin;
 
-use rookery_operations::tokens::Scope;
+use rookery_operations::api_tokens::Scope;
 
 use super::call::{Call, Reply};
 use super::field::{Field, Kind};
@@ -58,7 +58,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         method: "GET",
         path: "/statistics",
         id: "getStatistics",
-        summary: "What the server counts, all domains together.",
+        summary: "The counts of the server, all domains together.",
         scope: Scope::StatisticsRead,
         query: &[],
         body: None,
@@ -140,7 +140,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 name: "name",
                 kind: Kind::Text { min: 1, max: 1023 },
                 is_required: true,
-                doc: "What stands before the @ in its address.",
+                doc: "The part of its address before the @.",
             },
             PASSWORD,
         ]),
@@ -244,7 +244,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 name: "name",
                 kind: Kind::Text { min: 1, max: 1023 },
                 is_required: false,
-                doc: "What stands before the @ in the address of the account; without it, it can be chosen.",
+                doc: "The part before the @ in the address of the account; without it, the user chooses.",
             },
             DAYS,
         ]),
@@ -302,7 +302,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             name: "reason",
             kind: Kind::Text { min: 1, max: 500 },
             is_required: false,
-            doc: "What those who are there are told.",
+            doc: "The reason that its occupants are told.",
         }],
         body: None,
         success: (204, "It is gone."),
@@ -336,7 +336,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 name: "disabled",
                 kind: Kind::Switch,
                 is_required: false,
-                doc: "Whether it is kept from logging in; its sessions end then.",
+                doc: "True keeps it from logging in; its sessions end then.",
             },
         ]),
         success: (204, "It is changed."),
@@ -447,7 +447,7 @@ const LIMIT: Field = Field {
     name: "limit",
     kind: Kind::Number { min: 1, max: 500 },
     is_required: false,
-    doc: "How many at most; 100 if nothing is said.",
+    doc: "The most entries; 100 if nothing is said.",
 };
 const PASSWORD: Field = Field {
     name: "password",
@@ -456,12 +456,12 @@ const PASSWORD: Field = Field {
     doc: "Its password. Only keys that are derived from it are kept.",
 };
 const SUBJECT: Field =
-    Field { name: "subject", kind: Kind::Text { min: 1, max: 500 }, is_required: false, doc: "What it is about." };
+    Field { name: "subject", kind: Kind::Text { min: 1, max: 500 }, is_required: false, doc: "The subject." };
 const BODY: Field =
     Field { name: "body", kind: Kind::Text { min: 1, max: 10_000 }, is_required: true, doc: "The text." };
 const DAYS: Field = Field {
     name: "days",
     kind: Kind::Number { min: 1, max: 3650 },
     is_required: false,
-    doc: "How long the link is good; 7 days if nothing is said.",
+    doc: "Days for which the link is good; 7 if nothing is said.",
 };

@@ -25,7 +25,7 @@ pub struct ComponentKey {
 pub const COMPONENT_KEYS: [ComponentKey; 2] = [
     ComponentKey {
         name: "secret",
-        doc: "What the component proves its name with.",
+        doc: "The secret with which the component proves its name.",
         set: |component, given| put(&mut component.secret, secret(given).map(Some)),
         example: "\"a long text that nobody guesses\"",
     },

@@ -21,7 +21,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "enabled",
-        doc: "Whether to serve readings.",
+        doc: "true serves readings.",
         set: |config, given| put(&mut config.dpm.enabled, given.switch()),
         show: |config| plain(config.dpm.enabled),
     },
@@ -35,21 +35,21 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "demo",
-        doc: "Whether a process of its own plays the front-ends of the database; without one, those of a small database within.",
+        doc: "true starts a process that plays the front-ends of the database; without one, those of a small database within.",
         set: |config, given| put(&mut config.dpm.demo, given.switch()),
         show: |config| plain(config.dpm.demo),
     },
     Key {
         table: TABLE,
         name: "listen",
-        doc: "Where clients of DPM connect: DPM over TCP, and the ACNET client protocol. One address, or a list of them.",
+        doc: "Addresses at which clients of DPM connect: DPM over TCP, and the ACNET client protocol. One address, or a list of them.",
         set: |config, given| put(&mut config.dpm.listen, given.one_or_more(address)),
         show: |config| list(&config.dpm.listen),
     },
     Key {
         table: TABLE,
         name: "front_ends",
-        doc: "Where front-ends are talked to over UDP; with `demo`, any free port of this machine will do.",
+        doc: "The address for talking to front-ends over UDP; with `demo`, any free port of this machine will do.",
         set: |config, given| put(&mut config.dpm.front_ends, address(*given).map(Some)),
         show: |config| match config.dpm.front_ends {
             Some(address) => quoted(&address.to_string()),
@@ -102,7 +102,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "history_bytes",
-        doc: "What they may take; the oldest go first.",
+        doc: "Bytes that they may take; the oldest go first.",
         set: |config, given| put(&mut config.dpm.history_bytes, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.dpm.history_bytes),
     },

@@ -12,21 +12,21 @@ use super::{Key, address, list, plain, put, word};
 
 /// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
-                         The operator's guide says which DNS records and certificates it takes.";
+                         The book (`doc/SUMMARY.md`) says which DNS records and certificates it takes.";
 
 /// All of them.
 pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "enabled",
-        doc: "Whether there are other servers. A change needs a restart.",
+        doc: "true lets users communicate with other servers. A change needs a restart.",
         set: |config, given| put(&mut config.federation.enabled, given.switch()),
         show: |config| plain(config.federation.enabled),
     },
     Key {
         table: TABLE,
         name: "policy",
-        doc: "How another server proves to be that of its domain: \"certificate\", by a certificate that an authority has issued for\n\
+        doc: "The proof that another server is that of its domain: \"certificate\", by a certificate that an authority has issued for\n\
               it; \"dialback\", by that or by what DNS says (XEP-0220), which anybody can forge who can forge DNS; \"plain\", the\n\
               same without encryption.",
         set: |config, given| put(&mut config.federation.policy, given.choice(POLICIES)),
@@ -63,7 +63,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "routes",
-        doc: "Where the servers of some domains are, without asking DNS, such as [\"example.net 192.0.2.7:5269\"]; with TLS from\n\
+        doc: "Places of some domains' servers, known without asking DNS, such as [\"example.net 192.0.2.7:5269\"]; with TLS from\n\
               the first byte [\"example.net tls xmpp.example.net:5270\"].",
         set: |config, given| put(&mut config.federation.routes, given.list(route)),
         show: |config| list(config.federation.routes.iter().map(written)),
@@ -78,7 +78,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "allow_private_addresses",
-        doc: "Whether servers may be at addresses of this machine or of private networks. A stranger decides where its domain is:\n\
+        doc: "true lets servers be at addresses of this machine or of private networks. A stranger decides where its domain is:\n\
               with this it can have the server connect to whatever runs there.",
         set: |config, given| put(&mut config.federation.allow_private_addresses, given.switch()),
         show: |config| plain(config.federation.allow_private_addresses),

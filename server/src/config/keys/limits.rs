@@ -42,7 +42,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "limits",
         name: "conflict",
-        doc: "When a client asks for a resource that another one has: \"end-older\" ends the other one,\n\
+        doc: "For a client that asks for a resource which another one has: \"end-older\" ends the other one,\n\
               \"refuse-newer\" refuses it.",
         set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
         show: |config| word(CONFLICTS, config.limits.conflict),
@@ -50,7 +50,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "limits",
         name: "outbox_soft",
-        doc: "What may wait for a client that reads slowly, before newer presence replaces older.",
+        doc: "Bytes that may wait for a client that reads slowly, before newer presence replaces older.",
         set: |config, given| put(&mut config.limits.outbox.soft, given.bytes(4096..=1 << 30)),
         show: |config| bytes(config.limits.outbox.soft),
     },
@@ -64,21 +64,21 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "limits",
         name: "outbox_paced",
-        doc: "What may wait for a client besides that it didn't ask for, at login above all. It is never a reason to disconnect.",
+        doc: "Bytes that may wait for a client besides and that it didn't ask for, at login above all. It is never a reason to disconnect.",
         set: |config, given| put(&mut config.limits.outbox.paced, given.bytes(1 << 20..=1 << 30)),
         show: |config| bytes(config.limits.outbox.paced),
     },
     Key {
         table: "limits",
         name: "outbox_account",
-        doc: "What may wait for all clients of one account together, as far as it is above `outbox_soft` for each.",
+        doc: "Bytes that may wait for all clients of one account together, as far as it is above `outbox_soft` for each.",
         set: |config, given| put(&mut config.limits.outbox.account, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.account),
     },
     Key {
         table: "limits",
         name: "outbox_total",
-        doc: "What may wait for all clients of one shard together. Above it, clients of the accounts are disconnected for which\n\
+        doc: "Bytes that may wait for all clients of one shard together. Above it, clients of the accounts are disconnected for which\n\
               most waits.",
         set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.total),
@@ -86,14 +86,14 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "limits",
         name: "lane_bytes",
-        doc: "What a client may send ahead while a request of it waits for storage, before the server stops reading.",
+        doc: "Bytes that a client may send ahead while a request of it waits for storage, before the server stops reading.",
         set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
         show: |config| bytes(config.limits.lane_bytes),
     },
     Key {
         table: "limits",
         name: "rate_bytes",
-        doc: "What a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
+        doc: "Bytes that a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
         set: |config, given| put(&mut config.limits.rate_bytes, given.bytes(0..=1 << 40)),
         show: |config| bytes(config.limits.rate_bytes),
     },
@@ -156,7 +156,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "limits",
         name: "login_seconds",
-        doc: "How long a connection may take to log in before it is closed.",
+        doc: "Seconds that a connection may take to log in before it is closed.",
         set: |config, given| put(&mut config.limits.login_seconds, given.number(5..=3600)),
         show: |config| plain(config.limits.login_seconds),
     },

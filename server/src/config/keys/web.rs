@@ -52,7 +52,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "web",
         name: "proxy_protocol",
-        doc: "Whether connections from these proxies begin with a header of the PROXY protocol, version 2.",
+        doc: "true if connections from these proxies begin with a header of the PROXY protocol, version 2.",
         set: |config, given| put(&mut config.web.proxy_protocol, given.switch()),
         show: |config| plain(config.web.proxy_protocol),
     },
@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "web",
         name: "chat",
-        doc: "Whether /chat is a page to chat in. `rookery web install` gets what it needs.",
+        doc: "true makes /chat a page to chat in. `rookery web install` gets what it needs.",
         set: |config, given| put(&mut config.web.chat, given.switch()),
         show: |config| plain(config.web.chat),
     },
@@ -98,7 +98,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "web",
         name: "bosh",
-        doc: "Whether /http-bind is served, for clients in browsers that have no WebSocket (XEP-0124).",
+        doc: "true serves /http-bind, for clients in browsers that have no WebSocket (XEP-0124).",
         set: |config, given| put(&mut config.web.bosh, given.switch()),
         show: |config| plain(config.web.bosh),
     },
@@ -133,7 +133,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "web",
         name: "bosh_compression",
-        doc: "Whether answers of BOSH are compressed for clients that ask for it. Somebody who can watch how long encrypted answers are, and send\n\
+        doc: "true compresses answers of BOSH for clients that ask for it. Somebody who can watch how long encrypted answers are, and send\n\
               a user messages, may guess from it what else such an answer holds (BREACH).",
         set: |config, given| put(&mut config.web.bosh_compression, given.switch()),
         show: |config| plain(config.web.bosh_compression),
