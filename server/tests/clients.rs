@@ -310,6 +310,11 @@ scenarios! {
         a_component_with_another_secret_stays_out
         biboumi_is_a_component
     }
+    examples {
+        the_bot_tells_the_time
+        the_component_rolls_dice
+        the_shell_makes_an_account
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ import sys
 MODULES = [
     "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "bytestreams", "data", "web", "api", "admin", "bosh",
     "pages", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
+    "examples",
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90
