@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("relay", "observe hub modules"),
     ("resolver", "observe federation shard"),
     ("bench", "jid xml sasl stream fanout store observe hub modules shard"),
+    ("xtask", ""),
 ];
 
 /// Libraries that give sockets, threads of their own or a clock: not for the crates below `shard`.

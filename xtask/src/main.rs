@@ -1,0 +1,128 @@
+//! `cargo xtask`: what developers do in several commands. It has no dependencies, so that it is
+//! there in a second.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
+
+const HELP: &str = "\
+cargo xtask docs                  write the pages that are made from the code
+cargo xtask words                 check documents and comments: words, links, layouts, listings
+cargo xtask book                  build the book into target/book; needs mdbook
+cargo xtask pictures              draw the pictures of doc/pictures again; needs Chromium
+cargo xtask sizes                 lines of each crate, and the size of the release binary
+cargo xtask compare REVISION BENCH [ARGUMENT…]
+                                  run a benchmark of crates/bench as it was and as it is, in turn
+";
+
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["docs"] => run(cargo(root()).args(["test", "--workspace", "up_to_date"]).env("UPDATE_DOC", "1")),
+        ["words"] => run(cargo(root()).args(["test", "--workspace", "--test", "documents"])),
+        ["book"] => run(Command::new("mdbook").args(["build", "doc/book"]).current_dir(root())),
+        ["pictures"] => {
+            let test = ["test", "--workspace", "--test", "clients", "admin_page_is_legible"];
+            run(cargo(root()).args(test).env("ROOKERY_PICTURES", root().join("doc/pictures")))
+        }
+        ["sizes"] => sizes(),
+        ["compare", revision, bench, more @ ..] => compare(revision, bench, more),
+        _ => {
+            print!("{HELP}");
+            return ExitCode::from(if words.is_empty() || words == ["help"] { 0 } else { 2 });
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the lines of Rust in the sources and tests of each crate, and the size of the binary.
+fn sizes() -> Outcome {
+    println!("{:<12} {:>8} {:>8}", "crate", "source", "tests");
+    let mut folders = vec![root().join("server"), root().join("tests/behaviour")];
+    folders.extend(entries(&root().join("crates"))?);
+    folders.sort();
+    let (mut source, mut tests) = (0, 0);
+    for folder in folders {
+        let in_source = lines(&folder.join("src"))?;
+        let all = lines(&folder)?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        println!("{name:<12} {in_source:>8} {:>8}", all - in_source);
+        (source, tests) = (source + in_source, tests + all - in_source);
+    }
+    println!("{:<12} {source:>8} {tests:>8}", "all");
+    match fs::metadata(root().join("target/release/rookery")) {
+        Ok(binary) => println!("release binary: {:.1} MiB", binary.len() as f64 / f64::from(1 << 20)),
+        Err(_) => println!("release binary: not built (cargo build --release)"),
+    }
+    Ok(())
+}
+
+/// Runs a benchmark at another revision and here, three times each in turn: what disturbs one
+/// disturbs the other.
+fn compare(revision: &str, bench: &str, more: &[&str]) -> Outcome {
+    let before = root().join("target/compare").join(revision.replace('/', "-"));
+    if !before.exists() {
+        let add = ["worktree", "add", "--detach"];
+        run(Command::new("git").args(add).arg(&before).arg(revision).current_dir(root()))?;
+    }
+    for round in 1..=ROUNDS {
+        for (name, folder) in [(revision, before.as_path()), ("this tree", root())] {
+            println!("\n== {bench}, {name}, round {round} of {ROUNDS}");
+            let run_one = ["bench", "--package", "rookery-bench", "--bench", bench, "--"];
+            run(cargo(folder).args(run_one).args(more))?;
+        }
+    }
+    println!("\nThe other revision is in {}; `git worktree remove` ends it.", before.display());
+    Ok(())
+}
+
+/// Returns the lines of the Rust files below a folder; none if there is no such folder.
+fn lines(folder: &Path) -> Result<usize, String> {
+    let mut sum = 0;
+    for path in entries(folder).unwrap_or_default() {
+        if path.is_dir() {
+            sum += lines(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sum += read(&path)?.lines().count();
+        }
+    }
+    Ok(sum)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    fs::read_dir(folder).map_err(failed)?.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Returns a command of the cargo that runs this, in a folder.
+fn cargo(folder: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    command.current_dir(folder);
+    command
+}
+
+fn run(command: &mut Command) -> Outcome {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|error| format!("{program}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{program}: {status}")) }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+const ROUNDS: usize = 3;
