@@ -36,6 +36,8 @@ mod listener;
 mod loaded;
 mod logging;
 mod open_files;
+#[cfg(test)]
+mod reference;
 mod s2s;
 mod serve;
 mod settings;

@@ -3,6 +3,7 @@
 //! have the words of STYLE.md.
 
 mod documents {
+    mod book;
     mod layout;
     mod listings;
     mod paths;

@@ -4,7 +4,7 @@
 //! Most run the whole server over `rookery_testkit`: scripted clients, a virtual network with as
 //! many shards as a test wants, and a clock that a test moves. [`modules`] runs single modules on a
 //! stage of their own, without connections. [`recipe`] has the modules of
-//! `doc/book/writing-a-module.md`.
+//! `doc/book/developing/writing-a-module.md`.
 //!
 //! This is one binary on purpose: every further one links the whole server.
 

@@ -1,7 +1,8 @@
 //! `/metrics`: what the server counts, for Prometheus (text format 0.0.4).
 //!
-//! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units are those of the conventions:
-//! `rookery_` in front, the unit in the name, `_total` behind what only grows.
+//! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units
+//! are those of the conventions: `rookery_` in front, the unit in the name, `_total` behind what
+//! only grows.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use rookery_store::Activity;
 use crate::Shared;
 use crate::reply::{Body, reply, text};
 
-/// What the front counts itself.
+/// The counts of the front itself.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Connections since the start.
@@ -32,7 +33,7 @@ pub struct Counts {
     pub stalled: AtomicU64,
     /// Requests since the start.
     pub requests: AtomicU64,
-    /// How long handshakes of TLS took, nanoseconds.
+    /// The times that handshakes of TLS took, in nanoseconds.
     pub handshakes: Mutex<Histogram>,
 }
 
@@ -49,7 +50,7 @@ pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
     }
 }
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(census: &Census, counts: &Counts, activity: &Activity) -> String {
     let mut page = Page::default();
     page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
@@ -170,7 +171,7 @@ fn servers(page: &mut Page, census: &Census) {
     page.one("rookery_s2s_waiting", GAUGE, help, "", tally.waiting);
 }
 
-/// How long things take, and how large they are.
+/// Writes how long things take, and how large they are.
 fn times(page: &mut Page, census: &Census, counts: &Counts) {
     let counters = &census.counters;
     let name = "rookery_delivery_seconds";
@@ -204,7 +205,7 @@ fn times(page: &mut Page, census: &Census, counts: &Counts) {
     }
 }
 
-/// Where the time of stanzas with many recipients goes; nothing while `profile` is off.
+/// Writes where the time of stanzas with many recipients goes; nothing while `profile` is off.
 fn stages(page: &mut Page, census: &Census) {
     let taken = |stage: Stage| (label(stage.name()), census.counters.stages.of(stage));
     let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
@@ -218,11 +219,11 @@ fn stages(page: &mut Page, census: &Census) {
     }
 }
 
-/// Which bounds of a histogram are shown: powers of two, from the first to the last.
+/// The bounds of a histogram that are shown: powers of two, from the first to the last.
 struct Bounds {
     first: u32,
     last: u32,
-    /// What is counted, per unit that is shown.
+    /// The counted amount that makes one unit as shown.
     per: f64,
 }
 
@@ -235,7 +236,8 @@ impl Page {
         self.line(name, labels, value);
     }
 
-    /// The samples of a histogram, always with the same bounds: every second of those that are counted.
+    /// Writes the samples of a histogram, always with the same bounds: every second of those that
+    /// are counted.
     fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, unit: &Bounds) {
         let (count, comma) = (histogram.count(), if labels.is_empty() { "" } else { "," });
         let is_shown = |bound: u64| {
@@ -263,7 +265,7 @@ impl Page {
     }
 }
 
-/// A label's value as it is written.
+/// Returns a label's value as it is written.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -279,6 +281,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use rookery_shard::Coverage;
 
@@ -324,7 +328,18 @@ mod tests {
     }
 
     #[test]
-    fn the_dashboard_shows_what_is_there() {
+    fn the_page_of_the_book_is_up_to_date() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/book/reference/metrics.md");
+        let page = reference(&with_all_families());
+        if std::env::var_os("UPDATE_DOC").is_some() {
+            std::fs::write(file, &page).unwrap();
+        }
+        let kept = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(kept == page, "metrics.md is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
+    }
+
+    /// Returns a page with a sample of every family that can have one.
+    fn with_all_families() -> String {
         let carrier = Carrier { transport: Some(Transport::Tcp), tls: true };
         let by_domain = [(("example.org".to_owned(), carrier), 1)].into();
         let mut counters = rookery_observe::Counters::default();
@@ -334,7 +349,38 @@ mod tests {
         for named in [&mut counters.store_waits, &mut counters.writes, &mut counters.handshakes] {
             named.of("any").record(1000);
         }
-        let page = page(&Census { by_domain, counters, ..Census::default() }, &Counts::default(), &Activity::default());
+        page(&Census { by_domain, counters, ..Census::default() }, &Counts::default(), &Activity::default())
+    }
+
+    /// Returns the families of a page, for people: name, kind, labels and meaning.
+    fn reference(page: &str) -> String {
+        let mut text = REFERENCE.to_owned();
+        for family in page.split("# HELP ").skip(1) {
+            let (name, rest) = family.split_once(' ').unwrap();
+            let (help, samples) = rest.split_once('\n').unwrap();
+            let kind = samples.lines().next().and_then(|line| line.rsplit_once(' ')).unwrap().1;
+            let labels = samples.split(['{', ',']).filter_map(|part| Some(part.split_once("=\"")?.0));
+            let labels: BTreeSet<_> = labels.filter(|label| *label != "le").map(|label| format!("`{label}`")).collect();
+            let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
+            text += &format!("| `{name}` | {kind} | {labels} | {help} |\n");
+        }
+        text
+    }
+
+    const REFERENCE: &str = "\
+# Metrics
+
+What `/metrics` tells Prometheus, made from the page itself. A histogram has `_bucket`, `_sum` and
+`_count` behind its name, with bounds that are powers of two.
+[grafana/rookery.json](../../grafana/rookery.json) is a dashboard over these.
+
+| name | kind | labels | meaning |
+| --- | --- | --- | --- |
+";
+
+    #[test]
+    fn the_dashboard_shows_what_is_there() {
+        let page = with_all_families();
         let mut names: Vec<&str> = DASHBOARD.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).collect();
         names.retain(|name| name.starts_with("rookery_"));
         assert!(names.len() > 20, "{names:?}");

@@ -1,5 +1,5 @@
-//! The number of fields of a struct in the crates that every stanza passes: one that grows without end is a room in which
-//! everything touches everything.
+//! The number of fields of a struct in the crates that every stanza passes: one that grows without
+//! end is a room in which everything touches everything.
 
 use super::tree::Tree;
 
@@ -28,8 +28,9 @@ fn fields_are_counted() {
     assert_eq!(structs_of(text), [("Three".to_owned(), 3)]);
 }
 
-/// Returns the structs with named fields that a file declares at its top, each with their number. The form of `cargo fmt` is taken
-/// for granted: a field stands on a line of its own, four spaces from the edge.
+/// Returns the structs with named fields that a file declares at its top, each with their number.
+/// The form of `cargo fmt` is taken for granted: a field stands on a line of its own, four spaces
+/// from the edge.
 fn structs_of(text: &str) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut is_within = false;

@@ -1,5 +1,5 @@
-//! The modules that `doc/book/writing-a-module.md` shows, in the server: what the page teaches
-//! works.
+//! The modules that `doc/book/developing/writing-a-module.md` shows, in the server: what the page
+//! teaches works.
 
 mod note;
 mod tally;

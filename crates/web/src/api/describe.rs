@@ -263,6 +263,49 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_the_book_is_up_to_date() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/book/reference/api.md");
+        if std::env::var_os("UPDATE_DOC").is_some() {
+            std::fs::write(file, page()).unwrap();
+        }
+        let kept = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(kept == page(), "api.md is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
+    }
+
+    /// Returns the operations as a page for people.
+    fn page() -> String {
+        let mut page = PAGE.to_owned();
+        for operation in OPERATIONS {
+            let Operation { method, path, summary, scope, query, body, .. } = operation;
+            let (status, meaning) = operation.success;
+            page += &format!("\n## `{method} {path}`\n\n{summary} Scope: `{}`.\n\n", scope.name());
+            let fields = [("query", query.iter()), ("body", body.unwrap_or_default().iter())];
+            let rows: Vec<_> =
+                fields.into_iter().flat_map(|(place, fields)| fields.map(move |field| (place, field))).collect();
+            if !rows.is_empty() {
+                page += "| in | name | meaning |\n| --- | --- | --- |\n";
+            }
+            for (place, Field { name, is_required, doc, .. }) in &rows {
+                let needed = if *is_required { " (required)" } else { "" };
+                page += &format!("| {place} | `{name}`{needed} | {} |\n", doc.replace('|', "\\|"));
+            }
+            if !rows.is_empty() {
+                page.push('\n');
+            }
+            page += &format!("Success: {status}, {meaning}\n");
+        }
+        page
+    }
+
+    const PAGE: &str = "\
+# The HTTP API
+
+Every request, as the server's own table has it. [openapi.json](../../openapi.json) describes the same for
+programs, with schemas and errors; the running server has it at `/api/v1/openapi.json`. All paths stand
+behind `/api/v1`; tokens are made by `rookery token add` ([how](../operating/admin-page.md)).
+";
+
+    #[test]
     fn operations_are_told_apart_and_schemas_are_there() {
         let mut ids: Vec<_> = OPERATIONS.iter().map(|operation| operation.id).collect();
         ids.sort_unstable();
