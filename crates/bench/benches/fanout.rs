@@ -22,7 +22,7 @@ fn main() {
 
 const RECIPIENTS: [u32; 3] = [10, 1_000, 10_000];
 
-/// Queue, render and forget, for links that are known: a room, a pubsub node.
+/// Measures queueing, rendering and forgetting for links that are known: a room, a pubsub node.
 #[divan::bench(args = RECIPIENTS)]
 fn links(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut outboxes, packet, mut out) = (outboxes(recipients), packet(), Vec::with_capacity(1 << 16));
@@ -45,7 +45,7 @@ fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     );
 }
 
-/// Eight packets for each link before one flush, as a busy room has it; counted per copy.
+/// Measures eight packets for each link before one flush, as a busy room has it; counted per copy.
 #[divan::bench(args = RECIPIENTS)]
 fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut outboxes, packet, mut out) = (outboxes(recipients), packet(), Vec::with_capacity(1 << 16));
@@ -57,8 +57,8 @@ fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Presence of an account to contacts who are all here: scan, audience, look-up of each, queue,
-/// render.
+/// Measures presence of an account to contacts who are all here: scan, audience, look-up of each,
+/// queue, render.
 #[divan::bench(args = RECIPIENTS)]
 fn presence(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut world, mut out) = (world_of(recipients), Vec::with_capacity(1 << 16));
@@ -68,7 +68,7 @@ fn presence(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Account 0 with all others as its contacts, all of them available.
+/// Returns a world with account 0, which has all others as its contacts, all of them available.
 fn world_of(contacts: u32) -> World {
     let few = Parts::new(0, 0).expect("a thread");
     let all = Parts::new(contacts as usize + 1, contacts as usize).expect("a thread");

@@ -23,13 +23,13 @@ fn main() {
     divan::main();
 }
 
-/// To the full JID of another account on the same shard.
+/// Measures a message to the full JID of another account on the same shard.
 #[divan::bench(sample_size = 64)]
 fn to_full_jid(bencher: Bencher<'_, '_>) {
     same_shard(bencher, "/bench");
 }
 
-/// To the bare JID of an account with one resource.
+/// Measures a message to the bare JID of an account with one resource.
 #[divan::bench(sample_size = 64)]
 fn to_bare_jid(bencher: Bencher<'_, '_>) {
     same_shard(bencher, "");
@@ -47,7 +47,8 @@ fn same_shard(bencher: Bencher<'_, '_>, to: &str) {
     });
 }
 
-/// To an account whose home is another shard: both shards' part, without the mailbox between them.
+/// Measures a message to an account whose home is another shard: both shards' part, without the
+/// mailbox between them.
 #[divan::bench(sample_size = 64)]
 fn to_another_shard(bencher: Bencher<'_, '_>) {
     let (mut here, mut there) = (world(0, 2), world(1, 2));
@@ -83,7 +84,7 @@ fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
     ticks(bencher, messages, Some(tls));
 }
 
-/// `messages` connections get a message each, from as many others.
+/// Measures ticks in which `messages` connections get a message each, from as many others.
 fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>) {
     let parts = Parts::new(1000, 0).expect("a thread");
     let target = Target {

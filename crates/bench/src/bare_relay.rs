@@ -54,7 +54,7 @@ impl Drop for BareRelay {
     }
 }
 
-/// Is a relay, if the arguments of this process say so: then it doesn't come back before a
+/// Serves as a relay, if the arguments of this process say so: then it doesn't come back before a
 /// connection is closed.
 ///
 /// # Errors
@@ -76,7 +76,8 @@ struct End {
     carry: Vec<u8>,
 }
 
-/// Is a relay for so many pairs: prints its address, and comes back when a connection is closed.
+/// Serves as a relay for so many pairs: prints its address, and comes back when a connection is
+/// closed.
 ///
 /// # Errors
 /// What the system says.

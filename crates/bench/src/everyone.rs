@@ -25,8 +25,8 @@ pub struct Everyone {
 }
 
 impl Everyone {
-    /// Accounts from zero up, in a ring: each sees, and is seen by, the `contacts` that are nearest
-    /// to it.
+    /// Returns stores with accounts from zero up, in a ring: each sees, and is seen by, the
+    /// `contacts` that are nearest to it.
     pub fn stores(credentials: Credentials, accounts: usize, contacts: usize) -> Stores {
         let everyone = Arc::new(Everyone { credentials, accounts, contacts });
         Stores { accounts: everyone.clone(), rosters: everyone.clone(), last_presence: everyone, ..Memory::stores() }

@@ -136,7 +136,7 @@ fn picture(root: &Frame) -> String {
     out + "</svg>\n"
 }
 
-/// Generic arguments and the hash of a symbol tell little in a picture.
+/// Removes generic arguments and the hash from a symbol: they tell little in a picture.
 fn shortened(name: String) -> String {
     let end = name.rfind("::h").filter(|at| name.len() - at == 19).unwrap_or(name.len());
     let (mut depth, mut out) = (0, String::new());

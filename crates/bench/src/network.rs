@@ -47,7 +47,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// For so many accounts, each with so many contacts.
+    /// Makes the parts for so many accounts, each with so many contacts.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -271,7 +271,7 @@ impl Network {
         self.shard.world.session_count()
     }
 
-    /// Copies that went into outboxes since the start.
+    /// Returns the number of copies that went into outboxes since the start.
     pub fn deliveries(&self) -> u64 {
         self.shard.world.outboxes.pushed_total()
     }

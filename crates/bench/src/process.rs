@@ -60,7 +60,7 @@ impl Cpu {
         }
     }
 
-    /// Seconds on a CPU.
+    /// Returns the seconds on a CPU.
     pub fn seconds(&self) -> f64 {
         self.nanoseconds as f64 / 1e9
     }
@@ -71,7 +71,7 @@ impl Cpu {
     }
 }
 
-/// Bytes of memory that a process has for itself alone, resident.
+/// Returns the bytes of memory that a process has for itself alone, resident.
 ///
 /// # Errors
 /// When there is no such process.

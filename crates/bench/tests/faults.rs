@@ -33,7 +33,7 @@ fn messages(fault: Fault) -> (RunResult, u64) {
     (result, fake.planted())
 }
 
-/// Lost, doubled, out of order.
+/// Returns how many were lost, doubled and out of order.
 fn faults(result: &RunResult) -> (u64, u64, u64) {
     (result.lost, result.duplicated, result.reordered)
 }

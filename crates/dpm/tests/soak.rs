@@ -120,7 +120,7 @@ impl Soak {
         }
     }
 
-    /// Somebody dies or comes back; in the end all come back.
+    /// Lets somebody die or come back; in the end all come back.
     fn fate(&mut self, rough: bool) {
         for node in 0..NODES {
             let is_there = self.front_ends[node].is_some();
@@ -235,7 +235,7 @@ impl Soak {
     }
 }
 
-/// Devices of which each reads as its own number.
+/// Returns devices of which each reads as its own number.
 fn database() -> Database {
     let mut text = String::new();
     for node in 0..NODES {

@@ -295,7 +295,7 @@ impl Outboxes {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
     }
 
-    /// Bytes that wait for this session, or for its acknowledgement.
+    /// Returns the bytes that wait for this session, or for its acknowledgement.
     pub fn waiting_bytes(&self, link: Link) -> usize {
         let queue = self.slots.get(link).and_then(|slot| slot.queue.as_ref());
         queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
@@ -321,13 +321,13 @@ impl Outboxes {
         }
     }
 
-    /// Bytes that wait in all outboxes of the shard.
+    /// Returns the bytes that wait in all outboxes of the shard.
     pub fn waiting_total(&self) -> usize {
         self.waiting
     }
 
-    /// Sessions for which more waits than the soft limit. While less than that waits for all
-    /// together nobody is looked at.
+    /// Returns the number of sessions for which more waits than the soft limit. While less than
+    /// that waits for all together nobody is looked at.
     pub fn slow_readers(&self) -> usize {
         if self.waiting <= self.limits.soft {
             return 0;
@@ -338,7 +338,7 @@ impl Outboxes {
             .count()
     }
 
-    /// Copies taken since the start: deliveries, as the counters report them.
+    /// Returns the number of copies taken since the start: deliveries, as the counters report them.
     pub fn pushed_total(&self) -> u64 {
         self.pushed
     }

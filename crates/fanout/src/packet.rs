@@ -271,8 +271,8 @@ impl Packet {
         self.bytes().len() + TO.len() + to + 1 + own
     }
 
-    /// For a stanza into which the recipient's own blind address is spliced: what comes behind `to`
-    /// up to it, its beginning, and the rest.
+    /// Returns, for a stanza into which the recipient's own blind address is spliced, what comes
+    /// behind `to` up to it, its beginning, and the rest.
     pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
         let own = self.0.header.header.own?;
         let at = (own.at as usize).checked_sub(self.0.header.header.outline.name_end())?;

@@ -283,7 +283,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Bytes that the library only reads, as all its input.
+    /// Lends bytes that the library only reads, as all its input.
     fn of(bytes: &[u8]) -> Self {
         Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
     }

@@ -207,8 +207,8 @@ fn without_final_dot(domain: &str) -> &str {
     domain.strip_suffix('.').unwrap_or(domain)
 }
 
-/// Resourceprep of the runs between characters that Unicode 3.2 doesn't know. Those are starters
-/// that nothing composes with in that version, so the normal form of the whole is that of the runs.
+/// Prepares the runs between characters that Unicode 3.2 doesn't know. Those are starters that
+/// nothing composes with in that version, so the normal form of the whole is that of the runs.
 fn resourceprep_around_newer(raw: &str) -> Option<String> {
     let mut prepared = String::with_capacity(raw.len());
     let mut rest = raw;

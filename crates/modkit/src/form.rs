@@ -163,13 +163,13 @@ impl Field {
         Self::typed("text-private", var)
     }
 
-    /// Lines of text.
+    /// Makes a field for lines of text.
     #[must_use]
     pub fn text_multi(var: &str) -> Self {
         Self::typed("text-multi", var)
     }
 
-    /// Yes or no.
+    /// Makes a field for yes or no.
     #[must_use]
     pub fn boolean(var: &str, value: bool) -> Self {
         Self::typed("boolean", var).value(if value { "1" } else { "0" })
@@ -181,7 +181,7 @@ impl Field {
         Self::typed("jid-single", var)
     }
 
-    /// JIDs.
+    /// Makes a field for JIDs.
     #[must_use]
     pub fn jid_multi(var: &str) -> Self {
         Self::typed("jid-multi", var)
@@ -193,13 +193,13 @@ impl Field {
         Self::typed("list-single", var)
     }
 
-    /// Any of some options.
+    /// Makes a field for any of some options.
     #[must_use]
     pub fn list_multi(var: &str) -> Self {
         Self::typed("list-multi", var)
     }
 
-    /// Text for people, not to be filled in.
+    /// Makes a text for people, not to be filled in.
     #[must_use]
     pub fn fixed(text: &str) -> Self {
         Self::typed("fixed", "").value(text)

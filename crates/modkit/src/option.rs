@@ -64,7 +64,7 @@ pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
     })
 }
 
-/// Bare addresses of accounts.
+/// Checks that a value is a list of bare addresses of accounts.
 pub fn bare_addresses(value: &Value) -> Result<(), String> {
     each(value, |text| match prepare(text) {
         Ok(jid) if jid.as_ref().as_str() == text && jid.as_ref().is_bare() && jid.as_ref().local().is_some() => Ok(()),

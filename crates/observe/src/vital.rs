@@ -21,7 +21,7 @@ pub fn vital<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Has every panic from now on told with its thread and its backtrace on standard error, whatever
+/// Tells every panic from now on with its thread and its backtrace on standard error, whatever
 /// `RUST_BACKTRACE` says: a report of a bug needs them.
 pub fn tell_panics() {
     panic::set_hook(Box::new(|panic| {

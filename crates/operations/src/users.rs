@@ -242,9 +242,9 @@ pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, O
     });
 }
 
-/// Accounts of a domain, `limit` at most (at least one), behind `after`; those whose localparts
-/// contain `search` (in lower case, as localparts are). A search looks at a bounded number of
-/// accounts, so a part may be short or empty and still name a next one.
+/// Lists accounts of a domain, `limit` at most (at least one), behind `after`; those whose
+/// localparts contain `search` (in lower case, as localparts are). A search looks at a bounded
+/// number of accounts, so a part may be short or empty and still name a next one.
 pub fn list(stores: &Stores, domain: &str, search: &str, after: Option<Jid>, limit: usize) -> Pending<Page> {
     let (stores, domain, search, mut after) = (stores.clone(), domain.to_owned(), search.to_lowercase(), after);
     let limit = limit.max(1);

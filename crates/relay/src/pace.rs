@@ -14,7 +14,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `rate`: bytes a second; 0 for as many as there are.
+    /// Makes a pace of `rate` bytes a second; 0 for as many as there are.
     pub fn new(rate: u64, now: Instant) -> Self {
         Self { rate, gone: Bucket::default(), start: now }
     }

@@ -77,7 +77,8 @@ pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &Request, rep
     stream.write_all(&[&head[..], &request.address, &request.port].concat()).await
 }
 
-/// RFC 1928 §3: of the methods that are offered, only that without authentication is good.
+/// Agrees on a method (RFC 1928 §3): of those that are offered, only that without authentication is
+/// good.
 async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     let [version, count] = take(stream).await?;
     if version != VERSION {

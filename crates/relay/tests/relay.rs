@@ -76,7 +76,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
 }
 
-/// To join the connections that wait with a token.
+/// Returns the wish to join the connections that wait with a token.
 fn wish(answer: Completer<Outcome>) -> Wish {
     let (domain, requester) = ("example.org".to_owned(), "romeo@example.org".to_owned());
     Wish { token: token('a'), domain, requester, terms: TERMS, answer }

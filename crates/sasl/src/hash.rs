@@ -19,7 +19,7 @@ impl Hash {
     /// All of them, weakest first.
     pub const ALL: [Hash; 3] = [Hash::Sha1, Hash::Sha256, Hash::Sha512];
 
-    /// Length of the digest, in bytes.
+    /// Returns the length of the digest, in bytes.
     pub fn size(self) -> usize {
         match self {
             Hash::Sha1 => 20,
@@ -28,7 +28,7 @@ impl Hash {
         }
     }
 
-    /// `H(data)` of RFC 5802 §2.2.
+    /// Returns `H(data)` of RFC 5802 §2.2.
     pub(crate) fn digest(self, data: &[u8]) -> Vec<u8> {
         match self {
             Hash::Sha1 => Sha1::digest(data).to_vec(),
@@ -37,8 +37,8 @@ impl Hash {
         }
     }
 
-    /// `HMAC(key, parts…)` of RFC 5802 §2.2, over the parts as if they were written one behind the
-    /// other.
+    /// Returns `HMAC(key, parts…)` of RFC 5802 §2.2, over the parts as if they were written one
+    /// behind the other.
     pub(crate) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         match self {
             Hash::Sha1 => mac::<Hmac<Sha1>>(key, parts),
@@ -47,8 +47,8 @@ impl Hash {
         }
     }
 
-    /// `Hi(password, salt, iterations)` of RFC 5802 §2.2, which is PBKDF2: the only deliberately
-    /// slow function here.
+    /// Returns `Hi(password, salt, iterations)` of RFC 5802 §2.2, which is PBKDF2: the only
+    /// deliberately slow function here.
     pub(crate) fn salted_password(self, prepared: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut salted = vec![0; self.size()];
         let (password, iterations) = (prepared.as_bytes(), iterations.max(1));

@@ -123,18 +123,19 @@ fn unescape(name: &str) -> Option<String> {
     (!plain.is_empty() && !plain.contains('\0')).then_some(plain)
 }
 
-/// `attr-val` of RFC 5802 §7: what an extension has to look like to be ignored.
+/// Returns whether a text is `attr-val` of RFC 5802 §7: what an extension has to look like to be
+/// ignored.
 fn is_attribute(text: &str) -> bool {
     let bytes = text.as_bytes();
     matches!(bytes, [letter, b'=', _, ..] if letter.is_ascii_alphabetic()) && !bytes.contains(&0)
 }
 
-/// `printable` of RFC 5802 §7, without the comma that ends it.
+/// Returns whether a text is `printable` of RFC 5802 §7, without the comma that ends it.
 fn is_printable(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// `cb-name` of RFC 5802 §7.
+/// Returns whether a text is `cb-name` of RFC 5802 §7.
 fn is_binding_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-')
 }

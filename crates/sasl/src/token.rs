@@ -84,7 +84,7 @@ impl TokenKey {
         &self.0
     }
 
-    /// From stored bytes.
+    /// Reads stored bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> TokenKey {
         TokenKey(bytes)
     }

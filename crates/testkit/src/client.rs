@@ -145,7 +145,7 @@ impl Client {
         }
     }
 
-    /// Silence.
+    /// Checks that there is silence.
     pub fn expect_nothing(&mut self) {
         if let Some(item) = self.take() {
             self.fail(&format!("silence was expected, not {item:?}"));
@@ -270,7 +270,7 @@ impl Client {
         self.pump();
     }
 
-    /// Is gone, without a word.
+    /// Goes away, without a word.
     pub fn vanish(&mut self) {
         self.wire.peer.reset();
         self.server.settle();

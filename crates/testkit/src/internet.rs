@@ -101,7 +101,7 @@ impl Internet {
         self.servers.borrow().iter().filter_map(Absent::get).collect()
     }
 
-    /// Has DNS say where a domain is, or why it doesn't.
+    /// Lets DNS say where a domain is, or why it doesn't.
     pub fn say(&self, domain: &str, found: Found) {
         self.names.0.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), found);
     }
@@ -112,7 +112,7 @@ impl Internet {
         names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer))
     }
 
-    /// Has the next connections between servers break after so many bytes, in both directions
+    /// Lets the next connections between servers break after so many bytes, in both directions
     /// together, and with them what was carried and not read.
     pub fn live_for(&self, bytes: impl IntoIterator<Item = usize>) {
         self.lives.borrow_mut().extend(bytes);

@@ -43,7 +43,7 @@ impl Client {
         self.open(&domain);
     }
 
-    /// Another connection of the same user, logged in and not bound. This one is as it was.
+    /// Makes another connection of the same user, logged in and not bound. This one is as it was.
     pub fn again(&self) -> Client {
         let account = self.jid.as_ref().expect("bound").to_bare();
         let mut client = self.server().connect().named(&self.name);

@@ -96,7 +96,7 @@ impl Peer {
         lock(&self.0).to_client.len()
     }
 
-    /// Bytes that the server has not read yet.
+    /// Returns the number of bytes that the server has not read yet.
     pub fn unread(&self) -> usize {
         lock(&self.0).to_server.len()
     }
@@ -112,12 +112,12 @@ impl Peer {
         lock(&self.0).server_closed
     }
 
-    /// Bytes that may lie in the pipe towards the client before the server has to wait.
+    /// Sets the bytes that may lie in the pipe towards the client before the server has to wait.
     pub fn set_window(&self, bytes: usize) {
         lock(&self.0).window = bytes;
     }
 
-    /// Bytes that one read or write of the server moves at most.
+    /// Sets the bytes that one read or write of the server moves at most.
     pub fn set_most(&self, bytes: usize) {
         lock(&self.0).most = bytes.max(1);
     }

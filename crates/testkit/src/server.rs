@@ -308,7 +308,7 @@ impl Server {
         self.settle();
     }
 
-    /// Milliseconds since the start; the time of day is [`EPOCH_MS`] later.
+    /// Returns the milliseconds since the start; the time of day is [`EPOCH_MS`] later.
     pub fn now(&self) -> u64 {
         self.0.borrow().now_ms
     }

@@ -138,7 +138,7 @@ impl Wire {
         self.items.front()
     }
 
-    /// Bytes of an item that is not complete.
+    /// Returns the bytes of an item that is not complete.
     pub fn rest(&self) -> &[u8] {
         &self.input
     }

@@ -147,12 +147,12 @@ impl Element {
         });
     }
 
-    /// Local name.
+    /// Returns the local name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Namespace.
+    /// Returns the namespace.
     pub fn ns(&self) -> &str {
         &self.ns
     }

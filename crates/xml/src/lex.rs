@@ -129,7 +129,7 @@ pub(crate) fn equals_quote(buf: &[u8], name: QName) -> Result<usize, Stop> {
     }
 }
 
-/// White space of a sane length: it is read again when the bytes end in it.
+/// Reads white space of a sane length: it is read again when the bytes end in it.
 pub(crate) fn bounded_space(buf: &[u8], from: usize) -> Result<usize, Stop> {
     let end = space(buf, from);
     if end.unwrap_or(buf.len()) - from > MAX_NAME {
@@ -304,19 +304,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(char, usize), Stop> {
     }
 }
 
-/// XML §2.2 \[2\]
+/// Returns whether a character may stand in XML (§2.2 \[2\]).
 pub(crate) fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// XML §2.3 \[3\]
+/// Returns whether a byte is white space (XML §2.3 \[3\]).
 #[inline(always)]
 pub(crate) fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// XML §2.3 \[4\], without the colon and without U+FDF0 to U+FFFD, compatibility characters that
-/// some parsers refuse.
+/// Returns whether a character may begin a name (XML §2.3 \[4\]), without the colon and without
+/// U+FDF0 to U+FFFD, compatibility characters that some parsers refuse.
 pub(crate) fn is_name_start(c: char) -> bool {
     matches!(c,
         'A'..='Z' | 'a'..='z' | '_'
@@ -325,7 +325,7 @@ pub(crate) fn is_name_start(c: char) -> bool {
         | '\u{3001}'..='\u{D7FF}' | '\u{F900}'..='\u{FDCF}' | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// XML §2.3 \[4a\], without the colon.
+/// Returns whether a character may stand in a name (XML §2.3 \[4a\]), without the colon.
 pub(crate) fn is_name(c: char) -> bool {
     is_name_start(c) || matches!(c, '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }

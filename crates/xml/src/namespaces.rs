@@ -11,7 +11,7 @@ impl Namespaces {
     /// The set without any namespace.
     pub const NONE: Self = Self(0);
 
-    /// These.
+    /// Returns the set of these.
     pub const fn of(names: &[&str]) -> Self {
         let (mut set, mut at) = (0, 0);
         while at < names.len() {

@@ -298,7 +298,7 @@ impl Scanner {
         Ok(cursor + 1)
     }
 
-    /// At the `>` of a start tag.
+    /// Goes on at the `>` of a start tag.
     #[inline(always)]
     fn tag_is_open(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.tag_ends(buf, at, limits)?;
@@ -309,7 +309,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// At the `/>` of an element without content.
+    /// Goes on at the `/>` of an element without content.
     #[inline(always)]
     fn tag_is_empty(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.tag_ends(buf, at, limits)?;

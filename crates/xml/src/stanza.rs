@@ -89,12 +89,12 @@ impl<'a> Stanza<'a> {
         self.view.kind
     }
 
-    /// Local name of the root.
+    /// Returns the local name of the root.
     pub fn name(&self) -> &'a str {
         self.utf8(Span { start: self.view.local, end: self.view.name_end })
     }
 
-    /// Namespace of the root, `jabber:client` if it names none.
+    /// Returns the namespace of the root, `jabber:client` if it names none.
     pub fn ns(&self) -> Cow<'a, str> {
         namespace_text(self.bytes, self.view.ns)
     }
@@ -338,12 +338,13 @@ fn resolve(whole: &[u8], parent: Option<&Open<'_>>, element: &Open<'_>) -> Names
 }
 
 impl<'a> Child<'a> {
-    /// Local name.
+    /// Returns the local name.
     pub fn name(&self) -> &'a str {
         utf8(self.whole, self.open.local())
     }
 
-    /// Namespace; `jabber:client` stands for that of the stream if the stanza names none.
+    /// Returns the namespace; `jabber:client` stands for that of the stream if the stanza names
+    /// none.
     pub fn ns(&self) -> Cow<'a, str> {
         namespace_text(self.whole, self.ns)
     }

@@ -83,7 +83,7 @@ fn skip_long_text(buf: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Eight bytes from `at`, the first one lowest.
+/// Returns eight bytes from `at`, the first one lowest.
 #[inline(always)]
 fn word(buf: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*buf.get(at..)?.first_chunk::<8>()?))

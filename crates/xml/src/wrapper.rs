@@ -137,7 +137,7 @@ fn resolve(written: String, found: Vec<(String, String)>, content: usize, is_emp
     Ok(Wrapper { written, name, ns, default_ns, attributes, prefixes, content, is_empty })
 }
 
-/// Names have been checked to be UTF-8.
+/// Returns a name as text: names have been checked to be UTF-8.
 fn text(raw: &[u8]) -> String {
     String::from_utf8_lossy(raw).into_owned()
 }

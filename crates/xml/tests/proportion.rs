@@ -10,8 +10,8 @@ use rookery_xml::{Attr, Element, Fault, Limits, Node, Scan, Scanner, Stanza, Wri
 /// short attribute and one short child.
 const MEMORY: usize = 64;
 
-/// Bytes that a tree takes, those of its own root included. A vector may have twice the places that
-/// it needs, and four at least.
+/// Returns the bytes that a tree takes, those of its own root included. A vector may have twice the
+/// places that it needs, and four at least.
 fn memory(root: &Element) -> usize {
     fn places(used: usize) -> usize {
         if used == 0 { 0 } else { (2 * used).max(4) }

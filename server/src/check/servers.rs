@@ -55,7 +55,9 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
             let domains = wanted.domains.join(", ");
             report.warn(
                 ABOUT,
-                format!("the certificate for {domains} is self-signed: most other servers do not accept it; see [tls.acme]"),
+                format!(
+                    "the certificate for {domains} is self-signed: most other servers do not accept it; see [tls.acme]"
+                ),
             );
         }
         let names = wanted.services.iter().cloned();

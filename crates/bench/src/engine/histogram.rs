@@ -92,7 +92,7 @@ impl Histogram {
         self.max
     }
 
-    /// For a report; `None` if there is nothing.
+    /// Returns the latencies for a report; `None` if there is nothing.
     pub fn latency(&self) -> Option<Latency> {
         let us = |nanoseconds: u64| nanoseconds as f64 / 1e3;
         let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -108,7 +108,8 @@ impl Histogram {
     }
 }
 
-/// Below 32 each value has its own bucket; above, each doubling is divided into 32.
+/// Returns the bucket of a value. Below 32 each value has its own; above, each doubling is divided
+/// into 32.
 fn bucket_of(value: u64) -> usize {
     let shift = (63 - (value | 1).leading_zeros()).saturating_sub(BITS);
     ((u64::from(shift) << BITS) + (value >> shift)).min(BUCKETS as u64 - 1) as usize

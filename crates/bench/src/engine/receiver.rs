@@ -18,7 +18,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// For the stanzas of that run.
+    /// Makes a receiver for the stanzas of that run.
     pub fn new(run: u32, counters: Arc<Counters>) -> Receiver {
         Receiver { run, tracker: Tracker::default(), counters }
     }

@@ -18,7 +18,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// For connections to that server; equal seeds give equal addresses.
+    /// Makes sources for connections to that server; equal seeds give equal addresses.
     pub fn new(server: SocketAddr, seed: u32) -> Sources {
         // 127.16.0.0 and up: nobody listens there.
         Sources { server, first: (seed % 0x00a0_0000 + 0x0010_0000) & !0xff }

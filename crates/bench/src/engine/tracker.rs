@@ -70,8 +70,8 @@ impl Tracker {
         self.streams.entry(pair).or_default().arrived(sequence)
     }
 
-    /// Of the first `sent` numbers of a pair, how many have come; and how many came with other
-    /// numbers.
+    /// Returns how many of the first `sent` numbers of a pair have come; and how many came with
+    /// other numbers.
     fn came(&self, pair: Pair, sent: u32) -> (u64, u64) {
         let Some(stream) = self.streams.get(&pair) else { return (0, 0) };
         let below = stream.below(sent);

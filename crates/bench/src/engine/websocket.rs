@@ -45,7 +45,7 @@ impl WebSocket {
         self.is_open
     }
 
-    /// Bytes that have come and are no whole frame yet.
+    /// Returns the number of bytes that have come and are no whole frame yet.
     pub fn unused(&self) -> usize {
         self.input.len()
     }

@@ -210,7 +210,8 @@ impl Across {
         Ok(())
     }
 
-    /// Both halves at the same time; each message that comes is answered. Returns how many came.
+    /// Runs both halves at the same time; each message that comes is answered. Returns how many
+    /// came.
     fn run(&mut self, time: Duration) -> Outcome<u64> {
         let until = Instant::now() + time;
         let counts: Vec<Result<u64, String>> = thread::scope(|scope| {

@@ -72,7 +72,7 @@ impl Two {
         Ok(Two { one, two, binary: binary.to_owned(), domains, _files: files })
     }
 
-    /// The many domains of the second server.
+    /// Returns the many domains of the second server.
     pub fn many(&self) -> impl Iterator<Item = String> {
         names(self.domains)
     }

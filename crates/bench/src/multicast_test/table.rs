@@ -58,7 +58,7 @@ pub(super) fn foot(points: &[Point]) -> String {
     }
 }
 
-/// µs per destination in 2007 (badlop.blogspot.com/2007/10).
+/// Returns the figure of 2007, in µs per destination (badlop.blogspot.com/2007/10).
 fn figure_of_2007(route: Route, servers: Servers, destinations: usize) -> Option<f64> {
     let row = match (route, servers) {
         (Route::Normal, Servers::Single) => [Some(60.0), Some(200.0), Some(170.0)],

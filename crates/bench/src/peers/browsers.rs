@@ -75,7 +75,7 @@ impl WebsocketVsBosh {
         }
     }
 
-    /// Servers that are there, each with all transports.
+    /// Returns the servers that are there, each with all transports.
     fn kinds(&self) -> Vec<(Peer, Transport)> {
         let wanted = |peer: &Peer| *peer != Peer::Raw && (self.only.is_empty() || self.only.contains(peer));
         let peers = Peer::value_variants().iter().copied().filter(wanted).filter(|peer| match peer.missing() {
@@ -108,7 +108,7 @@ impl WebsocketVsBosh {
     }
 }
 
-/// Bytes of the server's memory by idle connection of HTTP.
+/// Returns the bytes of the server's memory by idle connection of HTTP.
 fn bare(web: SocketAddr, pid: u32, count: usize) -> Outcome<f64> {
     let mut open = Vec::with_capacity(count);
     let before = process::private_bytes(pid)?;

@@ -89,8 +89,8 @@ impl Drop for Child {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP end all children and remove their folders before they end
-/// this process.
+/// Lets SIGINT, SIGTERM and SIGHUP from now on end all children and remove their folders before
+/// they end this process.
 ///
 /// # Errors
 /// When the system gives no signals or threads.
@@ -133,8 +133,8 @@ fn signal(pid: u32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)
 }
 
-/// Numbers and folders of the children. A number is removed once its process has been waited for
-/// and not later: until then it can't belong to another process.
+/// Returns the numbers and folders of the children. A number is removed once its process has been
+/// waited for and not later: until then it can't belong to another process.
 fn living() -> MutexGuard<'static, Vec<(u32, PathBuf)>> {
     lock(&LIVING)
 }

@@ -36,7 +36,7 @@ pub(super) fn credentials() -> Outcome<Credentials> {
     Ok(Credentials::derive_with(PASSWORD, ITERATIONS, [*SALT; 3])?)
 }
 
-/// [`credentials`] as texts.
+/// Returns [`credentials`] as texts.
 pub(super) fn keys() -> Outcome<Keys> {
     let sha1 = credentials()?.sha1;
     Ok(Keys {

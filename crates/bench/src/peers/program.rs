@@ -120,7 +120,8 @@ fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize
     Load { name, title, population: Population { accounts, friends }, raw: None, transport: Transport::Tcp, arguments }
 }
 
-/// Users who are idle for a moment and then write to each other, over one of the transports.
+/// Returns the load of users who are idle for a moment and then write to each other, over one of
+/// the transports.
 pub(super) fn over(transport: Transport, users: usize, rate: f64, seconds: f64) -> Load {
     let arguments = format!("max-messages --users {users} --rate {rate} --seconds {seconds} --idle 3");
     Load { transport, ..load("browsers", "websocket-vs-bosh", users, 0, &arguments) }

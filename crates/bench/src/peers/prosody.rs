@@ -57,7 +57,8 @@ fn roster(owner: usize, friends: usize) -> String {
     text + "};\n"
 }
 
-/// As Prosody names folders and files: all but letters and digits by their hexadecimal code.
+/// Encodes a name as Prosody names folders and files: all but letters and digits by their
+/// hexadecimal code.
 fn encoded(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {

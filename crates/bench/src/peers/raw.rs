@@ -65,7 +65,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// Is such a server: prints its address, and comes back when a connection is closed.
+/// Serves as such a server: prints its address, and comes back when a connection is closed.
 ///
 /// # Errors
 /// What the system says.
@@ -229,8 +229,8 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     Ok(())
 }
 
-/// Lines at a steady rate, so far apart and for so long, each of another sender; latency counts
-/// from the time at which a line was to be sent.
+/// Sends lines at a steady rate, so far apart and for so long, each of another sender; latency
+/// counts from the time at which a line was to be sent.
 fn everybody(
     result: &mut RunResult,
     server: &Process,

@@ -12,8 +12,8 @@ use crate::report::table::{aligned, printable, remarks, told};
 use crate::report::{by_scenario, html, labels};
 use crate::result::RunResult;
 
-/// `rookery bench compare`: prints the comparison of these files, and writes it as a page and as
-/// Markdown where that is wanted.
+/// Runs `rookery bench compare`: prints the comparison of these files, and writes it as a page and
+/// as Markdown where that is wanted.
 ///
 /// # Errors
 /// A file that can't be read or isn't the result of a run; one that can't be written.

@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-/// Cargo's target folder: three levels above the executable of a benchmark
+/// Returns cargo's target folder: three levels above the executable of a benchmark
 /// (`target/release/deps/NAME`).
 ///
 /// # Errors

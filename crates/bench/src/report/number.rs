@@ -52,7 +52,7 @@ fn bytes(value: f64) -> String {
     format!("{} {name}", digits(scaled))
 }
 
-/// Three significant digits; whole numbers in groups of three.
+/// Writes three significant digits; whole numbers in groups of three.
 fn digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {

@@ -36,7 +36,7 @@ pub fn html(runs: &[RunResult]) -> String {
     out + "</main></body></html>\n"
 }
 
-/// Text as HTML shows it, in content and in attributes.
+/// Returns a text as HTML shows it, in content and in attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

@@ -183,8 +183,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// At most [`MOST`] points, each the one with the greatest value of its stretch: peaks must not
-/// vanish.
+/// Returns at most [`MOST`] points, each the one with the greatest value of its stretch: peaks must
+/// not vanish.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MOST).max(1);
     let highest = |stretch: &[(f64, f64)]| stretch.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));

@@ -44,7 +44,8 @@ fn says_something(curve: &Curve) -> bool {
     curve.points.iter().any(|(_, value)| value.is_finite() && *value != 0.0)
 }
 
-/// Cost by destination: for each curve (bcc, to, single) time and CPU, all servers in each.
+/// Returns the cost by destination: for each curve (bcc, to, single) time and CPU, all servers in
+/// each.
 fn sweep(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     let names: BTreeSet<&str> = runs.iter().flat_map(|run| &run.parts).map(|part| part.curve.as_str()).collect();
     let mut figures = Vec::new();

@@ -37,7 +37,7 @@ fn variables(out: &mut String, names: [&str; 5], curves: [String; 8]) {
     }
 }
 
-/// As the SVG backend writes it.
+/// Returns a colour as the SVG backend writes it.
 fn code(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

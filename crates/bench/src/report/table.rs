@@ -149,12 +149,12 @@ fn piped(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Without what could move the cursor or change the colours of a terminal.
+/// Returns a text without what could move the cursor or change the colours of a terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// Without what Markdown, or HTML within it, would read as more than text.
+/// Returns a text without what Markdown, or HTML within it, would read as more than text.
 fn marked(text: &str) -> String {
     let mut out = String::new();
     for char in printable(text).chars() {

@@ -17,7 +17,7 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// For that thread.
+    /// Makes a composer for that thread.
     pub fn new(run: &Run<'_>, thread: usize) -> Composer {
         let counters = run.crew.counters().get(thread).cloned().unwrap_or_default();
         Composer { run: run.number, domain: run.server.domain(), counters }

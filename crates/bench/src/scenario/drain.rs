@@ -30,7 +30,7 @@ pub struct Question {
 }
 
 impl Run<'_> {
-    /// Has client 0 send an IQ with that id, and waits a while for the answer; `None` if there is
+    /// Lets client 0 send an IQ with that id, and waits a while for the answer; `None` if there is
     /// none.
     ///
     /// # Errors

@@ -119,7 +119,7 @@ impl Meter {
         self.peak
     }
 
-    /// Memory by sessions, for each sample.
+    /// Returns memory by sessions, for each sample.
     pub fn memory_by_sessions(&self) -> Vec<(f64, f64)> {
         let points = self.samples.iter().map(|(_, sample)| (sample.sessions, sample.server_rss_bytes));
         points.filter_map(|(sessions, bytes)| Some((sessions as f64, bytes? as f64))).collect()

@@ -14,7 +14,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `rate` a second over all threads. The threads' times interleave.
+    /// Makes a pace of `rate` a second over all threads. The threads' times interleave.
     pub fn new(rate: f64, window: Window, thread: usize, threads: usize) -> Pace {
         let interval = threads as f64 * 1e9 / rate.max(1e-6);
         let start = window.start + (interval * thread as f64 / threads as f64) as u64;

@@ -78,7 +78,7 @@ impl Scenario for PresenceStorm {
 }
 
 impl PresenceStorm {
-    /// Everybody comes, and each learns that all of the contacts are there: what that costs the
+    /// Lets everybody come, and learn that all of the contacts are there: what that costs the
     /// server is a part of the result.
     fn login_storm(&self, run: &mut Run<'_>, ring: Ring) -> Outcome<()> {
         let expected = (ring.users * ring.degree()) as u64;

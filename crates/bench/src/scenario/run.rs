@@ -115,7 +115,7 @@ impl Run<'_> {
         self.ask_version()
     }
 
-    /// Has a few who were not let in come once more, and says so: a server that forgets one in a
+    /// Lets a few who were not let in come once more, and says so: a server that forgets one in a
     /// thousand can still be measured.
     fn try_again(&mut self, clients: Range<usize>, first: &str) -> Outcome<()> {
         let Some(before) = self.result.login.clone() else { return Ok(()) };

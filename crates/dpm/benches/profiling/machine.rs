@@ -66,7 +66,7 @@ impl Lateness {
         self.begun.store(true, Ordering::Relaxed);
     }
 
-    /// In microseconds.
+    /// Returns the times in microseconds.
     pub fn end(self) -> Vec<i64> {
         self.thread.join().expect("no panic")
     }

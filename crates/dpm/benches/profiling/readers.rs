@@ -87,7 +87,7 @@ impl Observers {
         self.begun.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes, readings and their latencies in milliseconds.
+    /// Returns the bytes, the readings and their latencies in milliseconds.
     pub fn end(self) -> (u64, u64, Vec<i64>) {
         self.thread.join().expect("no panic")
     }

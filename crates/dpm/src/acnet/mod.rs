@@ -37,7 +37,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Device and property as they are packed.
+    /// Returns device and property as they are packed.
     fn dipi(&self) -> u32 {
         self.device & 0xff_ffff | u32::from(self.property) << 24
     }

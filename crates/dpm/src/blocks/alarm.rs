@@ -159,7 +159,7 @@ impl AlarmBlock {
         Limits { minimum: first - tolerance, maximum: first + tolerance, nominal: first, tolerance }
     }
 
-    /// Nominal bits and mask of a digital block, without sign extension.
+    /// Returns the nominal bits and the mask of a digital block, without sign extension.
     pub fn bits(&self) -> (u32, u32) {
         let bits = |bytes: [u8; 4]| match self.flags >> 5 & 3 {
             0 => u32::from(bytes[0]),

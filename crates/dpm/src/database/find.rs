@@ -166,7 +166,7 @@ impl Device {
     }
 }
 
-/// Offset and length in bytes.
+/// Returns offset and length in bytes.
 fn extent(place: &Place, range: Option<Range>) -> Result<(u32, u32), Status> {
     let element = place.element;
     let rest = |offset: u32| place.size.checked_sub(offset).filter(|rest| *rest > 0).ok_or(Status::OUT_OF_BOUNDS);

@@ -113,7 +113,7 @@ impl Event {
     }
 }
 
-/// Period, and whether the first answer comes at once.
+/// Reads the period, and whether the first answer comes at once.
 fn repeated(words: &[&str]) -> Result<(Time, bool), Error> {
     let truth = |word: &str| match word {
         "TRUE" | "T" => Ok(true),
@@ -151,7 +151,7 @@ impl Time {
         }
     }
 
-    /// In microseconds, rounded down; no frequency is no time.
+    /// Returns the time in microseconds, rounded down; no frequency is no time.
     pub fn micros(self) -> u64 {
         match self {
             Self::Micros(micros) => micros,
@@ -160,7 +160,7 @@ impl Time {
         }
     }
 
-    /// In milliseconds, rounded; no frequency is no time.
+    /// Returns the time in milliseconds, rounded; no frequency is no time.
     pub fn millis(self) -> u64 {
         match self {
             Self::Micros(micros) => (micros + 500) / 1000,
@@ -211,7 +211,8 @@ impl Comparison {
 }
 
 impl fmt::Display for Event {
-    /// With the `@`; nothing for the database's own event, which `U` asks for, too.
+    /// Writes the event with the `@`; nothing for the database's own event, which `U` asks for,
+    /// too.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let truth = |at_once: &bool| if *at_once { "TRUE" } else { "FALSE" };
         match self {

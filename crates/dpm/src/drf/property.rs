@@ -160,8 +160,8 @@ impl Field {
     }
 }
 
-/// Property and field of up to two words behind the device; `qualified` is the property that the
-/// device's second character chose.
+/// Returns property and field of up to two words behind the device; `qualified` is the property
+/// that the device's second character chose.
 pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, Field)> {
     let (property, field) = match words {
         [] => (qualified, None),

@@ -68,7 +68,7 @@ impl Historian {
         self.answers.try_iter()
     }
 
-    /// Readings that were not recorded because the disk did not follow.
+    /// Returns the number of readings that were not recorded because the disk did not follow.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }

@@ -25,7 +25,7 @@ pub struct Piece {
 }
 
 impl Common {
-    /// Engineering units of `x` primary units.
+    /// Returns the engineering units of `x` primary units.
     pub fn scale(&self, x: f64) -> Result<f64, Status> {
         let Some(needed) = constants(self.index) else { return Err(Status::SCALEFAIL) };
         let mut c = [0.0; MOST + 1];
@@ -191,7 +191,8 @@ fn between(low: (f64, f64), high: (f64, f64), x: f64, exponential: bool) -> f64 
     if exponential { low.1 * (high.1 / low.1).powf(share) } else { low.1 + (high.1 - low.1) * share }
 }
 
-/// Vapour pressure thermometers: nitrogen if `gas` is 0, helium otherwise. Kelvin by primary units.
+/// Scales vapour pressure thermometers: nitrogen if `gas` is 0, helium otherwise. Returns kelvin by
+/// primary units.
 fn vapour_pressure(gas: f64, x: f64) -> f64 {
     // Coefficients by rising power.
     let coefficients: [f64; 6] = match (gas == 0.0, x) {

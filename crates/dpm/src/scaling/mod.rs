@@ -34,13 +34,13 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Primary units of the bytes of one element.
+    /// Returns the primary units of the bytes of one element.
     pub fn to_primary(&self, bytes: &[u8]) -> Result<f64, Status> {
         let raw = bytes.get(..self.input).and_then(raw).ok_or(Status::SCALEFAIL)?;
         primary::scale(self.primary, self.input, raw)
     }
 
-    /// Engineering units of the bytes of one element.
+    /// Returns the engineering units of the bytes of one element.
     pub fn to_common(&self, bytes: &[u8]) -> Result<f64, Status> {
         self.common.scale(self.to_primary(bytes)?)
     }

@@ -181,7 +181,7 @@ pub(super) fn step(index: u16, length: usize, value: f64) -> f64 {
     }
 }
 
-/// Between which primary values an inverse of the common transform is looked for.
+/// Returns the primary values between which an inverse of the common transform is looked for.
 pub fn limits(index: u16, length: usize) -> (f64, f64) {
     let (lowest, highest) = match length {
         1 => (-0x80, 0x7f),
@@ -231,8 +231,8 @@ fn divisor(index: u16) -> Option<f64> {
     })
 }
 
-/// Ten bits and a power of ten, the least that will do. The two highest bits are set, as front-ends
-/// expect them.
+/// Returns ten bits and a power of ten, the least that will do. The two highest bits are set, as
+/// front-ends expect them.
 fn decade(value: f64) -> Result<i32, Status> {
     let fits = |power: &i32| value / 10f64.powi(*power) < 1024.0;
     let power = (0..8).find(fits).filter(|_| value >= 0.0).ok_or(Status::SCALEFAIL)?;

@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes with their length.
+    /// Reads bytes with their length.
     pub(super) fn binary(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length(BINARY)?;
         self.take(length).map_err(|_| Error::Length)

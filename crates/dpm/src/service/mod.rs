@@ -234,7 +234,7 @@ impl Dpm {
         }
     }
 
-    /// Connections that are over since this was called last: they are to be closed.
+    /// Takes the connections that are over since this was called last: they are to be closed.
     pub fn take_closing(&mut self) -> Vec<ClientKey> {
         std::mem::take(&mut self.closing)
     }

@@ -172,7 +172,7 @@ impl Outlets {
     }
 }
 
-/// Some of a number's readings, or the end of them.
+/// Returns some of a number's readings, or the end of them.
 fn piece(timestamp: i64, points: &[Point]) -> Reply {
     let data = points.iter().filter_map(|point| point.values.first().copied()).collect();
     let micros = points.iter().map(|point| point.micros).collect();

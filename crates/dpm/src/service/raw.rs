@@ -324,7 +324,7 @@ struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Code, handle and virtual node begin every command.
+    /// Reads code, handle and virtual node, with which every command begins.
     fn read(body: &'a [u8]) -> Option<Self> {
         let ([c0, c1, h0, h1, h2, h3, _, _, _, _], rest) = body.split_first_chunk::<10>()?;
         Some(Self {

@@ -12,8 +12,8 @@ use crate::time::Moment;
 use crate::when::Wish;
 
 impl Dpm {
-    /// There is an archive: what the database says is recorded from now on, and questions for
-    /// history are asked of it.
+    /// Begins to record, since there is an archive: what the database says is recorded from now on,
+    /// and questions for history are asked of it.
     pub fn record(&mut self, now: Moment) {
         self.outlets.recorder.is_on = true;
         self.outlets.recorder.failed.clear();

@@ -266,7 +266,7 @@ fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, Value)
         .chain(texts.map(|setting| (setting.ref_id, Value::Text(setting.data))))
 }
 
-/// About how many bytes settings take while they wait.
+/// Returns about how many bytes settings take while they wait.
 fn size(settings: &request::ApplySettings) -> usize {
     let raw = settings.raw_array.iter().flatten().map(|setting| setting.data.0.len());
     let scaled = settings.scaled_array.iter().flatten().map(|setting| 8 * setting.data.len());

@@ -42,8 +42,8 @@ impl Traffic {
         *counter = counter.wrapping_add(1);
     }
 
-    /// In the order in which acnetd tells them; the last is requests that were refused because too
-    /// many waited.
+    /// Returns the counts in the order in which acnetd tells them; the last is requests that were
+    /// refused because too many waited.
     pub(super) fn told(&self) -> [u32; 7] {
         let received = [self.messages_in, self.requests_in, self.replies_in];
         let sent = [self.messages_out, self.requests_out, self.replies_out];

@@ -131,7 +131,7 @@ impl Setter {
         self.out.drain(..)
     }
 
-    /// Settings that came to an end since this was asked last.
+    /// Takes the settings that came to an end since this was asked last.
     pub fn take_done(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.done)
     }

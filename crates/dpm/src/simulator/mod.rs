@@ -46,7 +46,7 @@ impl Simulator {
         }
     }
 
-    /// Requests that came so far.
+    /// Returns the number of requests that came so far.
     pub fn requests(&self) -> u64 {
         self.requests
     }

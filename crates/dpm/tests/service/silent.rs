@@ -379,7 +379,7 @@ fn read(world: &mut World, devices: std::ops::RangeInclusive<i64>, event: &str) 
     client
 }
 
-/// Requests that were sent, without cancels.
+/// Returns the requests that were sent, without cancels.
 fn requests(world: &World) -> Vec<(u16, Vec<u32>)> {
     let all = world.datagrams.iter().map(|datagram| asked(datagram));
     all.filter(|(header, _)| header.kind != Kind::Cancel).map(|(header, devices)| (header.message, devices)).collect()

@@ -111,7 +111,7 @@ impl Outgoing {
         bytes
     }
 
-    /// Bytes that were made for this copy alone.
+    /// Returns the number of bytes that were made for this copy alone.
     pub fn own_bytes(&self) -> usize {
         self.cut.as_ref().map_or(0, |(_, own)| own.len())
     }
@@ -156,9 +156,9 @@ impl Distant {
         })
     }
 
-    /// Copies for a multicast service that takes so many addresses at once (at least one): one for
-    /// all, or several with different parts of the recipients. Each lists the recipients of all
-    /// other copies as delivered, blind ones left out.
+    /// Returns copies for a multicast service that takes so many addresses at once (at least one):
+    /// one for all, or several with different parts of the recipients. Each lists the recipients of
+    /// all other copies as delivered, blind ones left out.
     pub fn through(&self, service: &Jid, limit: usize) -> impl Iterator<Item = Outgoing> {
         self.recipients.chunks(limit.max(1)).map(move |chunk| {
             let shown = chunk.iter().filter_map(|recipient| match &recipient.address {
@@ -194,7 +194,7 @@ impl Listed {
         }
     }
 
-    /// Bytes that were made for this recipient alone.
+    /// Returns the number of bytes that were made for this recipient alone.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             Self::Shown { .. } => 0,

@@ -102,7 +102,7 @@ impl BadAddress {
         Self { place: at + 1, written: shortened(written), reason }
     }
 
-    /// For the sender: which address, and why.
+    /// Tells the sender which address it is, and why.
     pub fn text(&self) -> String {
         let Self { place, written, reason } = self;
         if written.is_empty() {
@@ -236,7 +236,7 @@ fn target(value: Cow<'_, str>) -> Option<Target<'_>> {
     }
 }
 
-/// Text of a peer for an error: enough to recognise it.
+/// Shortens the text of a peer for an error: enough to recognise it.
 fn shortened(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }

@@ -54,8 +54,8 @@ pub struct Unsent {
     pub number: u64,
 }
 
-/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121
-/// §4).
+/// Returns whether a packet is presence that tells a state, which a newer one of the same sender
+/// replaces entirely (RFC 6121 §4).
 pub(super) fn is_state(packet: &Packet) -> bool {
     packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
 }

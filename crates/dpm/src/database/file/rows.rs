@@ -254,7 +254,7 @@ fn property<R, P>(
 }
 
 impl PlaceRow {
-    /// `usual` is the size of an element if the file does not say.
+    /// Reads a place. `usual` is the size of an element if the file does not say.
     fn read(self, nodes: &[Node], usual: u32) -> Result<Place, Wrong> {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);

@@ -230,8 +230,8 @@ impl Acnet {
         }
     }
 
-    /// Somebody got an answer on the event of a poll: who was not answered since the event before
-    /// has its answer soon, or has missed the event.
+    /// Hurries the others of a poll when one has an answer on its event: who was not answered
+    /// since the event before has its answer soon, or has missed the event.
     pub(super) fn hurry(&mut self, poll: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll).filter(|poll| poll.when.is_event()) else { return };
         if poll.event_at.is_some_and(|at| now.millis < at + GRACE) {

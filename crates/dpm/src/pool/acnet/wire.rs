@@ -60,7 +60,7 @@ pub(super) fn item(wanted: &Wanted) -> Item {
     }
 }
 
-/// Bytes of a request and of its reply before any device.
+/// Returns the bytes of a request and of its reply before any device.
 pub(super) fn sizes(node: &Node) -> (usize, usize) {
     match node.protocol {
         Protocol::Retdat => (packet::SIZE + retdat::HEAD, packet::SIZE),
@@ -68,7 +68,7 @@ pub(super) fn sizes(node: &Node) -> (usize, usize) {
     }
 }
 
-/// Bytes of a device in a request.
+/// Returns the bytes of a device in a request.
 pub(super) fn item_size(node: &Node) -> usize {
     match node.protocol {
         Protocol::Retdat => retdat::ITEM,

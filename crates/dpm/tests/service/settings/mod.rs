@@ -99,7 +99,7 @@ fn deliver(world: &mut World, mut datagram: Vec<u8>) {
     world.pass(0);
 }
 
-/// Nearer than a raw value.
+/// Returns whether the numbers are nearer than a raw value.
 fn near(numbers: &[f64], expected: &[f64]) -> bool {
     numbers.len() == expected.len() && numbers.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.02)
 }
