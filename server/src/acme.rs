@@ -37,13 +37,13 @@ pub struct Renewal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     authority: Authority,
-    certificates: Vec<Wanted>,
+    certificates: Vec<WantedNames>,
     folder: Folder,
 }
 
 /// A certificate, all names in A-labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedNames {
     /// The domain, by which its file is named.
     pub domain: String,
     /// The names that it is to have: the domain, and services of it.
@@ -65,12 +65,12 @@ impl Plan {
 }
 
 /// Returns the certificates that a configuration wants.
-pub fn wanted(config: &Config) -> Vec<Wanted> {
+pub fn wanted(config: &Config) -> Vec<WantedNames> {
     let domains = config.domains.iter().filter(|domain| covers(config, domain));
     let wanted = domains.filter_map(|domain| {
         let services = config.acme.services.iter().filter_map(|module| ascii(&domain.service(module)?));
         let own = ascii(&domain.name)?;
-        Some(Wanted { names: std::iter::once(own.clone()).chain(services).collect(), domain: own })
+        Some(WantedNames { names: std::iter::once(own.clone()).chain(services).collect(), domain: own })
     });
     wanted.collect()
 }
@@ -147,7 +147,7 @@ type Failures = HashMap<String, (u32, i64)>;
 async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) -> bool {
     let now = clock::now() as i64;
     let due = plan.certificates.iter().filter(|wanted| next_try(plan, wanted, failures) <= now);
-    let due: Vec<&Wanted> = due.collect();
+    let due: Vec<&WantedNames> = due.collect();
     if due.is_empty() {
         return false;
     }
@@ -158,7 +158,7 @@ async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) 
             Ok(client) => get(plan, client, wanted, challenges).await,
             Err(cause) => Err(cause.clone()),
         };
-        let Wanted { domain, names } = wanted;
+        let WantedNames { domain, names } = wanted;
         match got {
             Ok(()) => {
                 info!(names = names.join(", "), "a certificate was issued");
@@ -176,7 +176,7 @@ async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) 
     any
 }
 
-async fn get(plan: &Plan, client: &Client, wanted: &Wanted, challenges: &Challenges) -> Result<(), String> {
+async fn get(plan: &Plan, client: &Client, wanted: &WantedNames, challenges: &Challenges) -> Result<(), String> {
     let issued = client.certificate(&wanted.names, challenges).await?;
     let text = format!("{}\n{}", issued.chain.trim_end(), issued.key);
     write(&plan.folder.issued(&wanted.domain), &text)
@@ -211,7 +211,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 
 /// Returns when a domain's certificate is to be got, in seconds since 1970: when the last third of
 /// its life begins, at once if there is none, later if that has failed.
-fn next_try(plan: &Plan, wanted: &Wanted, failures: &Failures) -> i64 {
+fn next_try(plan: &Plan, wanted: &WantedNames, failures: &Failures) -> i64 {
     let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
     let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
     let due = seen.map_or(0, |seen| due(&seen));
@@ -251,9 +251,9 @@ mod tests {
         Plan { authority, certificates: vec![names(&[])], folder: Folder::new(folder.to_owned()) }
     }
 
-    fn names(services: &[&str]) -> Wanted {
+    fn names(services: &[&str]) -> WantedNames {
         let names = std::iter::once("a.example").chain(services.iter().copied()).map(str::to_owned);
-        Wanted { domain: "a.example".into(), names: names.collect() }
+        WantedNames { domain: "a.example".into(), names: names.collect() }
     }
 
     #[test]

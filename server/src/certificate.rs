@@ -39,7 +39,7 @@ pub struct Certificate {
 
 /// The files of one certificate, and the domains to show it for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedCertificate {
     /// The chain.
     pub certificate: PathBuf,
     /// The key.
@@ -53,8 +53,8 @@ pub struct Wanted {
 }
 
 /// Returns the certificates that a configuration asks for, that of the default domain first.
-pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
-    let mut all: Vec<Wanted> = Vec::new();
+pub fn wanted(config: &Config, folder: &Folder) -> Vec<WantedCertificate> {
+    let mut all: Vec<WantedCertificate> = Vec::new();
     for domain in &config.domains {
         let (certificate, key, own) = match config.files_of(domain) {
             Some((certificate, key)) => (certificate.to_owned(), key.to_owned(), false),
@@ -70,7 +70,7 @@ pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
             }
             None => {
                 let (domains, services) = (vec![domain.name.clone()], domain.services().collect());
-                all.push(Wanted { certificate, key, domains, services, own });
+                all.push(WantedCertificate { certificate, key, domains, services, own });
             }
         }
     }
@@ -92,7 +92,7 @@ pub fn load(config: &Config, folder: &Folder) -> Result<Vec<Certificate>, Failur
 /// # Errors
 ///
 /// Which file is wrong, and why.
-pub fn read(wanted: &Wanted) -> Result<Certificate, ConfigError> {
+pub fn read(wanted: &WantedCertificate) -> Result<Certificate, ConfigError> {
     let because = |error: String| ConfigError::because(format!("the certificate can't be used: {error}"));
     let named = |error: &dyn std::fmt::Display| because(format!("{}: {error}", wanted.certificate.display()));
     let seen = fs::read(&wanted.certificate).ok().and_then(|pem| inspect(&pem).ok());
@@ -124,7 +124,7 @@ pub fn ends_soon(inspection: &Inspection) -> bool {
     clock::days_until(inspection.not_after) < WARN_DAYS
 }
 
-fn read_or_make(wanted: Wanted, folder: &Folder) -> Result<Certificate, Failure> {
+fn read_or_make(wanted: WantedCertificate, folder: &Folder) -> Result<Certificate, Failure> {
     if !wanted.own {
         return Ok(read(&wanted)?);
     }
@@ -137,7 +137,7 @@ fn read_or_make(wanted: Wanted, folder: &Folder) -> Result<Certificate, Failure>
     }
 }
 
-fn make(wanted: &Wanted, folder: &Folder) -> Result<(), Failure> {
+fn make(wanted: &WantedCertificate, folder: &Folder) -> Result<(), Failure> {
     let made = self_signed(&wanted.domains, clock::now()).map_err(|error| {
         Failure::Failed(format!("no certificate can be made for {}: {error}", wanted.domains.join(", ")))
     })?;

@@ -13,7 +13,7 @@ use rookery_web::chat::package::{self, NAME, VERSION};
 use rustix::process::{Resource, getrlimit};
 
 use crate::acme;
-use crate::certificate::{self, Wanted};
+use crate::certificate::{self, WantedCertificate};
 use crate::clock;
 use crate::config::{Config, Store};
 use crate::database;
@@ -48,16 +48,16 @@ pub fn run(source: &Source) -> Result<(), Failure> {
 /// The findings so far.
 #[derive(Default)]
 struct Report {
-    lines: Vec<Line>,
+    lines: Vec<ReportLine>,
 }
 
-struct Line {
+struct ReportLine {
     severity: Severity,
     about: &'static str,
     text: String,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for ReportLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Note => "ok",
@@ -70,15 +70,15 @@ impl fmt::Display for Line {
 
 impl Report {
     fn note(&mut self, about: &'static str, text: String) {
-        self.lines.push(Line { severity: Severity::Note, about, text });
+        self.lines.push(ReportLine { severity: Severity::Note, about, text });
     }
 
     fn warn(&mut self, about: &'static str, text: String) {
-        self.lines.push(Line { severity: Severity::Warning, about, text });
+        self.lines.push(ReportLine { severity: Severity::Warning, about, text });
     }
 
     fn fault(&mut self, about: &'static str, text: String) {
-        self.lines.push(Line { severity: Severity::Fault, about, text });
+        self.lines.push(ReportLine { severity: Severity::Fault, about, text });
     }
 }
 
@@ -142,7 +142,7 @@ fn authority(report: &mut Report, config: &Config, folder: &Folder) {
         return report
             .warn(ACME, "on, but every domain has files of its own, or none is named in `domains`".to_owned());
     }
-    for acme::Wanted { domain, names } in &wanted {
+    for acme::WantedNames { domain, names } in &wanted {
         let state = if folder.issued(domain).is_file() { "there" } else { "the running server gets it" };
         report.note(ACME, format!("{} for {}: {state}", acme.directory, names.join(", ")));
         if let Some(local) = names.iter().find(|name| !name.contains('.')) {
@@ -170,7 +170,7 @@ fn chat_page(report: &mut Report, config: &Config, folder: &Folder) {
     report.note(CHAT, text);
 }
 
-fn due(report: &mut Report, wanted: &Wanted) {
+fn due(report: &mut Report, wanted: &WantedCertificate) {
     let domains = wanted.domains.join(", ");
     report.note(
         CERTIFICATE,
@@ -178,7 +178,7 @@ fn due(report: &mut Report, wanted: &Wanted) {
     );
 }
 
-fn usable(report: &mut Report, wanted: &Wanted, certificate: &certificate::Certificate) {
+fn usable(report: &mut Report, wanted: &WantedCertificate, certificate: &certificate::Certificate) {
     let (file, seen) = (wanted.certificate.display(), &certificate.inspection);
     let until = clock::date(seen.not_after);
     let mend = "renew it, then reload the server";
@@ -275,7 +275,7 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
     }
     let findings = database.check();
     for finding in findings {
-        report.lines.push(Line { severity: finding.severity, about: STORAGE, text: finding.text });
+        report.lines.push(ReportLine { severity: finding.severity, about: STORAGE, text: finding.text });
     }
 }
 

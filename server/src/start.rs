@@ -17,7 +17,7 @@ use crate::listener::{self, Kind, Listener};
 use crate::loaded::{Loaded, Source};
 use crate::logging;
 use crate::open_files;
-use crate::state::State;
+use crate::state::LastStart;
 use crate::welcome::{self, Admin, Secret};
 
 /// Everything that the server runs on, opened.
@@ -74,7 +74,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, Kind::Dpm)));
     // Last of all, so that no password is made that nobody gets to see, and before anybody is
     // served: who connects first finds the account.
-    let admin = match State::read(&loaded.source.folder) {
+    let admin = match LastStart::read(&loaded.source.folder) {
         Some(_) => None,
         None => Some(make_admin(&loaded, &database)?),
     };
@@ -90,8 +90,8 @@ impl Start {
     /// [`Failure::Failed`] if what is remembered for the next start can't be written.
     pub fn announce(&self) -> Result<(), Failure> {
         let folder = &self.loaded.source.folder;
-        let now = State::of(&self.loaded);
-        match (&self.admin, State::read(folder)) {
+        let now = LastStart::of(&self.loaded);
+        match (&self.admin, LastStart::read(folder)) {
             (Some(admin), _) => welcome::first(&self.loaded, &self.bound, admin),
             (None, before) => welcome::again(&now.changes_since(&before.unwrap_or_default()), &self.loaded),
         }

@@ -14,7 +14,7 @@ use crate::loaded::Loaded;
 /// starts as if for the first time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct LastStart {
     version: String,
     domains: Vec<String>,
     c2s: Vec<String>,
@@ -26,9 +26,9 @@ pub struct State {
     certificates: BTreeMap<String, i64>,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State {
+impl Default for LastStart {
+    fn default() -> LastStart {
+        LastStart {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             domains: Vec::new(),
             c2s: Vec::new(),
@@ -41,12 +41,12 @@ impl Default for State {
     }
 }
 
-impl State {
+impl LastStart {
     /// Returns the facts that hold now.
-    pub fn of(loaded: &Loaded) -> State {
+    pub fn of(loaded: &Loaded) -> LastStart {
         let texts = |addresses: &[std::net::SocketAddr]| addresses.iter().map(ToString::to_string).collect();
         let certificates = loaded.certificates.iter().filter(|certificate| !certificate.own);
-        State {
+        LastStart {
             domains: loaded.config.domains.iter().map(|domain| domain.name.clone()).collect(),
             c2s: texts(&loaded.config.listen.c2s),
             c2s_tls: texts(&loaded.config.listen.c2s_tls),
@@ -56,12 +56,12 @@ impl State {
             certificates: certificates
                 .map(|certificate| (certificate.file.display().to_string(), certificate.inspection.not_after))
                 .collect(),
-            ..State::default()
+            ..LastStart::default()
         }
     }
 
     /// Reads the facts that were remembered.
-    pub fn read(folder: &Folder) -> Option<State> {
+    pub fn read(folder: &Folder) -> Option<LastStart> {
         toml::from_str(&fs::read_to_string(folder.state()).ok()?).ok()
     }
 
@@ -76,7 +76,7 @@ impl State {
     }
 
     /// Returns the changes that an operator would want to know, a line each.
-    pub fn changes_since(&self, before: &State) -> Vec<String> {
+    pub fn changes_since(&self, before: &LastStart) -> Vec<String> {
         let mut changes = Vec::new();
         if self.version != before.version {
             changes.push(format!("version {} (was {})", self.version, before.version));
@@ -114,12 +114,12 @@ const HEAD: &str = "# Written by the server, to say at a start only what has cha
 mod tests {
     use super::*;
 
-    fn state() -> State {
-        State {
+    fn state() -> LastStart {
+        LastStart {
             domains: vec!["localhost".into()],
             c2s: vec!["[::]:5222".into()],
             certificates: BTreeMap::from([("a.pem".into(), 86_400)]),
-            ..State::default()
+            ..LastStart::default()
         }
     }
 
@@ -143,8 +143,8 @@ mod tests {
     fn what_is_written_is_read_back() {
         let directory = tempfile::tempdir().expect("a directory");
         let folder = Folder::new(directory.path().to_owned());
-        assert_eq!(State::read(&folder), None);
+        assert_eq!(LastStart::read(&folder), None);
         state().write(&folder).expect("written");
-        assert_eq!(State::read(&folder), Some(state()));
+        assert_eq!(LastStart::read(&folder), Some(state()));
     }
 }

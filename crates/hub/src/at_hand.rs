@@ -39,7 +39,7 @@ pub(crate) struct Kept {
 
 /// Accounts without session that somebody writes to.
 pub(crate) struct Absent {
-    pub(crate) accounts: Map<Box<str>, State>,
+    pub(crate) accounts: Map<Box<str>, AbsentState>,
     /// Those that are loaded, with the time when they were, oldest first.
     pub(crate) loaded: VecDeque<(Box<str>, u64)>,
     /// Stanzas that wait for any of them.
@@ -54,7 +54,7 @@ impl Default for Absent {
     }
 }
 
-pub(crate) enum State {
+pub(crate) enum AbsentState {
     Loading(VecDeque<(Packet, Jid, Notes, Option<Custody>)>),
     Loaded(Loaded),
 }
@@ -72,13 +72,13 @@ impl Absent {
         self.forget(account);
         let bytes = at_hand.bytes();
         self.bytes += bytes;
-        self.accounts.insert(account.into(), State::Loaded(Loaded { since, at_hand, bytes }));
+        self.accounts.insert(account.into(), AbsentState::Loaded(Loaded { since, at_hand, bytes }));
         self.loaded.push_back((account.into(), since));
     }
 
     /// Forgets an account unless its documents are being loaded.
     pub(crate) fn forget(&mut self, account: &str) {
-        if let Some(State::Loaded(loaded)) = self.accounts.get(account) {
+        if let Some(AbsentState::Loaded(loaded)) = self.accounts.get(account) {
             self.bytes -= loaded.bytes;
             self.accounts.remove(account);
         }
@@ -93,7 +93,7 @@ impl Absent {
                 return;
             }
             self.loaded.pop_front();
-            if matches!(self.accounts.get(&account), Some(State::Loaded(loaded)) if loaded.since == at) {
+            if matches!(self.accounts.get(&account), Some(AbsentState::Loaded(loaded)) if loaded.since == at) {
                 self.forget(&account);
             }
         }

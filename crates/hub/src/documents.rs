@@ -27,7 +27,7 @@ use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
-use crate::at_hand::{AtHand, Kept, MAX_ABSENT_BYTES, State, WAITING};
+use crate::at_hand::{AbsentState, AtHand, Kept, MAX_ABSENT_BYTES, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
 use crate::failure::condition;
@@ -127,7 +127,7 @@ impl World {
             return Some(user.at_hand.get_or_insert_default());
         }
         match self.people.absent.accounts.get_mut(account.bare_str()) {
-            Some(State::Loaded(loaded)) => Some(&mut loaded.at_hand),
+            Some(AbsentState::Loaded(loaded)) => Some(&mut loaded.at_hand),
             _ => None,
         }
     }
@@ -140,8 +140,8 @@ impl World {
         match user {
             Some(user) => self.people.users.get(user as usize)?.at_hand.as_deref(),
             None => match self.people.absent.accounts.get(bare)? {
-                State::Loaded(loaded) => Some(&loaded.at_hand),
-                State::Loading(_) => None,
+                AbsentState::Loaded(loaded) => Some(&loaded.at_hand),
+                AbsentState::Loading(_) => None,
             },
         }
     }
@@ -199,7 +199,9 @@ impl World {
             return false;
         }
         let custody = self.custody();
-        let Some(State::Loading(queue)) = self.people.absent.accounts.get_mut(to.bare_str()) else { return false };
+        let Some(AbsentState::Loading(queue)) = self.people.absent.accounts.get_mut(to.bare_str()) else {
+            return false;
+        };
         if self.people.absent.waiting.take(packet) {
             queue.push_back((packet.clone(), to.to_jid(), notes.clone(), custody));
         } else {
@@ -235,7 +237,7 @@ impl World {
 
     fn load_absent(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) {
         let queue = VecDeque::from([(packet.clone(), to.to_jid(), notes.clone(), self.custody())]);
-        self.people.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
+        self.people.absent.accounts.insert(to.bare_str().into(), AbsentState::Loading(queue));
         let loaded = self.stores.documents.starting(to, PREFIX);
         let account = to.bare().to_jid();
         self.wait(loaded, move |world, loaded| match loaded {
@@ -250,7 +252,7 @@ impl World {
     }
 
     fn absent_loaded(&mut self, account: &Jid, at_hand: Result<AtHand, StoreError>) {
-        let Some(State::Loading(queue)) = self.people.absent.accounts.remove(account.as_str()) else { return };
+        let Some(AbsentState::Loading(queue)) = self.people.absent.accounts.remove(account.as_str()) else { return };
         for (packet, ..) in &queue {
             self.people.absent.waiting.give_back(packet);
         }

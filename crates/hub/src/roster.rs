@@ -98,7 +98,7 @@ impl World {
 
     /// Handles a roster set (§2.1.5, §2.3 to §2.5).
     fn roster_set(&mut self, session: SessionRef, iq: Iq) {
-        let wanted = match Wanted::read(&iq.payload, &self.catalogue.settings.roster) {
+        let wanted = match RosterSet::read(&iq.payload, &self.catalogue.settings.roster) {
             Ok(wanted) => wanted,
             Err(error) => return self.reply_error(&iq, error),
         };
@@ -359,14 +359,14 @@ fn write_item(out: &mut Writer, item: &RosterItem) {
 
 /// The item that a roster set asks for.
 #[derive(Debug)]
-struct Wanted {
+struct RosterSet {
     jid: Jid,
     name: Option<String>,
     groups: Vec<String>,
     remove: bool,
 }
 
-impl Wanted {
+impl RosterSet {
     /// Reads and checks a roster set (§2.1.5, §2.3.3).
     fn read(query: &Element, limits: &RosterLimits) -> Result<Self, StanzaError> {
         let mut items = query.children();

@@ -24,14 +24,14 @@ use crate::session::SessionRef;
 use crate::waiting::{Job, Task};
 use crate::wakeups::waker;
 
-struct Waiting<P: Future, F> {
+struct WaitingJob<P: Future, F> {
     pending: P,
     outcome: Option<P::Output>,
     then: F,
     since: Since,
 }
 
-impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for Waiting<P, F> {
+impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for WaitingJob<P, F> {
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if self.outcome.is_none()
             && let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(context)
@@ -82,7 +82,7 @@ impl World {
         let entry = self.waiting.tasks.vacant_entry();
         let task = entry.key();
         let waker = waker(task, self.waiting.wakeups.clone());
-        let mut job = Waiting { pending, outcome: None, then, since: Since::now() };
+        let mut job = WaitingJob { pending, outcome: None, then, since: Since::now() };
         if job.poll(&mut Context::from_waker(&waker)) {
             self.waiting.wakeups.push(task);
         }

@@ -9,7 +9,7 @@ use super::{Outcome, Refusal};
 
 /// The purpose of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum LinkPurpose {
     /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`,
     /// an account that is its first contact.
     Account {
@@ -27,11 +27,11 @@ pub enum Wanted {
 /// Makes an invitation that is good for so many days from `now_ms` (milliseconds since 1970).
 /// Whether anybody could use it, which takes the module `register`, is for the caller to know.
 /// [`uri`] makes the link of it.
-pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<Outcome<Invitation>> {
+pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pending<Outcome<Invitation>> {
     let stores = stores.clone();
     Box::pin(async move {
         match &wanted {
-            Wanted::Account { domain, local: Some(local), .. } => {
+            LinkPurpose::Account { domain, local: Some(local), .. } => {
                 let Ok(account) = Jid::new(Some(local), domain, None) else {
                     return Ok(Err(Refusal::Impossible("no account can have this name".into())));
                 };
@@ -39,7 +39,7 @@ pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<
                     return Ok(Err(Refusal::Exists(format!("{account} exists already"))));
                 }
             }
-            Wanted::Password(account) if !stores.accounts.exists(account.as_ref()).await? => {
+            LinkPurpose::Password(account) if !stores.accounts.exists(account.as_ref()).await? => {
                 return Ok(Err(Refusal::no_account(account)));
             }
             _ => {}
@@ -53,8 +53,8 @@ pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<
         };
         let expires_ms = now_ms.saturating_add(days.saturating_mul(DAY_MS));
         let (domain, purpose, owner) = match wanted {
-            Wanted::Account { domain, local, inviter } => (domain, Purpose::Account(local), inviter),
-            Wanted::Password(account) => (account.domain().to_owned(), Purpose::Password, Some(account.to_bare())),
+            LinkPurpose::Account { domain, local, inviter } => (domain, Purpose::Account(local), inviter),
+            LinkPurpose::Password(account) => (account.domain().to_owned(), Purpose::Password, Some(account.to_bare())),
         };
         let invitation = Invitation { token, domain, purpose, owner, expires_ms };
         Ok(match stores.invitations.put(invitation.clone(), now_ms, MAX_OPEN).await {

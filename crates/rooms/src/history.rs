@@ -30,14 +30,14 @@ struct Past {
 
 /// The part of the history that a new occupant asks for (§7.2.14).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedHistory {
     pub chars: Option<usize>,
     pub stanzas: Option<usize>,
     /// Nothing older, in milliseconds since 1970.
     pub since: Option<u64>,
 }
 
-impl Wanted {
+impl WantedHistory {
     /// From the `<x/>` of a presence that enters. What is no number or date is as if it were not
     /// there.
     pub(crate) fn read(x: &Element, now: u64) -> Self {
@@ -76,7 +76,7 @@ impl History {
     }
 
     /// Returns the newest messages that all conditions allow, oldest first.
-    pub(crate) fn newest(&self, wanted: Wanted) -> Vec<Packet> {
+    pub(crate) fn newest(&self, wanted: WantedHistory) -> Vec<Packet> {
         let mut chars = wanted.chars.unwrap_or(usize::MAX);
         let mut found: Vec<_> = self
             .messages
@@ -129,29 +129,29 @@ mod tests {
         history
     }
 
-    fn ids(wanted: Wanted) -> Vec<String> {
+    fn ids(wanted: WantedHistory) -> Vec<String> {
         history().newest(wanted).iter().map(|packet| packet.id().unwrap().into_owned()).collect()
     }
 
     #[test]
     fn the_smallest_answer_to_all_conditions_is_given() {
-        assert_eq!(ids(Wanted::default()), ["1", "2", "3", "4"]);
-        assert_eq!(ids(Wanted { stanzas: Some(2), ..Wanted::default() }), ["3", "4"]);
-        assert_eq!(ids(Wanted { chars: Some(0), ..Wanted::default() }), [""; 0]);
-        let one = history().newest(Wanted::default())[0].bytes().len();
-        assert_eq!(ids(Wanted { chars: Some(3 * one - 1), ..Wanted::default() }), ["3", "4"]);
-        assert_eq!(ids(Wanted { since: Some(2500), ..Wanted::default() }), ["3", "4"]);
-        assert_eq!(ids(Wanted { since: Some(2500), stanzas: Some(1), chars: Some(10_000) }), ["4"]);
+        assert_eq!(ids(WantedHistory::default()), ["1", "2", "3", "4"]);
+        assert_eq!(ids(WantedHistory { stanzas: Some(2), ..WantedHistory::default() }), ["3", "4"]);
+        assert_eq!(ids(WantedHistory { chars: Some(0), ..WantedHistory::default() }), [""; 0]);
+        let one = history().newest(WantedHistory::default())[0].bytes().len();
+        assert_eq!(ids(WantedHistory { chars: Some(3 * one - 1), ..WantedHistory::default() }), ["3", "4"]);
+        assert_eq!(ids(WantedHistory { since: Some(2500), ..WantedHistory::default() }), ["3", "4"]);
+        assert_eq!(ids(WantedHistory { since: Some(2500), stanzas: Some(1), chars: Some(10_000) }), ["4"]);
     }
 
     #[test]
     fn absurd_wishes_are_none() {
         let read = |attributes: &str| {
             let x = format!("<x xmlns='http://jabber.org/protocol/muc'><history {attributes}/></x>");
-            Wanted::read(&Element::parse(x.as_bytes()).unwrap(), 10_000_000)
+            WantedHistory::read(&Element::parse(x.as_bytes()).unwrap(), 10_000_000)
         };
-        assert_eq!(read("maxchars='-1' maxstanzas='many' seconds='' since='yesterday'"), Wanted::default());
-        assert_eq!(read("seconds='99999999999999999999'"), Wanted::default());
+        assert_eq!(read("maxchars='-1' maxstanzas='many' seconds='' since='yesterday'"), WantedHistory::default());
+        assert_eq!(read("seconds='99999999999999999999'"), WantedHistory::default());
         assert_eq!(read("seconds='18446744073709551615'").since, Some(0));
         assert_eq!(read("since='1970-01-01T00:00:02Z' seconds='9999'").since, Some(2000));
         assert_eq!(read("since='0001-01-01T00:00:00Z'").since, Some(0));
@@ -161,9 +161,9 @@ mod tests {
     fn who_retracts_must_be_the_sender() {
         let mut history = history();
         history.retract("s2", Some("somebody else"));
-        assert_eq!(history.newest(Wanted::default()).len(), 4);
+        assert_eq!(history.newest(WantedHistory::default()).len(), 4);
         history.retract("s2", Some("me"));
         history.retract("s3", None);
-        assert_eq!(history.newest(Wanted::default()).len(), 2);
+        assert_eq!(history.newest(WantedHistory::default()).len(), 2);
     }
 }

@@ -8,7 +8,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::directory::Directory;
-use super::history::Wanted;
+use super::history::WantedHistory;
 use super::occupant::{Occupant, Seat, nick_key, occupant_id};
 use super::rate::Bucket;
 use super::refusal::{not_in_the_room, refuse, request};
@@ -52,7 +52,7 @@ impl Room {
         self.may_stir(world, at, self.hearers(at) + again)?;
         self.update(world, at, packet, from);
         if let Some(request) = request {
-            self.welcome(world, at, from, packet.id().as_deref(), &[], Wanted::read(&request, world.time()));
+            self.welcome(world, at, from, packet.id().as_deref(), &[], WantedHistory::read(&request, world.time()));
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Room {
         // A shared nick stays as the first session wrote it.
         let is_rewritten = self.occupants.get(at).is_some_and(|occupant| Some(occupant.nick()) != to.resource());
         codes.extend(is_rewritten.then_some(210));
-        self.welcome(world, at, from, packet.id().as_deref(), &codes, Wanted::read(request, world.time()));
+        self.welcome(world, at, from, packet.id().as_deref(), &codes, WantedHistory::read(request, world.time()));
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl Room {
         session: &Jid,
         id: Option<&str>,
         codes: &[u16],
-        wanted: Wanted,
+        wanted: WantedHistory,
     ) {
         let sees_all = self.sees_all(at);
         let mut packets = Vec::new();

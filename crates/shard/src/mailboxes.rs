@@ -1,4 +1,4 @@
-//! Letters among shards, and from their owner to them: mailboxes with at most one wake per batch.
+//! Mailboxes of shards, for each other and for their owner, with at most one wake per batch.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Generation {
     }
 }
 
-/// A letter to a shard.
+/// An envelope to a shard.
 pub enum Envelope<S> {
     /// A connection that somebody else accepted.
     Accepted {
@@ -120,7 +120,7 @@ pub struct Closing {
     pub closed: AtomicUsize,
 }
 
-/// The times at which a letter was posted, and at which its subject came in.
+/// The times at which an envelope was posted, and at which its subject came in.
 #[derive(Debug, Clone, Copy)]
 pub struct Posted {
     /// The start of the tick that wrote it.
@@ -194,7 +194,7 @@ pub struct Post<S> {
 }
 
 struct Mailbox<S> {
-    letters: Mutex<Vec<Envelope<S>>>,
+    envelopes: Mutex<Vec<Envelope<S>>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -208,7 +208,7 @@ impl<S> Post<S> {
     /// Makes one mailbox per waker; a waker is called when its mailbox gets something and had
     /// nothing.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
-        let boxes = wakers.into_iter().map(|wake| Mailbox { letters: Mutex::default(), wake }).collect();
+        let boxes = wakers.into_iter().map(|wake| Mailbox { envelopes: Mutex::default(), wake }).collect();
         Arc::new(Self { boxes, sids: Sids::default() })
     }
 
@@ -217,13 +217,13 @@ impl<S> Post<S> {
         self.boxes.len()
     }
 
-    /// Sends a letter. A shard that doesn't exist gets none.
-    pub fn send(&self, shard: usize, letter: Envelope<S>) {
+    /// Sends an envelope. A shard that doesn't exist gets none.
+    pub fn send(&self, shard: usize, envelope: Envelope<S>) {
         let Some(mailbox) = self.boxes.get(shard) else { return };
-        let mut letters = lock(&mailbox.letters);
-        letters.push(letter);
-        if letters.len() == 1 {
-            drop(letters);
+        let mut envelopes = lock(&mailbox.envelopes);
+        envelopes.push(envelope);
+        if envelopes.len() == 1 {
+            drop(envelopes);
             (mailbox.wake)();
         }
     }
@@ -242,13 +242,13 @@ impl<S> Post<S> {
         }
     }
 
-    /// Takes all letters that wait for a shard.
+    /// Takes all envelopes that wait for a shard.
     pub fn take(&self, shard: usize) -> Vec<Envelope<S>> {
-        let letters = self.boxes.get(shard).map(|mailbox| &mailbox.letters);
-        letters.map(|letters| std::mem::take(&mut *lock(letters))).unwrap_or_default()
+        let envelopes = self.boxes.get(shard).map(|mailbox| &mailbox.envelopes);
+        envelopes.map(|envelopes| std::mem::take(&mut *lock(envelopes))).unwrap_or_default()
     }
 
-    /// Wakes a shard that has no letter: its store has answered.
+    /// Wakes a shard that has no envelope: its store has answered.
     pub fn wake(&self, shard: usize) {
         if let Some(mailbox) = self.boxes.get(shard) {
             (mailbox.wake)();

@@ -121,7 +121,7 @@ impl HeldRequest {
     fn ask(request: Wrapped, origin: Origin, site: Site, coding: Option<Coding>, shared: Arc<Shared>) -> Self {
         let (sender, answer) = oneshot::channel();
         let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
-        let waiter = Box::new(Waiting(sender));
+        let waiter = Box::new(WaitingRequest(sender));
         shared.waiting.fetch_add(1, Ordering::Relaxed);
         let (peer, is_secure) = (origin.address, origin.encrypted);
         let is_local = origin.way.is_known() && site == Site::Own;
@@ -150,9 +150,9 @@ impl Drop for HeldRequest {
 }
 
 /// The request that waits for an answer. Its end of the channel is dropped with the connection.
-struct Waiting(oneshot::Sender<Answer>);
+struct WaitingRequest(oneshot::Sender<Answer>);
 
-impl Waiter for Waiting {
+impl Waiter for WaitingRequest {
     fn answer(self: Box<Self>, answer: Answer) {
         // A client that has gone meanwhile asks again, and gets what the session has kept.
         let _ = self.0.send(answer);

@@ -6,7 +6,7 @@ use hyper::header::{HeaderMap, RANGE};
 
 /// The part of a file that a request gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ByteRange {
     /// 200, 206 or 416.
     pub status: StatusCode,
     /// The first byte.
@@ -16,9 +16,9 @@ pub struct Wanted {
 }
 
 /// Returns the part of a file of `size` bytes that a request is for.
-pub fn wanted(headers: &HeaderMap, size: u64) -> Wanted {
+pub fn wanted(headers: &HeaderMap, size: u64) -> ByteRange {
     let text = headers.get(RANGE).and_then(|range| range.to_str().ok()).and_then(|range| range.strip_prefix("bytes="));
-    let whole = Wanted { status: StatusCode::OK, start: 0, len: size };
+    let whole = ByteRange { status: StatusCode::OK, start: 0, len: size };
     let Some((first, last)) = text.and_then(|text| text.split_once('-')) else { return whole };
     let number =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
@@ -31,9 +31,9 @@ pub fn wanted(headers: &HeaderMap, size: u64) -> Wanted {
         _ => return whole,
     };
     if start >= size {
-        return Wanted { status: StatusCode::RANGE_NOT_SATISFIABLE, start: 0, len: 0 };
+        return ByteRange { status: StatusCode::RANGE_NOT_SATISFIABLE, start: 0, len: 0 };
     }
-    Wanted { status: StatusCode::PARTIAL_CONTENT, start, len: end - start }
+    ByteRange { status: StatusCode::PARTIAL_CONTENT, start, len: end - start }
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
         let get = |range: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(RANGE, range.parse().unwrap());
-            let Wanted { status, start, len } = wanted(&headers, 100);
+            let ByteRange { status, start, len } = wanted(&headers, 100);
             (status.as_u16(), start, len)
         };
         assert_eq!(get("bytes=0-9"), (206, 0, 10));

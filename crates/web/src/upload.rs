@@ -28,7 +28,7 @@ use rookery_store::{Slot, SlotStage, Slots};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::range::{self, Wanted};
+use crate::range::{self, ByteRange};
 use crate::reply::{Body, text};
 pub use crate::storage::place;
 use crate::storage::{Folder, Growing, Storage};
@@ -144,7 +144,7 @@ impl Files {
             return Err(told(StatusCode::NOT_FOUND, "there is no such file"));
         }
         let wanted = range::wanted(request.headers(), slot.size);
-        let Wanted { status, start, len } = wanted;
+        let ByteRange { status, start, len } = wanted;
         let mut response = Response::new(Body::default());
         if status != StatusCode::RANGE_NOT_SATISFIABLE && request.method() == Method::GET {
             let read = self.storage.read(&slot.token, start, len).await?;
@@ -315,7 +315,7 @@ fn given_type(kind: &str) -> &str {
 }
 
 /// Adds the headers that describe a file that is given out.
-fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &Wanted) {
+fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &ByteRange) {
     let kind = given_type(slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE));
     let is_shown = SHOWN.iter().any(|shown| kind.eq_ignore_ascii_case(shown));
     let disposition = if is_shown { "inline" } else { "attachment" };

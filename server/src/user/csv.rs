@@ -5,7 +5,7 @@
 
 /// The content of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum CsvLine {
     /// Nothing.
     Blank,
     /// The names of the columns.
@@ -24,18 +24,18 @@ pub enum Line {
 /// # Errors
 ///
 /// Why it isn't two fields.
-pub fn line(text: &str) -> Result<Line, String> {
+pub fn line(text: &str) -> Result<CsvLine, String> {
     if text.trim().is_empty() {
-        return Ok(Line::Blank);
+        return Ok(CsvLine::Blank);
     }
     let mut fields = fields(text)?;
     match (fields.pop(), fields.pop(), fields.pop()) {
         (Some(password), Some(jid), None) => {
             let jid = jid.trim();
             if jid.eq_ignore_ascii_case("jid") && password.trim().eq_ignore_ascii_case("password") {
-                return Ok(Line::Head);
+                return Ok(CsvLine::Head);
             }
-            Ok(Line::Account { jid: jid.to_owned(), password })
+            Ok(CsvLine::Account { jid: jid.to_owned(), password })
         }
         (Some(_), None, _) => Err("there is no comma; a line is `jid,password`".to_owned()),
         _ => Err("there are more than two fields; a password with a comma goes in double quotes".to_owned()),
@@ -86,8 +86,8 @@ fn quoted_field(text: &str) -> Result<(String, Option<&str>), String> {
 mod tests {
     use super::*;
 
-    fn account(jid: &str, password: &str) -> Result<Line, String> {
-        Ok(Line::Account { jid: jid.into(), password: password.into() })
+    fn account(jid: &str, password: &str) -> Result<CsvLine, String> {
+        Ok(CsvLine::Account { jid: jid.into(), password: password.into() })
     }
 
     #[test]
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn other_lines_are_told_apart() {
-        assert_eq!(line("  "), Ok(Line::Blank));
-        assert_eq!(line("JID,password"), Ok(Line::Head));
+        assert_eq!(line("  "), Ok(CsvLine::Blank));
+        assert_eq!(line("JID,password"), Ok(CsvLine::Head));
         for wrong in ["a@b", "a@b,c,d", "a@b,\"open", "a@b,\"x\"y"] {
             assert!(line(wrong).is_err(), "{wrong}");
         }

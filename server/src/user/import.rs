@@ -18,7 +18,7 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::{Pending, wait};
 
-use super::csv::{self, Line};
+use super::csv::{self, CsvLine};
 use crate::config::Config;
 use crate::database::Database;
 use crate::failure::Failure;
@@ -131,10 +131,10 @@ impl Import<'_> {
         let text = std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8".to_owned())?;
         let text = text.strip_suffix('\n').unwrap_or(text);
         let (jid, password) = match csv::line(text.strip_suffix('\r').unwrap_or(text))? {
-            Line::Blank => return Ok(None),
-            Line::Head if line == 1 => return Ok(None),
-            Line::Head => return Err("the names of the columns belong in the first line".to_owned()),
-            Line::Account { jid, password } => (jid, password),
+            CsvLine::Blank => return Ok(None),
+            CsvLine::Head if line == 1 => return Ok(None),
+            CsvLine::Head => return Err("the names of the columns belong in the first line".to_owned()),
+            CsvLine::Account { jid, password } => (jid, password),
         };
         let jid = super::served(&jid, self.config)?;
         if password.is_empty() {

@@ -4,7 +4,7 @@
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
 use rookery_operations::invitations::uri;
-use rookery_operations::invitations::{self, Wanted};
+use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_store::wait;
 
 use crate::clock;
@@ -21,7 +21,7 @@ use crate::welcome::say;
 /// [`Failure::Failed`] if there is such an account, or nobody could register.
 pub fn invite(what: &Jid, days: u64, config: &Config, database: &Database) -> Result<(), Failure> {
     let local = what.local().map(str::to_owned);
-    let wanted = Wanted::Account { domain: what.domain().to_owned(), local, inviter: None };
+    let wanted = LinkPurpose::Account { domain: what.domain().to_owned(), local, inviter: None };
     make(what, wanted, days, config, database).map_err(|refusal| match refusal {
         Refusal::Exists(words) => {
             Failure::Failed(format!("{words}; `rookery user reset-link {what}` makes a link to set its password"))
@@ -36,13 +36,13 @@ pub fn invite(what: &Jid, days: u64, config: &Config, database: &Database) -> Re
 ///
 /// [`Failure::Failed`] if there is no such account, or nobody could use the link.
 pub fn reset(account: &Jid, days: u64, config: &Config, database: &Database) -> Result<(), Failure> {
-    make(account, Wanted::Password(account.clone()), days, config, database).map_err(|refusal| match refusal {
+    make(account, LinkPurpose::Password(account.clone()), days, config, database).map_err(|refusal| match refusal {
         Refusal::Missing(_) => super::no_account(account),
         refusal => Failure::Failed(refusal.to_string()),
     })
 }
 
-fn make(what: &Jid, wanted: Wanted, days: u64, config: &Config, database: &Database) -> Result<(), Refusal> {
+fn make(what: &Jid, wanted: LinkPurpose, days: u64, config: &Config, database: &Database) -> Result<(), Refusal> {
     let domain = what.domain();
     let is_on =
         config.domain(domain).and_then(|domain| domain.modules.get("register")).is_some_and(|module| module.enabled);

@@ -6,7 +6,7 @@ use rookery_hub::World;
 use rookery_jid::{Jid, prepare_local};
 use rookery_modkit::form::{Field, Form};
 use rookery_operations::Refusal;
-use rookery_operations::invitations::{self, Wanted, uri};
+use rookery_operations::invitations::{self, LinkPurpose, uri};
 use rookery_operations::rights::Rights;
 use rookery_stream::error::Condition;
 
@@ -65,7 +65,7 @@ fn invite(world: &mut World, order: Order) {
         return order.refuse(world, Condition::Forbidden);
     }
     let domain = order.domain().to_owned();
-    make(world, order, Wanted::Account { domain, local: None, inviter: owner }, true);
+    make(world, order, LinkPurpose::Account { domain, local: None, inviter: owner }, true);
 }
 
 /// XEP-0401 §3.2.
@@ -78,19 +78,19 @@ fn create_account(world: &mut World, order: Order) {
     let befriends = order.value("roster-subscription").is_some_and(|value| matches!(value.trim(), "1" | "true"));
     let inviter = Some(order.from().to_bare()).filter(|owner| befriends && owner.domain() == order.domain());
     let domain = order.domain().to_owned();
-    make(world, order, Wanted::Account { domain, local, inviter }, false);
+    make(world, order, LinkPurpose::Account { domain, local, inviter }, false);
 }
 
 fn reset_password(world: &mut World, order: Order) {
     let account = order.value("accountjid").and_then(|text| Jid::parse(text).ok());
     let account = account.filter(|account| account.local().is_some() && account.domain() == order.domain());
     match account {
-        Some(account) => make(world, order, Wanted::Password(account.to_bare()), false),
+        Some(account) => make(world, order, LinkPurpose::Password(account.to_bare()), false),
         None => order.fail(world, "an account of this domain must be given"),
     }
 }
 
-fn make(world: &mut World, order: Order, wanted: Wanted, invites: bool) {
+fn make(world: &mut World, order: Order, wanted: LinkPurpose, invites: bool) {
     let options = world.options(order.domain(), NAME);
     let days = options.map_or(0, |options| options.number(INVITATION_DAYS.key));
     let made = invitations::make(&world.stores, wanted, days, world.time());

@@ -12,7 +12,7 @@ pub struct Graph<'a> {
     /// The time of each value, in milliseconds since 1970, oldest first.
     pub times: &'a [u64],
     /// The lines, four at most; each has as many values as there are times.
-    pub lines: Vec<Line<'a>>,
+    pub lines: Vec<GraphLine<'a>>,
     /// The unit of its values.
     pub unit: Unit,
 }
@@ -30,7 +30,7 @@ pub enum Unit {
 
 /// A line.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct GraphLine<'a> {
     /// Its name in the key.
     pub name: &'a str,
     /// Its values; `None` where there is none, and the line has a gap.
@@ -100,7 +100,7 @@ impl Graph<'_> {
 
     /// Returns the points of a line, without its gaps. Several samples in one place of the graph
     /// count as their largest.
-    fn pieces(&self, line: &Line<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
+    fn pieces(&self, line: &GraphLine<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut piece: Vec<(f64, f64)> = Vec::new();
         for (&time, value) in self.times.iter().zip(&line.values) {
@@ -229,7 +229,7 @@ mod tests {
 
     fn graph(values: Vec<Option<f64>>) -> String {
         let times: Vec<_> = (0..values.len() as u64).map(|at| 1_000_000_000 + at * 60_000).collect();
-        let lines = vec![Line { name: "<lines>", values }];
+        let lines = vec![GraphLine { name: "<lines>", values }];
         Graph { title: "A & B", id: "x", times: &times, lines, unit: Unit::Count }.html().into_text()
     }
 

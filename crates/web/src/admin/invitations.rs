@@ -3,7 +3,7 @@
 use rookery_base::date;
 use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;
-use rookery_operations::invitations::{self, Wanted};
+use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
@@ -50,7 +50,7 @@ pub async fn make(visit: &Visit) -> Outcome<Done> {
             let account: Jid = visit.address()?;
             (
                 account.domain().to_owned(),
-                Wanted::Password(account.clone()),
+                LinkPurpose::Password(account.clone()),
                 format!("made a link to set a password: {account}"),
             )
         }
@@ -61,7 +61,11 @@ pub async fn make(visit: &Visit) -> Outcome<Done> {
                 local.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
             let local = local.map(|local| local.into_owned());
             let what = local.as_deref().map_or_else(|| domain.clone(), |local| format!("{local}@{domain}"));
-            (domain.clone(), Wanted::Account { domain, local, inviter: None }, format!("made an invitation: {what}"))
+            (
+                domain.clone(),
+                LinkPurpose::Account { domain, local, inviter: None },
+                format!("made an invitation: {what}"),
+            )
         }
     };
     if !visit.shared.has_module(&domain, "register") {

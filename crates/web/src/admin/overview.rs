@@ -5,7 +5,7 @@ use rookery_observe::Stage;
 use rookery_operations::Outcome;
 
 use super::Visit;
-use super::graph::{Graph, Line, Unit, bytes, number};
+use super::graph::{Graph, GraphLine, Unit, bytes, number};
 use super::html::Html;
 use crate::reply::{Body, reply};
 use crate::samples::Sample;
@@ -68,11 +68,11 @@ fn figures(sample: Option<&Sample>) -> Html {
     html
 }
 
-type Drawn<'a> = (&'a str, &'a str, Unit, Vec<Line<'a>>);
+type Drawn<'a> = (&'a str, &'a str, Unit, Vec<GraphLine<'a>>);
 
 fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
     let line =
-        |name, value: &dyn Fn(&Sample) -> Option<f64>| Line { name, values: samples.iter().map(value).collect() };
+        |name, value: &dyn Fn(&Sample) -> Option<f64>| GraphLine { name, values: samples.iter().map(value).collect() };
     // Of a few sessions it would tell what the rest of the process has.
     let per_session = |sample: &Sample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
     vec![
@@ -113,14 +113,14 @@ fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
 }
 
 /// Returns the four stages that took most, as lines.
-fn stages(samples: &[Sample]) -> Vec<Line<'static>> {
+fn stages(samples: &[Sample]) -> Vec<GraphLine<'static>> {
     let total = |at: usize| samples.iter().filter_map(|sample| sample.stages.get(at)).sum::<f64>();
     let mut places: Vec<_> = (0..Stage::ALL.len()).collect();
     places.sort_by(|a, b| total(*b).total_cmp(&total(*a)));
     places.truncate(4);
     let lines = places.into_iter().filter_map(|at| {
         let name = Stage::ALL.get(at)?.name();
-        Some(Line { name, values: samples.iter().map(|sample| sample.stages.get(at).copied()).collect() })
+        Some(GraphLine { name, values: samples.iter().map(|sample| sample.stages.get(at).copied()).collect() })
     });
     lines.collect()
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::PREFIX;
 use super::field::Field;
-use super::table::{Answer, OPERATIONS, Operation};
+use super::table::{Content, OPERATIONS, Operation};
 
 /// Returns the description, as it is served.
 pub fn text() -> String {
@@ -110,10 +110,10 @@ fn responses(operation: &Operation) -> Value {
     let mut success = json!({ "description": meaning });
     let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     match operation.answer {
-        Answer::Nothing => {}
-        Answer::Json(name) => success["content"] = json!({ "application/json": { "schema": schema(name) } }),
-        Answer::List(name) => success["content"] = json!({ "application/json": { "schema": list(&schema(name)) } }),
-        Answer::Document(media_type) => {
+        Content::Nothing => {}
+        Content::Json(name) => success["content"] = json!({ "application/json": { "schema": schema(name) } }),
+        Content::List(name) => success["content"] = json!({ "application/json": { "schema": list(&schema(name)) } }),
+        Content::Document(media_type) => {
             success["content"] = json!({ media_type: { "schema": { "type": "string" } } });
         }
     }
@@ -313,7 +313,7 @@ behind `/api/v1`; tokens are made by `rookery token add` ([how](../operating/adm
         assert_eq!(ids.len(), OPERATIONS.len());
         let schemas = schemas();
         for operation in OPERATIONS {
-            if let Answer::Json(name) | Answer::List(name) = operation.answer {
+            if let Content::Json(name) | Content::List(name) = operation.answer {
                 assert!(schemas[name].is_object(), "{name}");
             }
         }

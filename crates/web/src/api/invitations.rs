@@ -4,7 +4,7 @@ use rookery_base::date;
 use rookery_jid::prepare_local;
 use rookery_operations::Refusal;
 use rookery_operations::invitations::uri;
-use rookery_operations::invitations::{Wanted, make};
+use rookery_operations::invitations::{LinkPurpose, make};
 use serde_json::json;
 
 use super::call::{Call, Reply};
@@ -17,17 +17,17 @@ pub(super) async fn invite(call: Call) -> Result<Reply, Problem> {
     let local = local.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
     let local = local.map(|local| local.into_owned());
     let what = local.as_deref().map_or_else(|| domain.clone(), |local| format!("{local}@{domain}"));
-    let wanted = Wanted::Account { domain: domain.clone(), local, inviter: None };
+    let wanted = LinkPurpose::Account { domain: domain.clone(), local, inviter: None };
     answer(call, &domain, wanted, format!("made an invitation: {what}")).await
 }
 
 pub(super) async fn password_link(call: Call) -> Result<Reply, Problem> {
     let account = call.address(0)?;
     let act = format!("made a link to set a password: {account}");
-    answer(call, account.domain(), Wanted::Password(account.clone()), act).await
+    answer(call, account.domain(), LinkPurpose::Password(account.clone()), act).await
 }
 
-async fn answer(call: Call, domain: &str, wanted: Wanted, act: String) -> Result<Reply, Problem> {
+async fn answer(call: Call, domain: &str, wanted: LinkPurpose, act: String) -> Result<Reply, Problem> {
     if !call.shared.has_module(domain, "register") {
         let words = format!("the module `register` is off in {domain}: nobody could use the link");
         return Err(Refusal::Off(words).into());
