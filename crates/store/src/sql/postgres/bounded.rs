@@ -1,4 +1,5 @@
-//! Bounds what a PostgreSQL may send: the library believes whatever length a message says it has, up to two gibibytes, and keeps what comes unasked.
+//! Bounds what a PostgreSQL may send: the library believes whatever length a message says it has,
+//! up to two gibibytes, and keeps what comes unasked.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream of messages from a PostgreSQL, which fails when a message begins that is larger than any can be here.
+/// A stream of messages from a PostgreSQL, which fails when a message begins that is larger than
+/// any can be here.
 pub(super) struct Bounded<S> {
     stream: S,
     messages: Messages,
@@ -23,8 +25,9 @@ impl<S> Bounded<S> {
     }
 }
 
-/// Follows the lengths of messages, whatever portions they come in. A message is a byte that says of what kind it is, then its length with these four
-/// bytes but without the first, then the rest (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
+/// Follows the lengths of messages, whatever portions they come in. A message is a byte that says
+/// of what kind it is, then its length with these four bytes but without the first, then the rest
+/// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
 #[derive(Default)]
 struct Messages {
     /// The beginning of a message, as far as it has come.

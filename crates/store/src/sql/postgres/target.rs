@@ -153,8 +153,9 @@ impl Target {
         Target { config, tls: options.tls.clone(), name: options.address.to_string() }
     }
 
-    /// Connects to the first host that can be written to, else to one that can be read. The session is named, for those who look at the server's. What
-    /// serves the connection runs on the runtime that this is called in.
+    /// Connects to the first host that can be written to, else to one that can be read. The session
+    /// is named, for those who look at the server's. What serves the connection runs on the runtime
+    /// that this is called in.
     pub(super) async fn connect(&self, name: &str) -> Result<Connected, StoreError> {
         let (mut readable, mut failed) = (None, None);
         for at in 0..self.config.get_hosts().len() {
@@ -206,6 +207,9 @@ impl Target {
         let engine = self.engine(described(error));
         let Some(code) = error.code() else {
             // What our own side can't encode or read is a fault of this program; all else means that the way to the database is gone.
+            if error.to_string().starts_with("invalid configuration") {
+                return StoreError::Unfit(engine);
+            }
             let is_ours = std::error::Error::source(error)
                 .is_some_and(|source| source.downcast_ref::<io::Error>().is_none())
                 && !error.is_closed()
@@ -220,6 +224,10 @@ impl Target {
                 || *code == SqlState::FOREIGN_KEY_VIOLATION =>
             {
                 StoreError::Conflict(engine)
+            }
+            // A name or a password that is wrong, or a database that there isn't.
+            code if code.code().starts_with("28") || *code == SqlState::INVALID_CATALOG_NAME => {
+                StoreError::Unfit(engine)
             }
             code if *code == SqlState::DISK_FULL => StoreError::Full(engine),
             code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly(engine),
@@ -255,7 +263,8 @@ where
     let (client, connection) = config.connect_raw(stream, tls).await?;
     let end = End::default();
     let told = end.clone();
-    // It ends by itself when its client is dropped. Who waits for an answer hears only that none comes.
+    // It ends by itself when its client is dropped. Who waits for an answer hears only that none
+    // comes.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             told.get_or_init(|| described(&error));
