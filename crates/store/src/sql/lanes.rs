@@ -106,8 +106,9 @@ impl Lanes {
 
     /// For what is written to archives.
     pub(crate) fn archive<'o>(self, owners: impl Iterator<Item = &'o str> + Clone) -> Route {
-        let mut last_of: Vec<_> =
-            if self.reads == self.archive { Vec::new() } else { owners.clone().map(hash).collect() };
+        // Where all have one lane, a page comes behind whatever waits there.
+        let is_needed = self.reads != self.archive && self.archive >= self.owners;
+        let mut last_of: Vec<_> = if is_needed { owners.clone().map(hash).collect() } else { Vec::new() };
         last_of.sort_unstable();
         last_of.dedup();
         Route { on: self.archive, behind: self.all_of(owners), last_of, ..Route::default() }
@@ -162,6 +163,17 @@ mod tests {
             assert_eq!(route.on, 0);
             assert!(route.behind.iter().chain(route.holds.iter()).all(|lane| lane == 0), "{route:?}");
         }
+    }
+
+    #[test]
+    fn long_reads_beside_one_connection_wait_for_it() {
+        let lanes = Lanes::new(1, false, true);
+        assert_eq!(lanes.count(), 2);
+        let appended = lanes.archive(["romeo@example.org"].into_iter());
+        assert_eq!((appended.on, appended.last_of.len()), (0, 0));
+        let page = lanes.page("romeo@example.org");
+        assert_eq!((page.on, page.behind.iter().collect::<Vec<_>>(), page.overtakes), (1, vec![0], true));
+        assert_eq!(lanes.everybody().on, 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{Activity, Pending, StoreError};
 use rookery_jid::JidRef;
 use rookery_observe::vital;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -78,10 +78,19 @@ impl SqlStore {
         let (trouble, counts) = (Trouble::default(), Counts::default());
         let shared = Arc::new(Shared { queues: Queues::new(lanes.count(), bounds, patience), trouble, counts });
         let store = SqlStore { lanes, is_remote: patience.is_some(), shared, threads: Mutex::default() };
+        let (connected, others) = mpsc::channel::<()>();
+        let mut others = Some(others);
         for (lane, connection) in owners.into_iter().chain(archive).chain(reads).enumerate() {
             let shared = store.shared.clone();
             let name = if lane == 0 { "store".into() } else { format!("store-{lane}") };
-            let serve = move || worker::run(connection, lane, &shared);
+            // The last of SQLite's connections folds the log into the file: it must be one that is
+            // closed when no other is.
+            let (others, connected) = (others.take(), (lane > 0).then(|| connected.clone()));
+            let serve = move || {
+                let connection = worker::run(connection, lane, &shared);
+                others.into_iter().for_each(|others| others.into_iter().for_each(drop));
+                drop((connection, connected));
+            };
             store.threads().push(thread::Builder::new().name(name).spawn(|| vital(serve))?);
         }
         Ok(store)

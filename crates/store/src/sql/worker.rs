@@ -56,8 +56,8 @@ pub(crate) struct Counts {
     pub(crate) given_up: AtomicU64,
 }
 
-/// Runs a lane's queue until it is closed and empty.
-pub(crate) fn run(connection: impl Transactions, lane: usize, shared: &Arc<Shared>) {
+/// Runs a lane's queue until it is closed and empty. Returns the connection.
+pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Shared>) -> C {
     let _served = Served { lane, shared: shared.clone() };
     let mut worker = Worker {
         connection,
@@ -73,7 +73,7 @@ pub(crate) fn run(connection: impl Transactions, lane: usize, shared: &Arc<Share
         match shared.queues.wait(lane, worker.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
             Next::Nothing => worker.knock(),
-            Next::Closed => break,
+            Next::Closed => break worker.connection,
         }
     }
 }

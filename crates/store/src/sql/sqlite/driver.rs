@@ -71,6 +71,17 @@ impl Driver {
         self.set_bounds(options).map_err(|error| self.failure(error))
     }
 
+    /// Makes the connection fit for reads beside a store's connection, which has made the file fit.
+    pub(super) fn set_up_to_read(&mut self) -> Result<(), StoreError> {
+        self.keep_statements();
+        let set = || {
+            self.pragma("query_only", "ON")?;
+            self.pragma("temp_store", "MEMORY")?;
+            self.pragma("cache_size", format!("-{}", READER_CACHE_BYTES / 1024))
+        };
+        set().map_err(|error| self.failure(error))
+    }
+
     /// Makes the file use a write-ahead log. Returns the kind of log that it has afterwards.
     ///
     /// SQLite asks for a writer's lock while it holds a reader's here. It doesn't wait then, since two that did would
@@ -305,6 +316,9 @@ const MAIN: &str = "main";
 
 /// How long a lock is left alone before it is asked for again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Memory for pages that long reads share. What they read is rarely read again soon.
+const READER_CACHE_BYTES: usize = 4 << 20;
 
 /// All statements of this crate fit.
 const CACHED_STATEMENTS: usize = 512;

@@ -3,6 +3,10 @@
 //! The file is opened with a write-ahead log (a crash needs no repair, readers never wait) and `synchronous = FULL`:
 //! a commit returns after the log is on the disk. Other processes may use the file meanwhile – a backup, `rookery
 //! check`, an SQL shell; the store waits for them for a bounded time.
+//!
+//! One connection does all that writes and all that a login waits for, another one the reads that
+//! may take long, such as pages of archives: they are made of so many rows that logins would wait
+//! for them.
 
 mod check;
 mod copying;
@@ -19,6 +23,7 @@ use super::SqlStore;
 use super::connection::{Connection, Value};
 use super::copy::copying::Copying;
 use super::migrate::{self, Migrations, Plan};
+use super::store::Connections;
 use super::transactions::Transactions;
 use crate::StoreError;
 use driver::Driver;
@@ -44,7 +49,10 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     }
     driver.set_up(options)?;
     migrate::prepare(&mut driver, options.migrations)?;
-    SqlStore::start(driver.into(), options.bounds).map_err(|error| StoreError::other(path, error))
+    let mut reader = Driver::open(path, options.lock_wait)?;
+    reader.set_up_to_read()?;
+    let connections = Connections { owners: vec![driver], archive: None, reads: Some(reader) };
+    SqlStore::start(connections, options.bounds).map_err(|error| StoreError::other(path, error))
 }
 
 /// Tells which steps of the schema a database file has not gone through. Changes nothing; a file that isn't there lacks all of them.
