@@ -4,6 +4,7 @@ mod cli {
     pub mod backup;
     pub mod check;
     pub mod config;
+    pub mod databases;
     pub mod dpm;
     pub mod export;
     pub mod foreign;

@@ -1,87 +1,53 @@
 //! A server whose database is a PostgreSQL, and its commands.
 
 use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use rookery_needs::Postgres;
 
+use super::databases::{self, Databases, export, rig};
 use super::rig::{FREE_PORTS, Rig};
 
 static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
 
-/// Returns a rig whose configuration names a database, with more keys of `[store]`.
-fn rig(address: &str, keys: &str) -> Rig {
-    let rig = Rig::new();
-    rig.write("rookery.toml", &format!("{FREE_PORTS}\n[store]\nurl = \"{address}\"\n{keys}\n"));
-    rig
+impl Databases for Postgres {
+    const NEED: &'static str = "cli.postgres";
+    const SCHEME: &'static str = "postgres://";
+    const KEYS: &'static str = TRUSTING;
+    const CHECKED: &'static [&'static str] = &["PostgreSQL ", "encoding UTF8", "fsync off"];
+
+    fn database(&self) -> String {
+        Postgres::database(self)
+    }
+
+    fn sql(&self, database: &str, statements: &str) -> String {
+        self.psql(database, statements).expect("rows")
+    }
+}
+
+databases::tests! {
+    CLUSTER:
+    a_server_and_its_commands_keep_all_in_it,
+    databases_are_copied_between_engines,
+    what_is_wrong_is_told_with_what_mends_it,
+    a_server_on_it_is_backed_up_and_restored,
 }
 
 /// The cluster of the tests doesn't wait for the disk.
 const TRUSTING: &str = "durability = \"trust\"\nconnections = 2";
 
 fn is_left_out() -> bool {
-    rookery_needs::skips("cli.postgres")
+    rookery_needs::skips(Postgres::NEED)
 }
 
 #[test]
-fn a_server_and_its_commands_keep_all_in_it() {
+fn settings_that_lose_messages_and_keys_that_are_wrong_are_told() {
     if is_left_out() {
         return;
     }
-    let address = CLUSTER.database();
-    let rig = rig(&address, TRUSTING);
-    let plan = rig.run(&["store", "migrate", "--dry-run"]).fine();
-    assert!(plan.contains("has schema version 0; ") && plan.contains(" steps lead to "), "{plan}");
-    assert!(rig.run(&["store", "migrate", "--sql"]).fine().contains("CREATE TABLE accounts"));
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-    let (server, _) = rig.serve();
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
-    let listed = rig.run(&["user", "list"]).fine();
-    assert!(listed.contains("juliet@localhost\n") && listed.contains("romeo@localhost\n"), "{listed}");
-    drop(server);
-    let names = CLUSTER.psql(&address, "SELECT localpart FROM accounts ORDER BY 1").expect("rows");
-    assert!(names.contains("juliet") && names.contains("romeo"), "{names}");
-    assert!(!rig.path("rookery-data/rookery.db").exists(), "there is no file");
-    let checked = rig.run(&["check"]);
-    for expected in ["PostgreSQL ", "encoding UTF8", "fsync off", "schema version ", "logins a second"] {
-        assert!(checked.out.contains(expected), "{expected}: {}", checked.out);
-    }
-    assert!(!checked.out.contains("will update it"), "{}", checked.out);
-    assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
-}
-
-#[test]
-fn databases_are_copied_between_engines() {
-    if is_left_out() {
-        return;
-    }
-    let (rig, address) = (rig("sqlite", TRUSTING), CLUSTER.database());
-    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-    assert!(rig.run(&["store", "copy", "--to", &address]).fine().contains("both have the same"));
-    assert!(rig.run(&["store", "verify", "--to", &address]).fine().contains("have the same"));
-    let back = rig.run(&["store", "copy", "--from", &address, "--to", "sqlite:back/rookery.db"]).fine();
-    assert!(back.contains("both have the same"), "{back}");
-    assert!(rig.run(&["store", "verify", "--to", "sqlite:back/rookery.db"]).fine().contains("have the same"));
-    // What the copy was given numbers goes on behind them.
-    rig.write("rookery.toml", &format!("{FREE_PORTS}\n[store]\nurl = \"{address}\"\n{TRUSTING}\n"));
-    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
-    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
-}
-
-#[test]
-fn what_is_wrong_is_told_with_what_mends_it() {
-    if is_left_out() {
-        return;
-    }
-    let address = CLUSTER.database();
-    // Code 78: trying again helps nobody.
-    rig(&address, "").run(&["serve"]).failed(78, "fsync is off");
-    CLUSTER.psql(&address, "CREATE TABLE accounts (name TEXT)").expect("a table");
-    rig(&address, TRUSTING).run(&["serve"]).failed(78, "of another program");
-    let missing = format!("{TRUSTING}\npassword_file = \"missing\"");
-    rig(&address, &missing).run(&["serve"]).failed(78, "password_file under [store] names missing");
+    rig(&CLUSTER.database(), "").run(&["serve"]).failed(78, "fsync is off");
     for (keys, expected) in [
-        ("url = \"postgres://localhost/chat\"", "no user is named"),
         ("url = \"oracle://chat\"", "no database that the server knows"),
         ("tls = \"maybe\"", "\"verify\" or \"off\""),
         ("connections = 0", "connections"),
@@ -91,10 +57,47 @@ fn what_is_wrong_is_told_with_what_mends_it() {
         rig.run(&["check"]).failed(1, "");
         rig.run(&["serve"]).failed(78, expected);
     }
-    // A database that is away is no fault of the configuration.
-    let nowhere = "postgres://rookery@%2Fnowhere/chat";
-    rig(nowhere, TRUSTING).run(&["serve"]).failed(1, "can't be reached");
-    assert!(rig(nowhere, TRUSTING).run(&["check"]).out.contains("can't be reached"));
+}
+
+/// The files of `doc/compose` fit together, and a server serves with their configuration.
+#[test]
+fn the_compose_file_starts_a_server_that_serves() {
+    if is_left_out() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |file: &str| fs::read_to_string(root.join(file)).expect(file);
+    let (compose, keys) = (read("doc/compose/compose.yaml"), read("doc/compose/rookery.toml"));
+    let version = read("Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = ").map(str::to_owned));
+    let image = format!("FROM rust:{}-", version.expect("a version").trim_matches('"'));
+    assert!(read("doc/compose/Dockerfile").contains(&image), "{image}");
+    let ports = compose.lines().find_map(|line| line.trim().strip_prefix("ports: [")).expect("ports");
+    for port in ports.split('"').filter_map(|port| Some(port.split_once(':')?.1)) {
+        assert!(keys.contains(&format!("\"[::]:{port}\"")), "{port} is one that the server listens on");
+    }
+    let cluster = Postgres::start();
+    let database = cluster.database();
+    cluster.psql(&database, "CREATE ROLE server LOGIN SUPERUSER PASSWORD 'secret'").expect("a role");
+    let rights = "local all server scram-sha-256\nlocal all all trust\n";
+    fs::write(cluster.folder().join("data/pg_hba.conf"), rights).expect("a file");
+    cluster.psql(&database, "SELECT pg_reload_conf()").expect("a setting");
+    let mut here = keys.replace("postgres://rookery@database/rookery", &database.replace("rookery@", "server@"));
+    assert_ne!(here, keys, "the database of the Compose file is named");
+    for port in ["5222", "5223", "5443"] {
+        here = here.replace(&format!("[::]:{port}"), "127.0.0.1:0");
+    }
+    let others = "[listen]\nbytestreams = [\"127.0.0.1:0\"]";
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{}\n{TRUSTING}\n", here.replace("[listen]", others)));
+    // The name of the secret in the Compose file.
+    assert!(compose.contains("secrets: [store-password]") && compose.contains("CREDENTIALS_DIRECTORY: /run/secrets"));
+    rig.run(&["serve"]).failed(78, "password");
+    rig.credential("store-password", "secret\n");
+    let (server, said) = rig.serve();
+    assert!(said.contains("is running"), "{said}");
+    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "pencil\n").fine();
+    drop(server);
+    assert!(rig.run(&["user", "list"]).fine().contains("alice@localhost\n"));
 }
 
 #[test]
@@ -115,36 +118,9 @@ fn the_password_comes_from_a_file() {
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
     rig.write("password", "wrong\n");
-    rig.run(&["user", "list"]).failed(1, "password authentication failed");
+    rig.run(&["user", "list"]).failed(78, "password authentication failed");
     fs::write(rig.path("authority.pem"), "nothing").expect("a file");
     rig.run(&["user", "list"]).failed(78, "there is no certificate in it");
-}
-
-#[test]
-fn a_server_on_it_is_backed_up_and_restored() {
-    if is_left_out() {
-        return;
-    }
-    let (address, other) = (CLUSTER.database(), CLUSTER.database());
-    let first = rig(&address, TRUSTING);
-    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-    let (server, _) = first.serve();
-    assert!(first.run(&["backup", "b.tar.gz"]).fine().contains("written and read again"));
-    drop(server);
-    // The database goes where the configuration wants it, …
-    let second = rig(&other, TRUSTING);
-    fs::copy(first.path("b.tar.gz"), second.path("b.tar.gz")).expect("copied");
-    assert!(second.run(&["restore", "b.tar.gz"]).fine().contains(", its database in postgres://"));
-    assert!(!second.path("rookery-data/rookery.db").exists(), "there is no file");
-    assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
-    second.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
-    second.run(&["restore", "b.tar.gz"]).failed(1, "--replace removes what is there");
-    second.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
-    second.run(&["restore", "--replace", "b.tar.gz"]).fine();
-    assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
-    // … or into a file.
-    second.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
-    second.run(&["store", "verify", "--to", "sqlite:file.db"]).fine();
 }
 
 #[test]
@@ -211,10 +187,4 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     ] {
         assert!(exported.contains(there), "{there} is not in\n{exported}");
     }
-}
-
-/// Returns what an account's export has.
-pub fn export(rig: &Rig, name: &str) -> String {
-    rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
-    fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
 }

@@ -46,6 +46,12 @@ impl Rig {
         fs::write(self.path(name), text).expect("a written file");
     }
 
+    /// Gives the commands a secret, as systemd's LoadCredential= does.
+    pub fn credential(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.path(CREDENTIALS)).expect("a folder");
+        self.write(&format!("{CREDENTIALS}/{name}"), text);
+    }
+
     /// Runs a command to its end.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         self.run_with(arguments, "")
@@ -84,6 +90,9 @@ impl Rig {
         command.args(arguments).current_dir(self.folder.path()).env_remove("ROOKERY_DATA_DIR");
         if self.path("rookery.toml").exists() {
             command.args(["--config", "rookery.toml"]);
+        }
+        if self.path(CREDENTIALS).exists() {
+            command.env("CREDENTIALS_DIRECTORY", self.path(CREDENTIALS));
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -129,6 +138,9 @@ impl Ended {
         format!("{}{}", self.out, self.err)
     }
 }
+
+/// The folder of secrets.
+const CREDENTIALS: &str = "credentials";
 
 fn signal(pid: u32) {
     let killed = Command::new("kill").args(["-TERM", &pid.to_string()]).status();

@@ -1,0 +1,130 @@
+//! Servers whose database is another process, and their commands: what holds for all engines.
+
+use std::fs;
+
+use super::rig::{FREE_PORTS, Rig};
+
+/// A server of databases that the tests share.
+pub trait Databases: Sync {
+    /// The name by which its tests are left out.
+    const NEED: &'static str;
+
+    /// The beginning of its addresses.
+    const SCHEME: &'static str;
+
+    /// Keys of `[store]` that let a server use it.
+    const KEYS: &'static str;
+
+    /// What a check says of it.
+    const CHECKED: &'static [&'static str];
+
+    /// Makes an empty database and returns its address.
+    fn database(&self) -> String;
+
+    /// Runs statements and returns their rows, a line each.
+    fn sql(&self, database: &str, statements: &str) -> String;
+}
+
+/// Tests an engine: the first is where its databases are.
+macro_rules! tests {
+    ($databases:ident: $($name:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            if !is_left_out() {
+                $crate::cli::databases::$name(&*$databases);
+            }
+        }
+    )*};
+}
+pub(crate) use tests;
+
+/// Returns a rig whose configuration names a database, with more keys of `[store]`.
+pub fn rig(address: &str, keys: &str) -> Rig {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &configuration(address, keys));
+    rig
+}
+
+fn configuration(address: &str, keys: &str) -> String {
+    format!("{FREE_PORTS}\n[store]\nurl = \"{address}\"\n{keys}\n")
+}
+
+pub fn a_server_and_its_commands_keep_all_in_it<D: Databases>(databases: &D) {
+    let address = databases.database();
+    let rig = rig(&address, D::KEYS);
+    let plan = rig.run(&["store", "migrate", "--dry-run"]).fine();
+    assert!(plan.contains("has schema version 0; ") && plan.contains(" steps lead to "), "{plan}");
+    assert!(rig.run(&["store", "migrate", "--sql"]).fine().contains("CREATE TABLE"));
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let (server, _) = rig.serve();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    let listed = rig.run(&["user", "list"]).fine();
+    assert!(listed.contains("juliet@localhost\n") && listed.contains("romeo@localhost\n"), "{listed}");
+    drop(server);
+    assert_eq!(databases.sql(&address, "SELECT localpart FROM accounts ORDER BY 1"), "juliet\nromeo");
+    assert!(!rig.path("rookery-data/rookery.db").exists(), "there is no file");
+    let checked = rig.run(&["check"]);
+    for expected in D::CHECKED.iter().chain(&["schema version ", "logins a second"]) {
+        assert!(checked.out.contains(expected), "{expected}: {}", checked.out);
+    }
+    assert!(!checked.out.contains("will update it"), "{}", checked.out);
+    assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
+}
+
+pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {
+    let (rig, address) = (rig("sqlite", D::KEYS), databases.database());
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    assert!(rig.run(&["store", "copy", "--to", &address]).fine().contains("both have the same"));
+    assert!(rig.run(&["store", "verify", "--to", &address]).fine().contains("have the same"));
+    let back = rig.run(&["store", "copy", "--from", &address, "--to", "sqlite:back/rookery.db"]).fine();
+    assert!(back.contains("both have the same"), "{back}");
+    assert!(rig.run(&["store", "verify", "--to", "sqlite:back/rookery.db"]).fine().contains("have the same"));
+    // What the copy was given numbers goes on behind them.
+    rig.write("rookery.toml", &configuration(&address, D::KEYS));
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+}
+
+pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {
+    let address = databases.database();
+    databases.sql(&address, "CREATE TABLE accounts (name TEXT)");
+    // Code 78: trying again helps nobody.
+    rig(&address, D::KEYS).run(&["serve"]).failed(78, "of another program");
+    let missing = format!("{}\npassword_file = \"missing\"", D::KEYS);
+    rig(&address, &missing).run(&["serve"]).failed(78, "password_file under [store] names missing");
+    rig(&format!("{}localhost/chat", D::SCHEME), D::KEYS).run(&["serve"]).failed(78, "no user is named");
+    // A database that is away is no fault of the configuration.
+    let nowhere = format!("{}rookery@%2Fnowhere/chat", D::SCHEME);
+    rig(&nowhere, D::KEYS).run(&["serve"]).failed(1, "can't be reached");
+    assert!(rig(&nowhere, D::KEYS).run(&["check"]).out.contains("can't be reached"));
+}
+
+pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
+    let (address, other) = (databases.database(), databases.database());
+    let first = rig(&address, D::KEYS);
+    first.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let (server, _) = first.serve();
+    assert!(first.run(&["backup", "b.tar.gz"]).fine().contains("written and read again"));
+    drop(server);
+    // The database goes where the configuration wants it, …
+    let second = rig(&other, D::KEYS);
+    fs::copy(first.path("b.tar.gz"), second.path("b.tar.gz")).expect("copied");
+    let restored = second.run(&["restore", "b.tar.gz"]).fine();
+    assert!(restored.contains(&format!(", its database in {}", D::SCHEME)), "{restored}");
+    assert!(!second.path("rookery-data/rookery.db").exists(), "there is no file");
+    assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    second.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
+    second.run(&["restore", "b.tar.gz"]).failed(1, "--replace removes what is there");
+    second.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "pencil\n").fine();
+    second.run(&["restore", "--replace", "b.tar.gz"]).fine();
+    assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    // … or into a file.
+    second.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
+    second.run(&["store", "verify", "--to", "sqlite:file.db"]).fine();
+}
+
+/// Returns what an account's export has.
+pub fn export(rig: &Rig, name: &str) -> String {
+    rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
+    fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
+}
