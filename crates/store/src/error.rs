@@ -100,8 +100,9 @@ impl StoreError {
         )
     }
 
-    /// Tells whether the same operation may well succeed later, when the store is there again or an operator has made room: a sender should be told to
-    /// wait, and not that the stanza can't be processed (RFC 6120 §8.3.3).
+    /// Tells whether the same operation may well succeed later, when the store is there again or an
+    /// operator has made room: a sender should be told to wait, and not that the stanza can't be
+    /// processed (RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {
         self.is_outage() || matches!(self, StoreError::Closed | StoreError::Full(_))
     }

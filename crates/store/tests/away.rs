@@ -9,7 +9,9 @@ use rookery_jid::Jid;
 use rookery_needs::{Proxy, family, signal};
 use rookery_sasl::Credentials;
 use rookery_store::archive::BYTES_PER_MESSAGE;
-use rookery_store::{ArchiveOf, ArchivedMessage, OfflineRoom, Pending, Pushed, StoreError, Stores, wait};
+use rookery_store::{
+    ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Pushed, StoreError, Stores, wait,
+};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -21,6 +23,7 @@ engines::tests! {
     a_database_that_stands_still_is_given_up_and_found_again,
     a_database_that_ends_its_connections_loses_nothing,
     what_a_silent_connection_has_locked_is_let_go,
+    long_reads_over_a_silent_network_hold_up_nobody_else,
     a_deadlock_is_resolved,
     what_is_slow_for_one_is_not_slow_for_others,
     a_full_database_is_read_and_written_to_again_when_there_is_room,
@@ -103,6 +106,24 @@ fn what_a_silent_connection_has_locked_is_let_go<S: Server>() {
     rig.expect_waiting("romeo", &["2"]);
     // Long reads would be waited for longer.
     rig.proxy.cut_all();
+}
+
+/// What may take a minute is given a minute: what else needs the database, or comes later, doesn't
+/// wait for that.
+fn long_reads_over_a_silent_network_hold_up_nobody_else<S: Server>() {
+    let Some(rig) = Rig::<S>::start(1) else { return };
+    let page = || rig.stores.archive.page(jid("romeo").as_ref(), ArchiveQuery { limit: 9, ..ArchiveQuery::default() });
+    assert_eq!(wait(page()), Ok(Some(ArchivePage::default())));
+    rig.proxy.silence();
+    let mut first = page();
+    assert_eq!(wait(rig.push("romeo", "1")), Err(StoreError::Busy));
+    assert_eq!(rig.push_until_kept("romeo", "2"), Pushed::Kept);
+    assert_eq!(wait(page()), Err(StoreError::Busy), "the lane of long reads is busy, and says so");
+    assert!(ready(&mut first).is_none(), "an answer may yet come");
+    let first = wait(first);
+    assert!(matches!(first, Err(StoreError::Busy | StoreError::Lost(_))), "{first:?}");
+    while wait(page()) != Ok(Some(ArchivePage::default())) {}
+    rig.expect_waiting("romeo", &["2"]);
 }
 
 fn a_deadlock_is_resolved<S: Server>() {

@@ -1,5 +1,6 @@
-//! PostgreSQL and MariaDB alike: keys of any length, more values than a statement takes, what a removed account takes along, rows that nobody can have
-//! written, connections that are killed, servers that start at once, clocks that differ, and databases of others.
+//! PostgreSQL and MariaDB alike: keys of any length, more values than a statement takes, what a
+//! removed account takes along, rows that nobody can have written, connections that are killed,
+//! servers that start at once, clocks that differ, and databases of others.
 
 #[allow(dead_code, reason = "tests of other troubles need more of it")]
 mod engines;
@@ -185,7 +186,8 @@ fn rows_that_the_server_cannot_have_written_are_told<S: Server>() {
     rows::rows_that_the_server_cannot_have_written_are_told::<S>();
 }
 
-/// One server's clock is an hour ahead of the other's, and the database's a month and a half ahead of both.
+/// One server's clock is an hour ahead of the other's, and the database's a month and a half ahead
+/// of both.
 fn servers_whose_clocks_differ_share_a_database<S: Server>() {
     let Some(server) = S::start_at("+45d") else { return };
     let database = server.database();

@@ -48,7 +48,8 @@ mod remote {
         Finding { severity, text }
     }
 
-    /// Says whether a database takes the connections that a server makes, of which so many are for owners.
+    /// Says whether a database takes the connections that a server makes, of which so many are for
+    /// owners.
     pub(crate) fn connections(most: usize, owners: usize) -> Finding {
         let wanted = owners + BESIDES;
         finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
@@ -60,7 +61,8 @@ mod remote {
         finding(true, format!("schema version {found}{update}"))
     }
 
-    /// Says how far a database's clock, in milliseconds of Unix time, is from this machine's, unless that is next to nothing.
+    /// Says how far a database's clock, in milliseconds of Unix time, is from this machine's,
+    /// unless that is next to nothing.
     pub(crate) fn clock(theirs_ms: i64) -> Option<Finding> {
         let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ahead = theirs_ms.saturating_sub(i64::try_from(ours.as_millis()).unwrap_or(i64::MAX)) / 1000;
@@ -108,7 +110,8 @@ mod remote {
         )
     }
 
-    /// The round trips that a login takes: at most eight statements, and what begins their transactions.
+    /// The round trips that a login takes: at most eight statements, and what begins their
+    /// transactions.
     const TRIPS_PER_LOGIN: f64 = 10.0;
 
     /// How many round trips are measured.

@@ -98,7 +98,8 @@ pub(crate) trait Distant: Remote {
     /// Lets go of the session: it is lost.
     fn leave_session(&mut self);
 
-    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows it changed or gave.
+    /// Runs a statement, behind what begins the transaction if that is due. Returns how many rows
+    /// it changed or gave.
     fn statement(
         &mut self,
         sql: &'static str,
@@ -254,7 +255,8 @@ const IDLE: Duration = Duration::from_secs(10);
 /// After this time without a transaction a connection has ended.
 pub(crate) const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// Returns true if an answer has more bytes than any can have: a server that gives so many isn't what it should be.
+/// Returns true if an answer has more bytes than any can have: a server that gives so many isn't
+/// what it should be.
 pub(crate) fn is_too_much(bytes: usize) -> bool {
     bytes > MOST_BYTES
 }

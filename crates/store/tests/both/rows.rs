@@ -1,4 +1,5 @@
-//! Rows that this server can't have written: whoever reads them is told, nothing panics, and what is whole is read as before.
+//! Rows that this server can't have written: whoever reads them is told, nothing panics, and what
+//! is whole is read as before.
 
 use crate::engines::Server;
 use rookery_jid::Jid;

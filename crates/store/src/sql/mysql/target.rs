@@ -236,7 +236,8 @@ async fn connect(host: OptsBuilder) -> Result<Connected, Error> {
 const WHAT_IS_THERE: &str =
     "SELECT @@version, @@global.read_only, @@global.innodb_read_only, @@session.max_allowed_packet";
 
-/// The bytes that go to and fro at once, at most: four times those of the largest group of rows that is written.
+/// The bytes that go to and fro at once, at most: four times those of the largest group of rows
+/// that is written.
 const MOST_BYTES: usize = 64 << 20;
 
 /// How long an answer may take.
