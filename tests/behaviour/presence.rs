@@ -1,5 +1,7 @@
 //! RFC 6121 §4: presence.
 
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, befriend, play};
 
 /// Returns Juliet and Romeo, who see each other, on different shards.
@@ -276,4 +278,36 @@ fn strangers_learn_nothing_by_probes() {
     assert_eq!(answers[0], answers[1], "available, away");
     assert_eq!(answers[1], answers[2], "away, no account");
     drop(romeo);
+}
+
+/// What the store remembers of a contact is older than what the contact says meanwhile (§4.3.2).
+#[test]
+fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
+    for shards in [1, 2] {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        let server = Server::with(Config { shards, stores: held.stores(), ..Config::default() });
+        let [romeo, juliet] = [("romeo", 0), ("juliet", shards - 1)].map(|(stem, at)| server.name_at(stem, at));
+        let mut romeo = server.online(&format!("{romeo}/orchard")).named("romeo");
+        let mut juliet = server.online(&format!("{juliet}/balcony")).named("juliet");
+        befriend(&mut romeo, &mut juliet);
+        for client in [&mut romeo, &mut juliet] {
+            client.send("<presence type='unavailable'/>");
+            client.pump();
+        }
+        romeo.all();
+        held.set_flowing(false);
+        romeo.send("<presence/>");
+        server.settle();
+        juliet.send("<presence/>");
+        server.settle();
+        held.set_flowing(true);
+        while held.release_one() {
+            server.settle();
+        }
+        let seen = romeo.all();
+        let of_juliet = seen.iter().filter(|element| element.attr("from") == Some(juliet.full()));
+        let types: Vec<_> = of_juliet.map(|element| element.attr("type")).collect();
+        assert_eq!(types, [None], "{shards} shards");
+    }
 }

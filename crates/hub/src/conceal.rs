@@ -154,6 +154,10 @@ impl World {
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
         let concealing = self.catalogue.registry.concealing();
         for (last, bytes) in seen {
+            // It has come back while the store was asked, and has shown itself to the asker.
+            if self.is_present(last.owner.as_ref()) {
+                continue;
+            }
             let is_concealed = concealing
                 .zip(bytes)
                 .is_some_and(|(document, bytes)| self.conceals_by(&last.owner, document, &bytes, &asker));

@@ -97,17 +97,18 @@ impl World {
             // Some got directed presence before the broadcasts began.
             directed.retain(|to| !self.is_subscribed(link, to.as_ref()));
             self.broadcast(link, &packet);
-            if !self
-                .links_of(address.bare())
-                .iter()
-                .any(|&link| self.session_at(link).is_some_and(|s| s.is_available()))
-            {
+            if !self.is_present(address.bare()) {
                 self.keep_last(&address, &packet);
             }
         }
         self.call_of_session(|registry| &registry.sessions.presence, link);
         directed.retain(|to| !self.is_concealed(link, to.as_str()));
         self.fan_out(&packet, directed.iter().map(Jid::as_ref));
+    }
+
+    /// Returns whether an account has an available resource.
+    pub(crate) fn is_present(&self, account: JidRef<'_>) -> bool {
+        self.links_of(account).into_iter().any(|link| self.session_at(link).is_some_and(|found| found.is_available()))
     }
 
     /// Remembers the last word of an account for probes that come while it is away (§4.3.2).
