@@ -29,6 +29,7 @@
 //! [`managed`]: stream management. [`quiet`]: which stanzas may wait, and which take the place of
 //! which. [`framing`]: what a transport puts around each stanza. [`paced`]: what goes as fast as
 //! the client reads. `held`: the memory that accounts hold by not reading.
+//! `whole`: what must hold of an outbox between two calls.
 
 pub mod framing;
 mod held;
@@ -38,6 +39,7 @@ pub mod paced;
 mod queue;
 pub mod quiet;
 mod unacked;
+mod whole;
 
 use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
@@ -236,9 +238,10 @@ impl Outboxes {
         if is_much {
             self.weigh(link);
             if self.waiting > self.limits.total {
-                return Pushed::Crowded;
+                pushed = Pushed::Crowded;
             }
         }
+        self.assert_whole(link);
         pushed
     }
 
@@ -412,6 +415,7 @@ impl Outboxes {
             call(0);
         }
         has_room.into_iter().for_each(|Roomy(call)| call());
+        self.assert_whole(link);
     }
 
     /// Gives up on a session: what the transport had not wholly taken, or its client not

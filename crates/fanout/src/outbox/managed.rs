@@ -103,6 +103,7 @@ impl Outboxes {
             call(0);
         }
         has_room.into_iter().for_each(|Roomy(call)| call());
+        self.assert_whole(link);
         Ok(())
     }
 
@@ -138,6 +139,7 @@ impl Outboxes {
             managed.uncounted -= elements_before_count;
             (managed.asked, managed.asking) = (false, false);
         }
+        self.assert_whole(link);
     }
 
     /// Returns the last stanza that the client of a session has not acknowledged and that a user
@@ -177,6 +179,7 @@ impl Outboxes {
         while let Some(item) = unacked.pop_back() {
             queue.items.push_front(item);
         }
+        self.assert_whole(link);
         self.mark(link);
     }
 
@@ -348,6 +351,27 @@ mod tests {
         let bytes = rendered(&mut outboxes).len();
         outboxes.commit(LINK, bytes);
         assert_eq!(resume(&mut outboxes, 0), ["1"]);
+    }
+
+    /// Presence that nobody looks at waits before the count begins, and what takes its place comes
+    /// behind that.
+    #[test]
+    fn what_is_superseded_before_the_count_leaves_the_count_right() {
+        let mut outboxes = Outboxes::default();
+        outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
+        outboxes.set_active(LINK, false);
+        let show = |outboxes: &mut Outboxes| {
+            for sender in ["a@x/r", "b@x/r"] {
+                let presence = Packet::scanned(format!("<presence from='{sender}'/>").as_bytes()).unwrap();
+                assert_eq!(outboxes.push(LINK, &presence, To::Full), super::super::Pushed::Queued);
+            }
+        };
+        show(&mut outboxes);
+        outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
+        outboxes.push_element(LINK, &request());
+        show(&mut outboxes);
+        send_all(&mut outboxes);
+        assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((2, 2)));
     }
 
     #[test]

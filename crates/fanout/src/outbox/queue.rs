@@ -221,9 +221,13 @@ impl Queue {
         };
         let begun = self.begun(address, transport);
         let at = self.items.iter().skip(begun).position(is_obsolete);
-        let Some(item) = at.and_then(|at| self.items.remove(at + begun)) else { return 0 };
+        let Some(at) = at.map(|at| at + begun) else { return 0 };
+        let Some(item) = self.items.remove(at) else { return 0 };
         let size = rendered_len(&item.packet, address, item.to);
         self.take_off(&item, size);
+        if let Some(managed) = self.managed.as_mut().filter(|managed| at < managed.uncounted) {
+            managed.uncounted -= 1;
+        }
         size
     }
 
