@@ -130,6 +130,7 @@ impl World {
         if let Some(place) = self.people.sessions.open(link) {
             *place = Some(session);
         }
+        self.assert_whole(link);
         SessionRef { link, serial }
     }
 

@@ -32,6 +32,7 @@ impl World {
     pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let too_fast = self.charge(link, stanza.bytes().len());
         let intake = self.take_in(link, stanza);
+        self.assert_whole(link);
         match too_fast.map(|wait_ms| self.throttle(link, wait_ms)) {
             Some(Intake::Full) => Intake::Full,
             _ => intake,
@@ -47,6 +48,10 @@ impl World {
         }
         let managed = session.rare.as_mut().and_then(|rare| rare.managed.as_mut());
         let custody = managed.filter(|_| stanza.kind() != Kind::Other).map(|managed| managed.ledger.count());
+        debug_assert!(
+            session.is_busy() || session.rare.as_ref().is_none_or(|rare| rare.lane.queue.is_empty()),
+            "what waits in a lane waits for something"
+        );
         if !session.is_busy() {
             self.in_custody(custody, |world| world.handle(link, stanza));
             return Intake::Open;

@@ -42,7 +42,7 @@
 //!   sender may fill.
 //! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is
 //!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the
-//!   data.
+//!   data, `whole`: what must hold of it.
 //!
 //! Files import what lies below them: first plain data, then the world, then what it does
 //! (`impl World` beside its topic). Only the world and what it holds that takes the world again,
@@ -109,6 +109,7 @@ mod throttle;
 pub mod timer;
 mod waiting;
 mod wakeups;
+mod whole;
 pub mod world;
 
 pub use calls::{Circle, SharedContacts};

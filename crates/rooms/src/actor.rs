@@ -277,6 +277,7 @@ fn go_on(world: &mut World, mut room: Box<Room>) {
             }
             Turn::Work(work) => room.operated(world, work),
         }
+        room.assert_whole();
     }
     room.keep_changes(world);
     if !room.is_idle(world) {

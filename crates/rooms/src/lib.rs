@@ -16,9 +16,10 @@
 //!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
 //!   those that wait for an admin. `items`: long lists. `requests`: IQs between occupants. `stir`:
 //!   how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `bounds`:
-//!   what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`:
-//!   what the store has; `past`: the archive and the history; `logs`: files for people.
+//! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `whole`:
+//!   what must hold of it. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store
+//!   did not take. `keep`, `kept`: what the store has; `past`: the archive and the history; `logs`:
+//!   files for people.
 //!
 //! # Invariants
 //!
@@ -89,6 +90,7 @@ mod speak;
 mod stir;
 mod unsaved;
 mod voices;
+mod whole;
 mod work;
 
 use rookery_fanout::Packet;
