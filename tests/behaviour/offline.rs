@@ -289,3 +289,31 @@ fn a_flood_leaves_room_for_the_messages_of_others() {
     nurse.expect_nothing();
     assert_eq!(waiting(&server, "romeo"), 52 - refused as u64);
 }
+
+/// Each resource has a copy of a message to the bare JID (RFC 6121 §8.5.2.1.1); the account has it once.
+#[test]
+fn a_message_that_two_ending_resources_did_not_get_is_stored_once() {
+    type End = fn(&mut Client);
+    let ends: [End; 3] = [
+        |client| client.send("</stream:stream>"),
+        |client| client.wire.peer.shutdown(),
+        |client| client.wire.peer.reset(),
+    ];
+    for (one, other) in (0..9).map(|number| (ends[number / 3], ends[number % 3])) {
+        let server = Server::with(Config { shards: 1, ..Config::default() });
+        let mut romeo = server.online("romeo/orchard");
+        let mut resources = ["balcony", "chamber"].map(|name| server.online(&format!("juliet/{name}")));
+        for resource in &mut resources {
+            resource.all();
+            resource.wire.peer.set_window(0);
+        }
+        romeo.send("<message to='juliet@example.org' type='chat'><body>hello</body></message>");
+        server.settle();
+        let [balcony, chamber] = &mut resources;
+        one(balcony);
+        other(chamber);
+        server.advance(300_000);
+        let account = server.address("juliet");
+        assert_eq!(server.done(server.stores().offline.count(account.as_ref())), Ok(1));
+    }
+}

@@ -298,6 +298,15 @@ impl Outboxes {
         self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
     }
 
+    /// Returns whether a copy of this very packet waits for a session that was not given up, or for
+    /// its acknowledgement.
+    pub fn holds(&self, link: Link, packet: &Packet) -> bool {
+        let slot = self.slots.get(link).filter(|slot| !slot.abandoned);
+        let Some(queue) = slot.and_then(|slot| slot.queue.as_ref()) else { return false };
+        let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
+        queue.items.iter().chain(unacked).any(|item| std::ptr::eq(item.packet.bytes(), packet.bytes()))
+    }
+
     /// Returns the bytes that wait for this session, or for its acknowledgement.
     pub fn waiting_bytes(&self, link: Link) -> usize {
         let queue = self.slots.get(link).and_then(|slot| slot.queue.as_ref());

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_fanout::{Link, Packet, To};
+use rookery_fanout::{Link, Packet, To, Unsent};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{StoreError, WorkError};
 use rookery_stream::error::StreamError;
@@ -267,7 +267,7 @@ impl World {
     pub(crate) fn give_back(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
-        unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent.number));
+        unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent));
         let taken = &self.clock.taken;
         let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));
         let unsent = unsent.map(|(when, unsent)| match unsent.to {
@@ -286,12 +286,16 @@ impl World {
     }
 
     /// Returns whether another resource of the account got its own copy of what this one got for
-    /// the bare JID (RFC 6121 §8.5.2.1.1), `number` being the count of deliveries at that time.
-    fn others_have(&self, link: Link, number: u64) -> bool {
+    /// the bare JID (RFC 6121 §8.5.2.1.1). One that is ending as well and did not get it either
+    /// gives it back in its turn.
+    fn others_have(&self, link: Link, unsent: &Unsent) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
         others.any(|&other| {
-            self.session_at(other).is_some_and(|other| other.takes_messages() && other.reachable_since <= number)
+            self.session_at(other).is_some_and(|found| {
+                found.takes_messages() && found.reachable_since <= unsent.number
+                    || found.ending && self.outboxes.holds(other, &unsent.packet)
+            })
         })
     }
 
