@@ -26,6 +26,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("modules", "jid xml sasl stream fanout store observe hub modkit archive rooms pubsub operations"),
     ("shard", "jid xml sasl stream fanout store observe hub federation"),
     ("testkit", "jid xml sasl stream fanout store observe hub federation pubsub operations modules shard needs"),
+    ("simulator", "jid xml sasl store testkit"),
     ("behaviour", ""),
     ("needs", ""),
     ("portability", "jid xml sasl store hub archive pubsub modules"),

@@ -74,6 +74,8 @@ pub struct Config {
     /// The seed from which the store shuffles what isn't of the same owner, if it does; without
     /// this [`SHUFFLE`] decides.
     pub shuffle: Option<u64>,
+    /// The seed that all chance in the server follows from.
+    pub seed: u64,
 }
 
 /// The terms on which a server meets others.
@@ -116,6 +118,7 @@ impl Default for Config {
             relay: None,
             stores: engine::stores(),
             shuffle: std::env::var(SHUFFLE).ok().map(|seed| seed.parse().expect("a number as the seed")),
+            seed: SEED,
         }
     }
 }
@@ -227,6 +230,8 @@ fn tls(domains: &[String]) -> TlsSettings {
 /// Names the variable of the environment that has all servers shuffle what they ask of the store:
 /// its value is the seed.
 pub const SHUFFLE: &str = "ROOKERY_SHUFFLE";
+/// The seed of servers that a test says nothing about.
+const SEED: u64 = 13;
 /// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
 pub const ITERATIONS: u32 = 4;
 /// The secret of all components.

@@ -1,0 +1,247 @@
+//! The book: all that clients have said and heard, and the first rule that was broken.
+//!
+//! The rules are those of the standards. Nothing in here knows how the server works, and what a
+//! standard leaves open is no fault.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::journal::Journal;
+
+/// All that has happened, as those outside of the server know it.
+#[derive(Debug)]
+pub struct Book {
+    /// The log.
+    pub journal: Journal,
+    /// The sessions, in the order of their beginning.
+    pub sessions: Vec<Session>,
+    /// The messages, by their numbers.
+    pub messages: Vec<Message>,
+    /// What each occupant has heard, in order.
+    pub stays: Vec<Stay>,
+    /// Those who have ever asked to block somebody.
+    pub blockers: BTreeSet<(usize, usize)>,
+    /// The blocks that hold: messages of the blocked from this number on must not arrive.
+    pub blocks: BTreeMap<(usize, usize), usize>,
+    /// The number of requests to unblock somebody.
+    pub unblocked: usize,
+    /// True if the store has ever failed, or was killed.
+    pub store_failed: bool,
+    /// The number of times that the process was killed or restarted.
+    pub deaths: usize,
+    /// True if the time of day has ever jumped.
+    pub jumped: bool,
+    presences: u64,
+    ids: u64,
+    /// By the two sessions, for what was live and for what an account got that had never been here.
+    last: BTreeMap<(usize, usize, bool), usize>,
+    broken: Option<String>,
+}
+
+/// A session, from its binding to its end.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The device.
+    pub device: usize,
+    /// The account.
+    pub account: usize,
+    /// True if the session uses stream management.
+    pub is_managed: bool,
+    /// True if what was on its way to it may be lost: its connection broke, and nothing tells the
+    /// server what has arrived.
+    pub is_leaky: bool,
+    /// The number of the first message that was sent after its beginning.
+    pub from: usize,
+    /// True if its connection was ever lost, or it has ended: what it was sent may come to others.
+    pub was_cut: bool,
+    /// True if it was ever unavailable: what it got before may be taken for something it did not.
+    pub was_unavailable: bool,
+    /// Messages that it has got, and whether as a carbon.
+    pub heard: BTreeMap<(usize, bool), How>,
+}
+
+/// The way in which a message reached a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum How {
+    /// As it was sent.
+    Live,
+    /// With the stamp of a delay.
+    Late,
+    /// As a copy of what another resource got or sent (XEP-0280).
+    Carbon,
+}
+
+/// A message.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// The session that it was sent by.
+    pub session: usize,
+    /// The account that it was sent by.
+    pub account: usize,
+    /// Its recipient.
+    pub to: To,
+    /// True if its server has acknowledged it.
+    pub is_handled: bool,
+    /// True if it came back as an error.
+    pub is_refused: bool,
+    /// The number of process deaths when it was sent.
+    pub deaths: usize,
+    /// True if it is for an account that had never had a session when it was sent.
+    pub is_first: bool,
+}
+
+/// The recipient of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// An account.
+    Account(usize),
+    /// A resource.
+    Device(usize, usize),
+    /// The occupants of a room.
+    Room(usize),
+}
+
+/// The time of one session in a room.
+#[derive(Debug, Clone)]
+pub struct Stay {
+    /// The room.
+    pub room: usize,
+    /// The session.
+    pub session: usize,
+    /// The messages that it heard, but for those of before.
+    pub heard: Vec<usize>,
+}
+
+impl Book {
+    /// Returns an empty book.
+    pub fn new(keeps_lines: bool) -> Self {
+        Self {
+            journal: Journal::new(keeps_lines),
+            sessions: Vec::new(),
+            messages: Vec::new(),
+            stays: Vec::new(),
+            blockers: BTreeSet::new(),
+            blocks: BTreeMap::new(),
+            unblocked: 0,
+            store_failed: false,
+            deaths: 0,
+            jumped: false,
+            presences: 0,
+            ids: 0,
+            last: BTreeMap::new(),
+            broken: None,
+        }
+    }
+
+    /// Takes down a line.
+    pub fn note(&mut self, line: fmt::Arguments<'_>) {
+        self.journal.note(line);
+    }
+
+    /// Takes down that a rule was broken. The first one counts.
+    pub fn break_rule(&mut self, what: String) {
+        self.journal.note(format_args!("BROKEN: {what}"));
+        self.broken.get_or_insert(what);
+    }
+
+    /// Returns the rule that was broken first.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Returns an id that no other request has.
+    pub fn id(&mut self, kind: &str) -> String {
+        self.ids += 1;
+        format!("{kind}{}", self.ids)
+    }
+
+    /// Returns a number that no other presence has.
+    pub fn presence(&mut self) -> u64 {
+        self.presences += 1;
+        self.presences
+    }
+
+    /// Opens a session.
+    pub fn open(&mut self, device: usize, account: usize, is_managed: bool) -> usize {
+        self.sessions.push(Session {
+            device,
+            account,
+            is_managed,
+            is_leaky: false,
+            from: self.messages.len(),
+            was_cut: false,
+            was_unavailable: false,
+            heard: BTreeMap::new(),
+        });
+        self.sessions.len() - 1
+    }
+
+    /// Takes down that a message is sent, and returns its number.
+    pub fn send(&mut self, session: usize, to: To) -> usize {
+        let (account, deaths) = (self.sessions[session].account, self.deaths);
+        let is_first = match to {
+            To::Account(to) => self.sessions.iter().all(|session| session.account != to),
+            To::Device(..) | To::Room(_) => false,
+        };
+        self.messages.push(Message { session, account, to, is_handled: false, is_refused: false, deaths, is_first });
+        self.messages.len() - 1
+    }
+
+    /// Takes down that a session got a message.
+    pub fn hear(&mut self, session: usize, number: usize, how: How) {
+        let Some(message) = self.messages.get(number).cloned() else {
+            return self.break_rule(format!("session {session} got message {number}, which nobody has sent"));
+        };
+        let account = self.sessions[session].account;
+        let is_own = message.account == account;
+        let is_for = match message.to {
+            To::Account(to) | To::Device(to, _) => to == account,
+            To::Room(_) => true,
+        };
+        if !is_for && !(how == How::Carbon && is_own) {
+            self.break_rule(format!("account {account} got message {number}, which is for {:?}", message.to));
+        }
+        if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|since| number >= *since) {
+            self.break_rule(format!("account {account} got message {number} of an account that it blocks (XEP-0191)"));
+        }
+        let before = self.sessions[session].heard.insert((number, how == How::Carbon), how);
+        let other = self.sessions[session].heard.get(&(number, how != How::Carbon)).copied();
+        // What another session of the account did not get comes to this one, which may have a copy.
+        let may_move = self.sessions.iter().any(|other| other.account == account && other.was_cut);
+        let before = before.filter(|_| !may_move || !self.sessions[session].was_unavailable);
+        let may_move = may_move || self.sessions[session].was_unavailable;
+        if let Some(before) = before.or(other.filter(|_| !may_move)).filter(|_| !self.is_uncertain()) {
+            self.break_rule(format!("session {session} got message {number} twice: {before:?}, {how:?}"));
+        }
+        if how == How::Live {
+            self.check_order((session, message.session, true), number);
+        }
+        if how != How::Carbon && message.is_first && self.is_first(session) && !self.is_uncertain() {
+            self.check_order((session, message.session, false), number);
+        }
+    }
+
+    /// Returns whether a session is the first one of its account.
+    fn is_first(&self, session: usize) -> bool {
+        let account = self.sessions[session].account;
+        self.sessions[..session].iter().all(|other| other.account != account)
+    }
+
+    /// Returns whether a message may come twice: the offline store gives it to a session before it
+    /// forgets it, and a process that dies in between gives it again.
+    fn is_uncertain(&self) -> bool {
+        self.deaths > 0 || self.store_failed
+    }
+
+    /// Stanzas from one to another arrive in the order in which they were sent (RFC 6120 §10.1).
+    fn check_order(&mut self, between: (usize, usize, bool), number: usize) {
+        let (session, by, _) = between;
+        let last = self.last.insert(between, number);
+        // What another session did not get comes to this one as it would have come without that one.
+        let account = self.sessions[session].account;
+        let may_move = |other: &Session| other.account == account && other.was_cut && other.from <= number;
+        if last.is_some_and(|last| last > number) && !self.sessions.iter().any(may_move) {
+            self.break_rule(format!("session {session} got message {number} of session {by} behind {last:?}"));
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! A client's device: a phone or a laptop that logs in, comes back to its session, and keeps what it
+//! believes of the world.
+//!
+//! Nothing in here waits: a device acts when it is told to and reacts to what it reads.
+//!
+//! # Layout
+//!
+//! This file: the device and its connection. `entering`: its way to a session. `hearing`: what it
+//! makes of stanzas. `acting`: what its user does.
+
+mod acting;
+mod entering;
+mod hearing;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rookery_sasl::client::Exchange;
+use rookery_testkit::Server;
+use rookery_testkit::wire::{Item, Wire};
+
+use crate::book::Book;
+use crate::plan::DevicePlan;
+
+pub use acting::People;
+
+/// A device.
+pub struct Device {
+    /// Its place among all devices.
+    pub index: usize,
+    /// What stays the same.
+    pub plan: DevicePlan,
+    /// Its bare JID.
+    pub bare: String,
+    /// Its resource.
+    pub resource: String,
+    wire: Option<Wire>,
+    stage: Stage,
+    /// Its session, as the book has it.
+    pub session: Option<usize>,
+    managed: Option<Managed>,
+    /// False if it leaves what arrives where it is.
+    pub reads: bool,
+    /// Requests without an answer so far.
+    pub asked: BTreeSet<String>,
+    /// The number of its presence, if it is available.
+    pub shown: Option<u64>,
+    /// The presence of others, by full JID.
+    pub sight: BTreeMap<String, u64>,
+    /// The number of the presence that made it available, until it sees that: all that came before
+    /// was for the time before.
+    blind: Option<u64>,
+    /// Its roster, if it has asked for it: items by JID.
+    pub roster: Option<BTreeMap<String, RosterEntry>>,
+    /// Its places in the rooms.
+    pub seats: Vec<Seat>,
+    /// What its archive has, while it reads all of it.
+    pub archived: Vec<Archived>,
+    /// The end of the page that it read last: its last id, and whether it is the end of all.
+    pub page: Option<(Option<String>, bool)>,
+    blocking: BTreeMap<String, (usize, usize)>,
+}
+
+/// A message in the archive of its account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archived {
+    /// The id that the archive gave it.
+    pub id: String,
+    /// The number of the message.
+    pub number: usize,
+}
+
+/// An item of a roster, as its owner's client has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RosterEntry {
+    /// The state of the subscription.
+    pub subscription: String,
+    /// True if a subscription is asked for.
+    pub asks: bool,
+    /// The name.
+    pub name: String,
+}
+
+/// What a device believes of a room.
+#[derive(Debug, Clone, Default)]
+pub struct Seat {
+    /// Its own nick, once it is in the room.
+    pub nick: Option<String>,
+    /// All occupants, by nick, with affiliation and role.
+    pub view: BTreeMap<String, (String, String)>,
+    /// The stay that the book has of it.
+    pub stay: usize,
+}
+
+/// The steps to a session.
+enum Stage {
+    Gone,
+    Opened,
+    Offered,
+    Authenticating(Box<Exchange>),
+    Restarted,
+    OfferedMore,
+    Binding(String),
+    Resuming,
+    Ready,
+    /// It has closed its stream, and hears the server out.
+    Closing,
+}
+
+/// What XEP-0198 has a client remember.
+#[derive(Debug, Default)]
+struct Managed {
+    /// The id to come back with; none before the server has said so.
+    id: Option<String>,
+    /// True behind `<enabled/>`.
+    counts: bool,
+    /// Stanzas that it has handled.
+    handled: u32,
+    /// Stanzas that it has sent.
+    sent: u32,
+    /// Those that the server has not acknowledged, oldest first.
+    unacknowledged: VecDeque<(String, Option<usize>)>,
+}
+
+impl Managed {
+    fn acknowledged(&self) -> u32 {
+        self.sent.wrapping_sub(self.unacknowledged.len() as u32)
+    }
+}
+
+impl Device {
+    /// Returns a device that was never used.
+    pub fn new(index: usize, plan: DevicePlan, number: usize, rooms: usize) -> Self {
+        Self {
+            index,
+            plan,
+            bare: bare(plan.account),
+            resource: format!("d{number}"),
+            wire: None,
+            stage: Stage::Gone,
+            session: None,
+            managed: None,
+            reads: true,
+            asked: BTreeSet::new(),
+            shown: None,
+            sight: BTreeMap::new(),
+            blind: None,
+            roster: None,
+            seats: vec![Seat::default(); rooms],
+            archived: Vec::new(),
+            page: None,
+            blocking: BTreeMap::new(),
+        }
+    }
+
+    /// Returns its full JID.
+    pub fn full(&self) -> String {
+        format!("{}/{}", self.bare, self.resource)
+    }
+
+    /// Returns whether it has a session and a connection.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.stage, Stage::Ready)
+    }
+
+    /// Returns whether it has a connection.
+    pub fn is_connected(&self) -> bool {
+        self.wire.is_some()
+    }
+
+    /// Connects, unless it is connected.
+    pub fn connect(&mut self, server: &Server, book: &mut Book) {
+        if self.wire.is_some() {
+            return;
+        }
+        let wire = server.connect().wire;
+        wire.peer.set_window(self.plan.window);
+        wire.peer.set_most(self.plan.most);
+        self.wire = Some(wire);
+        self.reads = true;
+        self.begin(book);
+    }
+
+    /// Loses its connection: `both` sides know of it, or it alone.
+    pub fn cut(&mut self, both: bool, book: &mut Book) {
+        let Some(wire) = self.wire.take() else { return };
+        if both {
+            wire.peer.reset();
+        } else {
+            wire.peer.shutdown();
+        }
+        self.lose(book);
+    }
+
+    /// Moves to another network without a word: its old connection stays where it was.
+    pub fn walk_away(&mut self, book: &mut Book) {
+        if self.wire.take().is_some() {
+            self.lose(book);
+        }
+    }
+
+    /// Closes its stream in good order (RFC 6120 §4.4).
+    pub fn close(&mut self, book: &mut Book) {
+        if self.is_ready() {
+            if let Some(session) = self.session {
+                book.sessions[session].was_cut = true;
+            }
+            if let Some(handled) = self.managed.as_ref().map(|managed| managed.handled) {
+                self.write(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>"), book);
+            }
+            self.write("</stream:stream>", book);
+            self.stage = Stage::Closing;
+        } else {
+            self.cut(true, book);
+            self.end_session(book);
+        }
+    }
+
+    /// Begins to leave what arrives where it is, or to read again. A server takes a client for lost
+    /// that is silent for long.
+    pub fn fall_silent(&mut self, book: &mut Book) {
+        self.reads = !self.reads;
+        if let Some(session) = self.session {
+            book.sessions[session].was_cut = true;
+        }
+    }
+
+    /// Reads and writes as fast as can be, from now on.
+    pub fn widen(&mut self) {
+        (self.plan.window, self.plan.most) = (1 << 20, usize::MAX);
+        if let Some(wire) = &self.wire {
+            wire.peer.set_window(self.plan.window);
+            wire.peer.set_most(self.plan.most);
+        }
+    }
+
+    /// Is looked at and takes messages.
+    pub fn come_back(&mut self, book: &mut Book) {
+        if !self.is_ready() {
+            return;
+        }
+        self.write("<active xmlns='urn:xmpp:csi:0'/>", book);
+        if self.shown.is_none() || self.plan.priority < 0 {
+            self.plan.priority = 0;
+            self.show(book);
+        }
+    }
+
+    /// Forgets its session, as an application that is started again.
+    pub fn forget(&mut self, book: &mut Book) {
+        self.end_session(book);
+    }
+
+    /// The server's process is gone, and with it all of its memory.
+    pub fn bereave(&mut self, book: &mut Book) {
+        self.wire = None;
+        self.lose(book);
+    }
+
+    fn lose(&mut self, book: &mut Book) {
+        self.stage = Stage::Gone;
+        book.note(format_args!("{} has no connection", self.full()));
+        if let Some(session) = self.session {
+            book.sessions[session].was_cut = true;
+        }
+        if !self.managed.as_ref().is_some_and(|managed| managed.id.is_some()) {
+            self.end_session(book);
+        }
+    }
+
+    fn end_session(&mut self, book: &mut Book) {
+        if let Some(session) = self.session.take() {
+            // What a session with stream management was sent is counted; of others nobody knows.
+            book.sessions[session].was_cut = true;
+            book.sessions[session].is_leaky |= !self.managed.as_ref().is_some_and(|managed| managed.counts);
+        }
+        self.managed = None;
+        self.asked.clear();
+        self.blocking.clear();
+        self.shown = None;
+        self.sight.clear();
+        self.roster = None;
+        self.seats.iter_mut().for_each(|seat| *seat = Seat::default());
+    }
+
+    /// Reads up to `most` bytes, and reacts. Returns whether there was anything.
+    pub fn read(&mut self, most: usize, book: &mut Book) -> bool {
+        if !self.reads {
+            return false;
+        }
+        let Some(wire) = &mut self.wire else { return false };
+        wire.appetite = most;
+        let any = wire.receive();
+        if any {
+            let text = std::mem::take(&mut wire.plain);
+            let (bare, resource) = (&self.bare, &self.resource);
+            book.note(format_args!("{bare}/{resource} S: {}", String::from_utf8_lossy(&text)));
+        }
+        while let Some(item) = self.wire.as_mut().and_then(Wire::take) {
+            self.take(item, book);
+        }
+        let is_over = self.wire.as_ref().is_some_and(|wire| wire.peer.is_at_end());
+        if is_over {
+            self.wire = None;
+            self.lose(book);
+        }
+        any || is_over
+    }
+
+    fn take(&mut self, item: Item, book: &mut Book) {
+        match item {
+            Item::Header(_) => self.header(),
+            Item::End => {
+                // The server ends the stream, and with it the session (XEP-0198 §5).
+                self.wire.take().into_iter().for_each(|wire| wire.peer.shutdown());
+                self.stage = Stage::Gone;
+                book.note(format_args!("{}'s stream was ended", self.full()));
+                self.end_session(book);
+            }
+            Item::Element(element) if matches!(self.stage, Stage::Ready | Stage::Closing) => self.hear(&element, book),
+            Item::Element(element) => self.enter(&element, book),
+        }
+    }
+
+    /// Puts bytes on the connection.
+    fn write(&mut self, xml: &str, book: &mut Book) {
+        let Some(wire) = self.wire.as_mut().filter(|_| !matches!(self.stage, Stage::Closing)) else { return };
+        book.note(format_args!("{}/{} C: {xml}", self.bare, self.resource));
+        wire.send(xml.as_bytes());
+    }
+
+    /// Sends a stanza, `number` being that of a message.
+    fn say(&mut self, xml: String, number: Option<usize>, book: &mut Book) {
+        if matches!(self.stage, Stage::Closing) {
+            return;
+        }
+        self.write(&xml, book);
+        if let Some(managed) = &mut self.managed {
+            managed.sent = managed.sent.wrapping_add(1);
+            managed.unacknowledged.push_back((xml, number));
+        }
+    }
+}
+
+/// Returns the bare JID of an account.
+pub fn bare(account: usize) -> String {
+    format!("u{account}@{DOMAIN}")
+}
+
+/// Returns the account of an address here.
+pub fn account_of(jid: &str) -> Option<usize> {
+    jid.strip_prefix('u')?.split_once('@').filter(|(_, rest)| rest.starts_with(DOMAIN))?.0.parse().ok()
+}
+
+/// Returns the bare JID of a room.
+pub fn room(number: usize) -> String {
+    format!("r{number}@{ROOMS}")
+}
+
+/// Returns the room and the nick of an address.
+pub fn room_of(jid: &str) -> Option<(usize, &str)> {
+    let (room, rest) = jid.strip_prefix('r')?.split_once('@')?;
+    let nick = rest.strip_prefix(ROOMS)?.trim_start_matches('/');
+    Some((room.parse().ok()?, nick))
+}
+
+/// The server's domain.
+pub const DOMAIN: &str = "example.org";
+/// The domain of its rooms.
+pub const ROOMS: &str = "conference.example.org";

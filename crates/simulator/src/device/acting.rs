@@ -1,0 +1,192 @@
+//! What the user of a device does.
+
+use super::{Device, bare, room};
+use crate::book::{Book, To};
+use crate::event::{Event, What};
+
+/// Those that a device may turn to.
+#[derive(Debug)]
+pub struct People {
+    /// The number of accounts.
+    pub accounts: usize,
+    /// The account and the full JID of each device.
+    pub devices: Vec<(usize, String)>,
+    /// The number of rooms.
+    pub rooms: usize,
+}
+
+impl Device {
+    /// Does what an event says, if it can be done now. Returns whether it was.
+    pub fn act(&mut self, event: &Event, people: &People, book: &mut Book) -> bool {
+        if !self.is_ready() {
+            return false;
+        }
+        let account = event.a % people.accounts;
+        let room = event.a % people.rooms;
+        match event.what {
+            What::Chat => self.chat(To::Account(account), &bare(account), book),
+            What::ChatFull => {
+                let at = event.a % people.devices.len();
+                let (account, full) = &people.devices[at];
+                self.chat(To::Device(*account, at), full, book);
+            }
+            What::Burst => (0..2 + event.b % 6).for_each(|_| self.chat(To::Account(account), &bare(account), book)),
+            What::Presence => self.show(book),
+            What::Unavailable => {
+                self.shown = None;
+                if let Some(session) = self.session {
+                    book.sessions[session].was_unavailable = true;
+                }
+                self.say("<presence type='unavailable'/>".into(), None, book);
+            }
+            What::Ping => drop(self.ask("ping", "get", None, "<ping xmlns='urn:xmpp:ping'/>", book)),
+            What::Ask => {
+                let to = &people.devices[event.a % people.devices.len()].1;
+                self.ask("ask", "get", Some(to), "<query xmlns='jabber:iq:version'/>", book);
+            }
+            What::Subscribe => {
+                let kind = ["subscribe", "subscribe", "subscribed", "unsubscribe", "unsubscribed"][event.b % 5];
+                // Who sees a contact doesn't ask for it: such a request tells the contact's server that there is
+                // nothing to answer (RFC 6121 §3.1.3), whatever the contact does meanwhile.
+                let entry = self.roster.as_ref().and_then(|roster| roster.get(&bare(account)));
+                let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
+                if account == self.plan.account || kind == "subscribe" && sees {
+                    return false;
+                }
+                self.say(format!("<presence type='{kind}' to='{}'/>", bare(account)), None, book);
+            }
+            What::RosterSet => {
+                let item = format!("<item jid='{}' name='name{}'/>", bare(account), event.b % 100);
+                self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
+            }
+            What::RosterRemove => {
+                let item = format!("<item jid='{}' subscription='remove'/>", bare(account));
+                self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
+            }
+            What::RosterGet => drop(self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book)),
+            What::Carbons => {
+                let switch = ["enable", "disable"][event.b % 2];
+                self.ask("carbons", "set", None, &format!("<{switch} xmlns='urn:xmpp:carbons:2'/>"), book);
+            }
+            What::Attention => {
+                let state = ["active", "inactive"][event.b % 2];
+                self.write(&format!("<{state} xmlns='urn:xmpp:csi:0'/>"), book);
+            }
+            What::Acknowledge if self.plan.is_managed => self.write("<r xmlns='urn:xmpp:sm:3'/>", book),
+            What::Archive => self.ask_archive(None, book),
+            What::Join => self.enter_room(room, &format!("n{}", event.b % 6), book),
+            What::Leave => {
+                let Some(nick) = self.seats[room].nick.clone() else { return false };
+                self.say(format!("<presence type='unavailable' to='{}/{nick}'/>", super::room(room)), None, book);
+            }
+            What::Groupchat => {
+                let (Some(session), true) = (self.session, self.seats[room].nick.is_some()) else { return false };
+                let number = book.send(session, To::Room(room));
+                let to = super::room(room);
+                let body = format!("<body>m{number}</body>");
+                self.say(
+                    format!("<message type='groupchat' id='m{number}' to='{to}'>{body}</message>"),
+                    Some(number),
+                    book,
+                );
+            }
+            What::Nick if self.seats[room].nick.is_some() => {
+                let to = format!("{}/n{}", super::room(room), event.b % 6);
+                let show = ["<show>away</show>", ""][event.b / 6 % 2];
+                self.say(format!("<presence to='{to}'>{show}</presence>"), None, book);
+            }
+            What::Moderate if self.seats[room].nick.is_some() => self.moderate(room, event.b, people, book),
+            What::Block => self.block(account, event.b % 2 == 0, book),
+            What::Publish => {
+                let item = format!("<item id='i{}'><note xmlns='urn:simulated'>{}</note></item>", event.b % 3, event.b);
+                let publish = format!("<publish node='urn:simulated'>{item}</publish>");
+                let pubsub = format!("<pubsub xmlns='http://jabber.org/protocol/pubsub'>{publish}</pubsub>");
+                self.ask("publish", "set", None, &pubsub, book);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn chat(&mut self, to: To, address: &str, book: &mut Book) {
+        let Some(session) = self.session else { return };
+        let number = book.send(session, to);
+        let body = format!("<body>m{number}</body>");
+        self.say(format!("<message type='chat' id='m{number}' to='{address}'>{body}</message>"), Some(number), book);
+    }
+
+    /// Becomes available, or changes its presence.
+    pub(super) fn show(&mut self, book: &mut Book) {
+        let number = book.presence();
+        if self.shown.replace(number).is_none() {
+            self.blind = Some(number);
+        }
+        let priority = match self.plan.priority {
+            0 => String::new(),
+            priority => format!("<priority>{priority}</priority>"),
+        };
+        self.say(format!("<presence><status>p{number}</status>{priority}</presence>"), None, book);
+    }
+
+    /// Sends a request, and returns its id.
+    pub(super) fn ask(&mut self, kind: &str, type_: &str, to: Option<&str>, child: &str, book: &mut Book) -> String {
+        let id = book.id(kind);
+        let to = to.map(|to| format!(" to='{to}'")).unwrap_or_default();
+        self.asked.insert(id.clone());
+        self.say(format!("<iq type='{type_}' id='{id}'{to}>{child}</iq>"), None, book);
+        id
+    }
+
+    /// Asks for the roster again.
+    pub fn ask_roster(&mut self, book: &mut Book) {
+        self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);
+    }
+
+    /// Asks for the page of its archive that follows an id.
+    pub fn ask_archive(&mut self, after: Option<&str>, book: &mut Book) {
+        let after = after.map(|id| format!("<after>{id}</after>")).unwrap_or_default();
+        let set = format!("<set xmlns='http://jabber.org/protocol/rsm'><max>50</max>{after}</set>");
+        self.page = None;
+        self.ask("page", "set", None, &format!("<query xmlns='urn:xmpp:mam:2'>{set}</query>"), book);
+    }
+
+    fn enter_room(&mut self, number: usize, nick: &str, book: &mut Book) {
+        if self.seats[number].nick.is_some() {
+            return;
+        }
+        // What it believed of an earlier visit is void.
+        self.seats[number].view.clear();
+        let to = room(number);
+        let muc = "<x xmlns='http://jabber.org/protocol/muc'/>";
+        self.say(format!("<presence to='{to}/{nick}'>{muc}</presence>"), None, book);
+    }
+
+    fn moderate(&mut self, number: usize, choice: usize, people: &People, book: &mut Book) {
+        let item = match choice % 4 {
+            0 => format!("<item nick='n{}' role='none'/>", choice / 4 % 6),
+            1 => format!("<item nick='n{}' role='visitor'/>", choice / 4 % 6),
+            which => {
+                let affiliation = ["member", "outcast"][which - 2];
+                format!("<item jid='{}' affiliation='{affiliation}'/>", bare(choice / 4 % people.accounts))
+            }
+        };
+        let query = format!("<query xmlns='http://jabber.org/protocol/muc#admin'>{item}</query>");
+        self.ask("moderate", "set", Some(&room(number)), &query, book);
+    }
+
+    fn block(&mut self, account: usize, blocks: bool, book: &mut Book) {
+        if account == self.plan.account {
+            return;
+        }
+        let item = format!("<item jid='{}'/>", bare(account));
+        book.blockers.insert((self.plan.account, account));
+        if blocks {
+            let id = self.ask("block", "set", None, &format!("<block xmlns='urn:xmpp:blocking'>{item}</block>"), book);
+            self.blocking.insert(id, (account, book.unblocked));
+        } else {
+            book.unblocked += 1;
+            book.blocks.remove(&(self.plan.account, account));
+            self.ask("block", "set", None, &format!("<unblock xmlns='urn:xmpp:blocking'>{item}</unblock>"), book);
+        }
+    }
+}

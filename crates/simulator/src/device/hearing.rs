@@ -1,0 +1,244 @@
+//! What a device makes of the stanzas that it gets.
+
+use rookery_xml::{Element, ns};
+
+use super::{Archived, Device, RosterEntry, Seat, account_of, room_of};
+use crate::book::{Book, How, Stay};
+
+impl Device {
+    /// Takes an element of a session.
+    pub(super) fn hear(&mut self, element: &Element, book: &mut Book) {
+        if element.ns() != ns::CLIENT {
+            return self.element(element, book);
+        }
+        if let Some(managed) = self.managed.as_mut().filter(|managed| managed.counts) {
+            managed.handled = managed.handled.wrapping_add(1);
+        }
+        let to = element.attr("to");
+        if to.is_some_and(|to| to != self.full() && to != self.bare) {
+            book.break_rule(format!("{} got a stanza for {to:?}", self.full()));
+        }
+        match element.name() {
+            "message" => self.message(element, book),
+            "presence" => self.presence(element, book),
+            "iq" => self.iq(element, book),
+            other => book.break_rule(format!("{} got <{other}/>", self.full())),
+        }
+    }
+
+    fn element(&mut self, element: &Element, book: &mut Book) {
+        let h = element.attr("h").and_then(|h| h.parse().ok());
+        match (element.ns(), element.name(), h) {
+            (ns::SM, "enabled", _) => {
+                if let Some(managed) = &mut self.managed {
+                    managed.counts = true;
+                    managed.id = element.attr("id").map(str::to_owned);
+                }
+            }
+            (ns::SM, "r", _) => {
+                if let Some(handled) = self.managed.as_ref().map(|managed| managed.handled) {
+                    self.write(&format!("<a xmlns='{}' h='{handled}'/>", ns::SM), book);
+                }
+            }
+            (ns::SM, "a", Some(h)) => self.acknowledged(h, book),
+            (ns::STREAMS, "error", _) => {}
+            _ => book.break_rule(format!("{} got <{} xmlns='{}'/>", self.full(), element.name(), element.ns())),
+        }
+    }
+
+    fn message(&mut self, element: &Element, book: &mut Book) {
+        let Some(session) = self.session else { return };
+        let number = number_of(element);
+        if element.attr("type") == Some("error") {
+            let id = element.attr("id").and_then(|id| id.strip_prefix('m')?.parse::<usize>().ok());
+            return self.refused(id, book);
+        }
+        if let Some(result) = element.child("result", "urn:xmpp:mam:2") {
+            return self.archived(element, result, book);
+        }
+        for direction in ["received", "sent"] {
+            if let Some(carbon) = element.child(direction, "urn:xmpp:carbons:2") {
+                if element.attr("from") != Some(&*self.bare) {
+                    book.break_rule(format!("{} got a carbon from {:?}", self.full(), element.attr("from")));
+                }
+                let number = forwarded(carbon).and_then(number_of);
+                return number.into_iter().for_each(|number| book.hear(session, number, How::Carbon));
+            }
+        }
+        let Some(number) = number else { return };
+        let is_late = element.child("delay", "urn:xmpp:delay").is_some();
+        let room = element.attr("from").and_then(room_of);
+        match room.filter(|_| element.attr("type") == Some("groupchat")) {
+            Some((room, _)) if !is_late => self.hear_in_room(room, number, book),
+            Some(_) => {}
+            None => book.hear(session, number, if is_late { How::Late } else { How::Live }),
+        }
+    }
+
+    fn hear_in_room(&mut self, room: usize, number: usize, book: &mut Book) {
+        let Some(seat) = self.seats.get(room).filter(|seat| seat.nick.is_some()) else {
+            // It was on its way to an earlier session of the same address.
+            return;
+        };
+        let heard = &mut book.stays[seat.stay].heard;
+        if heard.contains(&number) {
+            return book.break_rule(format!("{} got message {number} of room {room} twice", self.full()));
+        }
+        heard.push(number);
+    }
+
+    fn refused(&mut self, number: Option<usize>, book: &mut Book) {
+        let Some(session) = self.session else { return };
+        let Some(number) = number else { return };
+        match book.messages.get_mut(number) {
+            Some(message) if message.account == book.sessions[session].account => message.is_refused = true,
+            _ => book.break_rule(format!("{} got the error of message {number}", self.full())),
+        }
+    }
+
+    fn archived(&mut self, message: &Element, result: &Element, book: &mut Book) {
+        if message.attr("from").is_some_and(|from| from != self.bare) {
+            book.break_rule(format!("{} got an archived message from {:?}", self.full(), message.attr("from")));
+        }
+        let number = forwarded(result).and_then(number_of);
+        if let (Some(id), Some(number)) = (result.attr("id"), number) {
+            self.archived.push(Archived { id: id.to_owned(), number });
+        }
+    }
+
+    fn presence(&mut self, element: &Element, book: &mut Book) {
+        let Some(from) = element.attr("from") else { return };
+        if let Some((room, nick)) = room_of(from) {
+            return self.occupant(room, nick, element, book);
+        }
+        match element.attr("type") {
+            None => {
+                let status = element.child_text("status", ns::CLIENT);
+                let number = status.and_then(|status| status.strip_prefix('p')?.parse().ok());
+                if from == self.full() && self.blind.take_if(|first| Some(*first) == number).is_some() {
+                    // What came before was for the time before (RFC 6121 §4.2.2).
+                    self.sight.clear();
+                }
+                match number {
+                    Some(number) => drop(self.sight.insert(from.to_owned(), number)),
+                    None => book.break_rule(format!("{} got a presence without its status", self.full())),
+                }
+            }
+            Some("unavailable") => drop(self.sight.remove(from)),
+            // Most people like to be seen; some let others wait.
+            Some("subscribe") => {
+                let contact = account_of(from).unwrap_or_default();
+                if (contact + self.plan.account) % 4 != 0 {
+                    self.say(format!("<presence type='subscribed' to='{from}'/>"), None, book);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn occupant(&mut self, room: usize, nick: &str, element: &Element, book: &mut Book) {
+        let Some(session) = self.session else { return };
+        let Some(seat) = self.seats.get_mut(room) else { return };
+        let Some(user) = element.child("x", "http://jabber.org/protocol/muc#user") else { return };
+        let has =
+            |code: &str| user.children().any(|child| child.name() == "status" && child.attr("code") == Some(code));
+        let item = user.children().find(|child| child.name() == "item");
+        let attr = |name: &str| item.and_then(|item| item.attr(name)).unwrap_or_default().to_owned();
+        match element.attr("type") {
+            None => {
+                seat.view.insert(nick.to_owned(), (attr("affiliation"), attr("role")));
+                if has("110") {
+                    if seat.nick.is_none() {
+                        seat.stay = book.stays.len();
+                        book.stays.push(Stay { room, session, heard: Vec::new() });
+                    }
+                    seat.nick = Some(nick.to_owned());
+                    if has("201") {
+                        let form = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'/></query>";
+                        self.ask("open", "set", Some(&super::room(room)), form, book);
+                    }
+                }
+            }
+            Some("unavailable") => {
+                seat.view.remove(nick);
+                if has("110") && has("303") {
+                    seat.nick = Some(attr("nick"));
+                } else if has("110") {
+                    *seat = Seat::default();
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn iq(&mut self, element: &Element, book: &mut Book) {
+        let (id, from) = (element.attr("id").unwrap_or_default().to_owned(), element.attr("from"));
+        match element.attr("type") {
+            Some("result" | "error") => {
+                if !self.asked.remove(&id) {
+                    // It may be for an earlier session of the same address.
+                    // Whoever was asked may answer and end before its acknowledgement is there.
+                    let mut before = book.sessions.iter().filter(|session| session.device == self.index);
+                    if before.nth(1).is_some() || id.starts_with("ask") {
+                        return;
+                    }
+                    return book
+                        .break_rule(format!("{} got an answer to {id}, which it did not wait for", self.full()));
+                }
+                self.answered(&id, element, book);
+            }
+            Some("set") if element.child("query", ns::ROSTER).is_some() => {
+                if from.is_some_and(|from| from != self.bare) {
+                    book.break_rule(format!("{} got a roster push from {from:?}", self.full()));
+                }
+                let query = element.child("query", ns::ROSTER);
+                let roster = self.roster.get_or_insert_default();
+                query.into_iter().flat_map(Element::children).for_each(|item| take_item(roster, item));
+                self.say(format!("<iq type='result' id='{id}'/>"), None, book);
+            }
+            _ => {
+                let to = from.map(|from| format!(" to='{from}'")).unwrap_or_default();
+                self.say(format!("<iq type='result' id='{id}'{to}/>"), None, book);
+            }
+        }
+    }
+
+    fn answered(&mut self, id: &str, element: &Element, book: &mut Book) {
+        let is_error = element.attr("type") == Some("error");
+        if let Some(query) = element.child("query", ns::ROSTER).filter(|_| !is_error) {
+            let mut roster = Default::default();
+            query.children().for_each(|item| take_item(&mut roster, item));
+            self.roster = Some(roster);
+        }
+        if let Some(fin) = element.child("fin", "urn:xmpp:mam:2") {
+            let set = fin.child("set", "http://jabber.org/protocol/rsm");
+            let last = set.and_then(|set| set.child_text("last", "http://jabber.org/protocol/rsm"));
+            self.page = Some((last, fin.attr("complete") == Some("true")));
+        }
+        if let Some((account, unblocked)) = self.blocking.remove(id).filter(|_| !is_error)
+            && book.unblocked == unblocked
+        {
+            book.blocks.insert((self.plan.account, account), book.messages.len());
+        }
+    }
+}
+
+fn take_item(roster: &mut std::collections::BTreeMap<String, RosterEntry>, item: &Element) {
+    let Some(jid) = item.attr("jid") else { return };
+    let text = |name: &str| item.attr(name).unwrap_or_default().to_owned();
+    if item.attr("subscription") == Some("remove") {
+        roster.remove(jid);
+        return;
+    }
+    let asks = item.attr("ask") == Some("subscribe");
+    roster.insert(jid.to_owned(), RosterEntry { subscription: text("subscription"), asks, name: text("name") });
+}
+
+fn forwarded(wrapper: &Element) -> Option<&Element> {
+    wrapper.child("forwarded", "urn:xmpp:forward:0")?.child("message", ns::CLIENT)
+}
+
+/// Returns the number of a message, which its body is.
+fn number_of(message: &Element) -> Option<usize> {
+    message.child_text("body", ns::CLIENT)?.strip_prefix('m')?.parse().ok()
+}

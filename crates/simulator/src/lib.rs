@@ -1,0 +1,42 @@
+//! Runs the whole server from one seed: shards, clients, network, store and clock in one thread,
+//! with faults, and with rules that are checked from outside.
+//!
+//! A [`Plan`] says who is there and what happens; the seed decides all of it. [`run`](run::run)
+//! carries it out: each event is one thing, such as one tick of one shard, twenty bytes that a
+//! client reads, or a message that somebody sends, so that the order of everything is drawn. At the
+//! end the faults are over, everybody comes back, and what clients believe is compared with what
+//! others did. The same seed gives the same log, byte for byte.
+//!
+//! # Invariants
+//!
+//! * Rules are those of the standards and know nothing of the server's code. What a standard leaves
+//!   open, or a fault makes uncertain, breaks none.
+//! * An event means something in any state, or nothing: so a schedule can be made shorter.
+//! * Nothing here reads a clock or the system's chance, but for `main`, which draws fresh seeds and
+//!   measures.
+//!
+//! # Layout
+//!
+//! * `draw`: chance. `event`: what may happen. [`plan`]: the run of a seed.
+//! * `unsteady`: the store. [`device`]: clients. [`mod@run`]: one run. `rest`: its end, and what is
+//!   compared there. `book`: what is known, and the rules that hold at every step.
+//! * [`mutants`]: guards to take away, [`mutating`]: whether that is noticed.
+//! * `journal`: the log. [`shrink`]: from a failing schedule to a short one. [`statistics`]: numbers.
+//!   [`seeds`]: many runs.
+
+pub mod book;
+pub mod device;
+mod draw;
+pub mod event;
+mod journal;
+pub mod mutants;
+pub mod mutating;
+pub mod plan;
+mod rest;
+pub mod run;
+pub mod seeds;
+pub mod shrink;
+pub mod statistics;
+mod unsteady;
+
+pub use plan::Plan;

@@ -1,0 +1,136 @@
+//! Runs seeds, and shows what broke: `rookery-simulator --help`.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rookery_simulator::{Plan, mutating, seeds, shrink};
+
+const HELP: &str = "\
+Runs the whole server from seeds, and tells which of them break a rule.
+
+  --seed N        runs one seed and prints its log
+  --seeds N       runs so many seeds
+  --from N        begins with this seed; without it, with one that is drawn and printed
+  --seconds N     stops after so long
+  --events N      events of a run (400)
+  --threads N     threads (as many as there are cores)
+  --all           goes on when a seed has failed
+  --quiet         with --seed: prints no log
+  --mutants TEXT  builds the server without each of the guards whose name has the text in it (all
+                  with \"\"), and tells which seed notices
+  --no-shrink     leaves the schedule of a failing seed as it is";
+
+struct Wanted {
+    seed: Option<u64>,
+    seeds: u64,
+    from: Option<u64>,
+    seconds: Option<u64>,
+    events: usize,
+    threads: usize,
+    all: bool,
+    quiet: bool,
+    shrinks: bool,
+    mutants: Option<String>,
+}
+
+impl Wanted {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut wanted = Self {
+            seed: None,
+            seeds: 1000,
+            from: None,
+            seconds: None,
+            events: 400,
+            threads,
+            all: false,
+            quiet: false,
+            shrinks: true,
+            mutants: None,
+        };
+        while let Some(argument) = arguments.next() {
+            if argument == "--mutants" {
+                wanted.mutants = Some(arguments.next().unwrap_or_default());
+                continue;
+            }
+            let mut number = || {
+                let value = arguments.next().ok_or(format!("{argument} needs a number"))?;
+                value.parse::<u64>().map_err(|error| format!("{argument} {value}: {error}"))
+            };
+            match &*argument {
+                "--seed" => wanted.seed = Some(number()?),
+                "--seeds" => wanted.seeds = number()?,
+                "--from" => wanted.from = Some(number()?),
+                "--seconds" => (wanted.seconds, wanted.seeds) = (Some(number()?), u64::MAX / 2),
+                "--events" => wanted.events = number()? as usize,
+                "--threads" => wanted.threads = number()? as usize,
+                "--all" => wanted.all = true,
+                "--quiet" => wanted.quiet = true,
+                "--no-shrink" => wanted.shrinks = false,
+                _ => return Err(HELP.into()),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn main() -> ExitCode {
+    let wanted = match Wanted::read(std::env::args().skip(1)) {
+        Ok(wanted) => wanted,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(mutants) = &wanted.mutants {
+        return match mutating::try_all(mutants, wanted.seeds) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::from(2)
+            }
+        };
+    }
+    match wanted.seed {
+        Some(seed) => show(seed, &wanted),
+        None => run_many(&wanted),
+    }
+}
+
+fn run_many(wanted: &Wanted) -> ExitCode {
+    let drawn = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64 >> 10);
+    let from = wanted.from.unwrap_or_else(drawn);
+    println!("seeds from {from}, {} events each", wanted.events);
+    let begin = Instant::now();
+    let end = wanted.seconds.map(|seconds| begin + Duration::from_secs(seconds));
+    let goes_on = || end.is_none_or(|end| Instant::now() < end);
+    let seeds = from..from.saturating_add(wanted.seeds);
+    let (failures, statistics) = seeds::run_many(seeds, wanted.events, wanted.threads, !wanted.all, goes_on);
+    let seconds = begin.elapsed().as_secs_f64();
+    print!("{statistics}");
+    println!("{:.1} seeds per second on {} threads", statistics.runs as f64 / seconds, wanted.threads);
+    for failure in &failures {
+        println!("FAILED --seed {} --events {}: {}", failure.seed, wanted.events, failure.broken);
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn show(seed: u64, wanted: &Wanted) -> ExitCode {
+    let mut plan = Plan::new(seed, wanted.events);
+    let first = seeds::run(&plan, false);
+    if let Some(broken) = first.broken.filter(|_| wanted.shrinks) {
+        println!("{broken}\nlooks for a shorter schedule");
+        plan = shrink::shrink(&plan, &broken, 3000);
+    }
+    let outcome = seeds::run(&plan, !wanted.quiet);
+    outcome.lines.iter().for_each(|line| println!("{line}"));
+    println!("seed {seed}, {} events, hash {:016x}", plan.events.len(), outcome.hash);
+    match outcome.broken {
+        Some(broken) => {
+            println!("FAILED: {broken}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    }
+}

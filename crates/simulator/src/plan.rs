@@ -1,0 +1,90 @@
+//! The run that a seed stands for: who is there, what the server is like, and what happens.
+
+use crate::draw::Draw;
+use crate::event::{ALL, Event, What};
+
+/// A run to be.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The seed, from which also all chance in the server follows.
+    pub seed: u64,
+    /// The number of shards.
+    pub shards: usize,
+    /// The number of accounts.
+    pub accounts: usize,
+    /// The number of rooms.
+    pub rooms: usize,
+    /// The devices.
+    pub devices: Vec<DevicePlan>,
+    /// True if the store carries out operations only when an event says so.
+    pub store_is_late: bool,
+    /// What happens, in order.
+    pub events: Vec<Event>,
+}
+
+/// A device, as it stays for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DevicePlan {
+    /// Its account.
+    pub account: usize,
+    /// True if it uses stream management (XEP-0198) and comes back to its session.
+    pub is_managed: bool,
+    /// True if it logs in by SCRAM, else by PLAIN.
+    pub scram: bool,
+    /// True if it asks for carbons when it has logged in.
+    pub carbons: bool,
+    /// Bytes that may lie on the way to it.
+    pub window: usize,
+    /// Bytes that the server reads from it at a time.
+    pub most: usize,
+    /// Its priority.
+    pub priority: i8,
+}
+
+impl Plan {
+    /// Returns the run of a seed, with so many events.
+    pub fn new(seed: u64, events: usize) -> Self {
+        let mut draw = Draw::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1));
+        let accounts = if draw.percent(90) { draw.between(2, 5) } else { draw.between(6, 50) };
+        let devices = (0..accounts).flat_map(|account| {
+            let count = [1, 1, 2, 2, 3, 4][draw.below(6)];
+            let devices: Vec<_> = (0..count).map(|_| DevicePlan::draw(account, &mut draw)).collect();
+            devices
+        });
+        let devices: Vec<DevicePlan> = devices.collect();
+        let count = devices.len();
+        let (shards, rooms) = (draw.between(1, 4), draw.between(1, 2));
+        let is_calm = draw.percent(25);
+        let store_is_late = !is_calm && draw.percent(50);
+        // Each run has its own character: some things happen often, some never.
+        let mut weight = |what: What, weight: u32| match what {
+            What::Settle | What::Tick | What::Connect | What::Read | What::Store | What::Wait => weight,
+            what if what.is_fault() && is_calm => 0,
+            _ => weight * [0, 1, 1, 2, 4][draw.below(5)],
+        };
+        let weights: Vec<u32> = ALL.iter().map(|&(what, usual)| weight(what, usual)).collect();
+        let mut drawn: Vec<Event> = Vec::new();
+        if draw.percent(70) {
+            // Most begin where others have gone on for a while.
+            drawn.extend((0..count).map(|who| Event { what: What::Connect, who, a: 0, b: 0 }));
+            drawn.push(Event { what: What::Settle, who: 0, a: 0, b: 0 });
+        }
+        drawn.extend((drawn.len()..events).map(|_| Event::draw(&mut draw, &weights)));
+        drawn.truncate(events);
+        Self { seed, shards, accounts, rooms, devices, store_is_late, events: drawn }
+    }
+}
+
+impl DevicePlan {
+    fn draw(account: usize, draw: &mut Draw) -> Self {
+        Self {
+            account,
+            is_managed: draw.percent(70),
+            scram: draw.percent(20),
+            carbons: draw.percent(40),
+            window: if draw.percent(80) { 1 << 20 } else { draw.between(300, 5000) },
+            most: if draw.percent(85) { usize::MAX } else { draw.between(20, 500) },
+            priority: if draw.percent(85) { 0 } else { draw.between(0, 3) as i8 - 1 },
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The end of a run: the faults are over, everybody comes back, and what they believe is compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::book::To;
+use crate::device::{Device, RosterEntry, account_of};
+use crate::run::Run;
+use crate::unsteady::Trouble;
+
+/// Ends all faults, lets everybody come back and compares what they believe.
+pub(crate) fn come_to_rest(run: &mut Run) {
+    run.book.note(format_args!("-- the faults are over"));
+    run.store.set_trouble(Trouble::None);
+    run.server.stall(None);
+    for device in &mut run.devices {
+        device.reads = true;
+        device.widen();
+    }
+    // What a slow client is owed, and what waits for a store that was away.
+    run.pass(MINUTE_MS);
+    gather(run);
+    // Sessions that nobody came back to end.
+    run.pass(RESUMABLE_MS);
+    gather(run);
+    let checks: [fn(&mut Run); 6] = [answers, rosters, presences, rooms, archives, deliveries];
+    for check in checks {
+        if run.book.broken().is_none() {
+            check(run);
+        }
+    }
+    if run.book.broken().is_none() {
+        disperse(run);
+    }
+}
+
+/// Everybody is there, and available.
+fn gather(run: &mut Run) {
+    for _ in 0..20 {
+        run.settle();
+        let mut all = true;
+        for device in &mut run.devices {
+            all &= device.is_ready();
+            device.connect(&run.server, &mut run.book);
+        }
+        if all || run.book.broken().is_some() {
+            break;
+        }
+        run.pass(30_000);
+    }
+    if let Some(device) = run.devices.iter().find(|device| !device.is_ready()) {
+        let name = device.full();
+        run.book.break_rule(format!("{name} can't log in when all faults are over"));
+    }
+    for device in &mut run.devices {
+        device.come_back(&mut run.book);
+    }
+    run.settle();
+}
+
+/// Every request has its answer (RFC 6120 §8.2.3).
+fn answers(run: &mut Run) {
+    for device in &run.devices {
+        // A resource that was asked may have taken the question to its end.
+        let open = device.asked.iter().find(|id| !id.starts_with("ask"));
+        if let Some(id) = open {
+            return run.book.break_rule(format!("{} has no answer to {id} (RFC 6120 §8.2.3)", device.full()));
+        }
+    }
+}
+
+/// All resources of an account have its roster, which is what the server has (RFC 6121 §2.1.6).
+fn rosters(run: &mut Run) {
+    let before: Vec<_> = run.devices.iter().map(|device| device.roster.clone()).collect();
+    for device in &mut run.devices {
+        device.ask_roster(&mut run.book);
+    }
+    run.settle();
+    for (device, before) in run.devices.iter().zip(before) {
+        let (Some(before), Some(now)) = (before, &device.roster) else { continue };
+        if before != *now && !run.book.store_failed {
+            let name = device.full();
+            return run.book.break_rule(format!(
+                "{name} believed its roster to be {before:?}, and it is {now:?} (RFC 6121 §2.1.6)"
+            ));
+        }
+    }
+    if run.book.deaths > 0 || run.book.store_failed {
+        return;
+    }
+    // Both sides of a subscription say the same (RFC 6121 §3).
+    let entries = entries(&run.devices);
+    for (&(user, contact), entry) in &entries {
+        let other = entries.get(&(contact, user));
+        let other = other.map_or("none", |other| &*other.subscription);
+        let sees = matches!(&*entry.subscription, "to" | "both");
+        let is_seen = matches!(other, "from" | "both");
+        let blockers = &run.book.blockers;
+        let is_blocked = blockers.contains(&(user, contact)) || blockers.contains(&(contact, user));
+        if sees != is_seen && !is_blocked {
+            let subscription = &entry.subscription;
+            let text = format!("u{user} has u{contact} as {subscription:?}, u{contact} has u{user} as {other:?}");
+            return run.book.break_rule(format!("{text} (RFC 6121 §3)"));
+        }
+    }
+}
+
+fn entries(devices: &[Device]) -> BTreeMap<(usize, usize), RosterEntry> {
+    let mut entries = BTreeMap::new();
+    for device in devices {
+        for (jid, entry) in device.roster.iter().flatten() {
+            if let Some(contact) = account_of(jid) {
+                entries.insert((device.plan.account, contact), entry.clone());
+            }
+        }
+    }
+    entries
+}
+
+/// Everybody sees the last presence of those whose presence they may see, and of nobody else
+/// (RFC 6121 §4).
+fn presences(run: &mut Run) {
+    if run.book.store_failed {
+        return;
+    }
+    let entries = entries(&run.devices);
+    let is_blocked = |a: usize, b: usize| run.book.blockers.contains(&(a, b)) || run.book.blockers.contains(&(b, a));
+    let mut broken = None;
+    for device in run.devices.iter().filter(|device| device.shown.is_some()) {
+        for other in &run.devices {
+            let (user, contact) = (device.plan.account, other.plan.account);
+            if is_blocked(user, contact) {
+                continue;
+            }
+            let sees = user == contact
+                || entries.get(&(user, contact)).is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
+            let wanted = other.shown.filter(|_| sees);
+            let found = device.sight.get(&other.full()).copied();
+            if wanted != found {
+                let (device, other) = (device.full(), other.full());
+                broken.get_or_insert(format!(
+                    "{device} sees presence {found:?} of {other}, which should be {wanted:?} (RFC 6121 §4)"
+                ));
+            }
+        }
+    }
+    broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+}
+
+/// Occupants of a room believe the same of who is there, and it is they (XEP-0045 §7).
+fn rooms(run: &mut Run) {
+    for room in 0..run.people.rooms {
+        let seated: Vec<&Device> = run.devices.iter().filter(|device| device.seats[room].nick.is_some()).collect();
+        let nicks: BTreeSet<&String> = seated.iter().filter_map(|device| device.seats[room].nick.as_ref()).collect();
+        for device in &seated {
+            let view = &device.seats[room].view;
+            if !view.keys().eq(nicks.iter().copied()) {
+                let name = device.full();
+                let found: Vec<_> = view.keys().collect();
+                return run.book.break_rule(format!(
+                    "{name} believes that {found:?} are in room {room}, where {nicks:?} are (XEP-0045 §7)"
+                ));
+            }
+            let first = &seated[0].seats[room].view;
+            if view != first {
+                let (one, other) = (device.full(), seated[0].full());
+                return run.book.break_rule(format!("{one} believes {view:?} of room {room}, {other} {first:?}"));
+            }
+        }
+    }
+    room_order(run);
+}
+
+/// All occupants hear the same in the same order, with nothing left out in between.
+fn room_order(run: &mut Run) {
+    let stays = &run.book.stays;
+    for (at, one) in stays.iter().enumerate() {
+        for other in stays[at + 1..].iter().filter(|other| other.room == one.room) {
+            let [a, b] = [(one, other), (other, one)].map(|(own, others)| {
+                let common = |number: &&usize| others.heard.contains(number);
+                let from = own.heard.iter().position(|number| common(&number));
+                let to = own.heard.iter().rposition(|number| common(&number));
+                from.zip(to).map(|(from, to)| &own.heard[from..=to]).unwrap_or_default()
+            });
+            if a != b {
+                let (room, a, b) = (one.room, format!("{a:?}"), format!("{b:?}"));
+                let (one, other) = (one.session, other.session);
+                return run.book.break_rule(format!("in room {room} session {one} heard {a}, session {other} {b}"));
+            }
+        }
+    }
+}
+
+/// Reads the archives of all accounts. What was acknowledged is in them, once (XEP-0313 §3).
+fn archives(run: &mut Run) {
+    let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
+    for (index, device) in run.devices.iter_mut().enumerate() {
+        device.archived.clear();
+        readers.entry(device.plan.account).or_insert(index);
+    }
+    for &reader in readers.values() {
+        run.devices[reader].ask_archive(None, &mut run.book);
+    }
+    for _ in 0..1000 {
+        run.settle();
+        let mut goes_on = false;
+        for &reader in readers.values() {
+            let device = &mut run.devices[reader];
+            if let Some((Some(last), false)) = device.page.take() {
+                device.ask_archive(Some(&last), &mut run.book);
+                goes_on = true;
+            }
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    for (&account, &reader) in &readers {
+        let archived = &run.devices[reader].archived;
+        let ids: BTreeSet<&String> = archived.iter().map(|message| &message.id).collect();
+        if ids.len() < archived.len() {
+            return run.book.break_rule(format!("u{account}'s archive has an id twice (XEP-0313 §3)"));
+        }
+        let mut numbers = BTreeMap::<usize, usize>::new();
+        archived.iter().for_each(|message| *numbers.entry(message.number).or_default() += 1);
+        let mut broken = None;
+        for (number, message) in run.book.messages.iter().enumerate() {
+            let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
+            let is_own = message.account == account && !matches!(message.to, To::Room(_));
+            let copies = numbers.get(&number).copied().unwrap_or_default();
+            if copies > 0 && !is_for && !is_own {
+                broken.get_or_insert(format!("u{account}'s archive has message {number}, which is not its own"));
+            }
+            if copies > 1 {
+                broken.get_or_insert(format!("u{account}'s archive has message {number} {copies} times"));
+            }
+            let pair = (account, message.account);
+            let may_be_blocked = run.book.blockers.contains(&pair)
+                || matches!(message.to, To::Account(to) | To::Device(to, _)
+                    if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
+            let is_owed = message.is_handled && !message.is_refused && (is_for || is_own) && !may_be_blocked;
+            if is_owed && copies == 0 {
+                broken.get_or_insert(format!(
+                    "message {number} was acknowledged, and u{account}'s archive does not have it (XEP-0198 §4)"
+                ));
+            }
+        }
+        broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+    }
+}
+
+/// What was acknowledged has reached somebody (XEP-0198 §4).
+fn deliveries(run: &mut Run) {
+    let mut broken = None;
+    for (number, message) in run.book.messages.iter().enumerate() {
+        let account = match message.to {
+            To::Account(account) | To::Device(account, _) => account,
+            To::Room(_) => continue,
+        };
+        let may_be_blocked = run.book.blockers.contains(&(account, message.account))
+            || run.book.blockers.contains(&(message.account, account));
+        let died = message.deaths < run.book.deaths;
+        if !message.is_handled || message.is_refused || died || may_be_blocked || run.book.store_failed {
+            continue;
+        }
+        let mut sessions = run.book.sessions.iter().filter(|session| session.account == account);
+        let is_heard = sessions.clone().any(|session| session.heard.contains_key(&(number, false)));
+        if !is_heard && !sessions.any(|session| session.is_leaky) {
+            broken.get_or_insert(format!("message {number} was acknowledged and has reached nobody (XEP-0198 §4)"));
+        }
+    }
+    broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+}
+
+/// Everybody goes, and nothing is left.
+fn disperse(run: &mut Run) {
+    run.book.note(format_args!("-- everybody goes"));
+    for device in &mut run.devices {
+        device.close(&mut run.book);
+    }
+    run.pass(RESUMABLE_MS);
+    let (sessions, connections, tasks) = (run.server.sessions(), run.server.connections(), run.server.tasks());
+    let waiting: usize = run.server.inspect(|world| world.outboxes.waiting_total()).into_iter().sum();
+    let store = run.store.waiting();
+    if (sessions, connections, tasks, waiting, store) != (0, 0, 0, 0, 0) {
+        run.book.break_rule(format!(
+            "with nobody there are {sessions} sessions, {connections} connections, {tasks} tasks, {waiting} bytes that wait, {store} operations"
+        ));
+    }
+}
+
+const MINUTE_MS: u64 = 60_000;
+/// Longer than a session waits for its client, and than an answer is waited for.
+const RESUMABLE_MS: u64 = 1_000_000;

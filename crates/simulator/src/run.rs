@@ -1,0 +1,261 @@
+//! One run: a server, its devices, and the events of a plan.
+
+use std::sync::Arc;
+
+use rookery_base::chance;
+use rookery_jid::Jid;
+use rookery_sasl::Credentials;
+use rookery_store::memory::Memory;
+use rookery_store::{Stores, wait};
+use rookery_testkit::config::ITERATIONS;
+use rookery_testkit::server::PASSWORD;
+use rookery_testkit::{Config, Server};
+
+use crate::book::Book;
+use crate::device::{Device, People, bare};
+use crate::event::{Event, What};
+use crate::plan::Plan;
+use crate::rest;
+use crate::statistics::Statistics;
+use crate::unsteady::{Trouble, Unsteady};
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// A number that differs if anything in its log does.
+    pub hash: u64,
+    /// The rule that was broken first.
+    pub broken: Option<String>,
+    /// The log, if it was to be kept.
+    pub lines: Vec<String>,
+    /// What was counted.
+    pub statistics: Statistics,
+}
+
+/// A run under way.
+pub struct Run {
+    pub(crate) server: Server,
+    pub(crate) store: Arc<Unsteady>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) book: Book,
+    pub(crate) people: People,
+    pub(crate) statistics: Statistics,
+    store_is_late: bool,
+}
+
+/// Runs a plan to its end.
+pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
+    let mut run = Run::new(plan, keeps_lines);
+    for (number, event) in plan.events.iter().enumerate() {
+        run.book.note(format_args!("-- {number} {event:?} at {}", run.server.now()));
+        run.happen(event);
+        if run.book.broken().is_some() {
+            break;
+        }
+    }
+    if run.book.broken().is_none() {
+        rest::come_to_rest(&mut run);
+    }
+    run.end()
+}
+
+impl Run {
+    fn new(plan: &Plan, keeps_lines: bool) -> Self {
+        // Keys, nonces and hash tables follow from here on.
+        chance::seed(plan.seed);
+        let inner = Memory::stores();
+        let store = Unsteady::new(inner.clone(), plan.seed);
+        register(&inner, plan.accounts);
+        let config =
+            Config { shards: plan.shards, stores: store.stores(), shuffle: None, seed: plan.seed, ..Config::default() };
+        let mut devices: Vec<Device> = Vec::new();
+        for (index, device) in plan.devices.iter().enumerate() {
+            let number = devices.iter().filter(|other| other.plan.account == device.account).count();
+            devices.push(Device::new(index, *device, number, plan.rooms));
+        }
+        let names = devices.iter().map(|device| (device.plan.account, device.full())).collect();
+        let people = People { accounts: plan.accounts, devices: names, rooms: plan.rooms };
+        let server = Server::with(config);
+        let statistics = Statistics::default();
+        let store_is_late = plan.store_is_late;
+        Self { server, store, devices, book: Book::new(keeps_lines), people, statistics, store_is_late }
+    }
+
+    fn end(mut self) -> Outcome {
+        let (called, failed) = self.store.counts();
+        self.statistics.finish(&self.book, called, failed);
+        let broken = self.book.broken().map(str::to_owned);
+        let journal = self.book.journal;
+        Outcome { hash: journal.hash(), broken, lines: journal.into_lines(), statistics: self.statistics }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        let who = event.who % self.devices.len();
+        let device = &mut self.devices[who];
+        let book = &mut self.book;
+        let happens = match event.what {
+            What::Tick => self.server.step(event.a % self.server.shards()),
+            What::Settle => self.settle(),
+            What::Wait => self.wait(event),
+            What::Read => device.read([1, 20, 200, 5000][event.a % 4], book),
+            What::Store => (0..1 + event.a % 4).fold(false, |any, _| self.store.run_one() | any),
+            What::Connect => {
+                let connects = !device.is_connected();
+                device.connect(&self.server, book);
+                connects
+            }
+            What::Cut => self.cut(who, event),
+            What::Silence => {
+                device.fall_silent(book);
+                true
+            }
+            What::Close => self.close(who),
+            What::Kill => self.kill(event.a),
+            What::Restart => self.restart(),
+            What::Reload => {
+                self.server.reload(|config| config.settings.max_directed = 10 + event.a % 100);
+                true
+            }
+            What::Trouble => self.trouble(event.a),
+            What::Jump => {
+                book.jumped = true;
+                self.server.set_time_of_day(event.a as i64 * 100 - 3_000_000);
+                true
+            }
+            What::Stall => {
+                let shard = event.a % (self.server.shards() + 1);
+                self.server.stall(Some(shard).filter(|shard| *shard < self.server.shards()));
+                true
+            }
+            _ => device.act(event, &self.people, book),
+        };
+        self.statistics.count(event.what, happens);
+        if !self.store_is_late {
+            while self.store.run_one() {}
+        }
+    }
+
+    /// Lets shards, store and devices work until nothing moves any more. Returns whether anything
+    /// did.
+    pub(crate) fn settle(&mut self) -> bool {
+        for round in 0..MOST_ROUNDS {
+            let mut any = false;
+            for shard in 0..self.server.shards() {
+                any |= self.server.step(shard);
+            }
+            while self.store.run_one() {
+                any = true;
+            }
+            for device in &mut self.devices {
+                any |= device.read(usize::MAX, &mut self.book);
+            }
+            if !any || self.book.broken().is_some() {
+                return round > 0;
+            }
+        }
+        self.book.break_rule("the server does not come to rest".into());
+        true
+    }
+
+    /// Lets time pass, timer by timer.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        let until = self.server.now() + ms;
+        self.settle();
+        for _ in 0..MOST_ROUNDS {
+            match self.server.next_timer().filter(|due| *due <= until) {
+                Some(due) => self.server.move_clock(due),
+                None => break,
+            }
+            self.settle();
+        }
+        self.server.move_clock(until);
+        self.settle();
+    }
+
+    fn wait(&mut self, event: &Event) -> bool {
+        let ms = match event.a % 10 {
+            0..5 => event.b % 300,
+            5..8 => event.b % 10_000,
+            8 => 60_000 + event.b,
+            _ => 400_000 + event.b * 10,
+        };
+        // The process may not run meanwhile, and find that it is late.
+        if event.a / 10 % 4 == 0 {
+            self.server.move_clock(self.server.now() + ms as u64);
+        } else {
+            self.pass(ms as u64);
+        }
+        true
+    }
+
+    fn cut(&mut self, who: usize, event: &Event) -> bool {
+        let (device, book) = (&mut self.devices[who], &mut self.book);
+        let was_connected = device.is_connected();
+        match event.a % 4 {
+            0 | 1 => device.cut(true, book),
+            2 => device.cut(false, book),
+            _ => device.walk_away(book),
+        }
+        if event.b % 10 == 0 {
+            device.forget(book);
+        }
+        was_connected
+    }
+
+    fn close(&mut self, who: usize) -> bool {
+        let (device, book) = (&mut self.devices[who], &mut self.book);
+        let was_ready = device.is_ready();
+        device.close(book);
+        was_ready
+    }
+
+    fn kill(&mut self, choice: usize) -> bool {
+        self.book.deaths += 1;
+        if choice % 2 == 0 {
+            self.store.die();
+        }
+        self.server.kill();
+        // What was not carried out goes with the process.
+        self.store.die();
+        self.bereave();
+        true
+    }
+
+    fn restart(&mut self) -> bool {
+        self.book.deaths += 1;
+        self.server.stop();
+        for _ in 0..10 {
+            self.settle();
+            if self.server.is_finished() {
+                break;
+            }
+            self.pass(1_000);
+        }
+        self.server.kill();
+        self.store.die();
+        self.bereave();
+        true
+    }
+
+    fn bereave(&mut self) {
+        self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
+    }
+
+    fn trouble(&mut self, choice: usize) -> bool {
+        let trouble = [Trouble::None, Trouble::Busy, Trouble::Away, Trouble::Once, Trouble::Once][choice % 5];
+        self.book.store_failed |= trouble != Trouble::None;
+        self.store.set_trouble(trouble);
+        trouble != Trouble::None
+    }
+}
+
+fn register(stores: &Stores, accounts: usize) {
+    let credentials = Credentials::derive_with(PASSWORD, ITERATIONS, [*b"0123456789abcdef"; 3]).expect("credentials");
+    for account in 0..accounts {
+        let account = Jid::parse(&bare(account)).expect("an address");
+        wait(stores.accounts.create(account.as_ref(), credentials.clone())).expect("an account");
+    }
+}
+
+/// Rounds after which a server that never rests is taken for broken.
+const MOST_ROUNDS: usize = 20_000;

@@ -1,0 +1,82 @@
+//! Many runs, and what came of them.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::plan::Plan;
+use crate::run::{self, Outcome};
+use crate::statistics::Statistics;
+
+/// A seed that broke a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// The rule.
+    pub broken: String,
+}
+
+thread_local! {
+    static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
+    static RUNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a plan; a panic is a broken rule, too.
+pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| match RUNS.get() {
+            true => PANICKED.set(Some(info.to_string().replace('\n', " "))),
+            false => usual(info),
+        }));
+    });
+    RUNS.set(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| run::run(plan, keeps_lines))).unwrap_or_else(|_| {
+        let broken = PANICKED.take().unwrap_or_default();
+        Outcome { hash: 0, broken: Some(broken), lines: Vec::new(), statistics: Statistics::default() }
+    });
+    RUNS.set(false);
+    outcome
+}
+
+/// Runs seeds on as many threads as are wanted, until one of them fails if `stops` says so, or
+/// `goes_on` returns false. Returns the failures by seed, and the numbers of all.
+pub fn run_many(
+    seeds: std::ops::Range<u64>,
+    events: usize,
+    threads: usize,
+    stops: bool,
+    goes_on: impl Fn() -> bool + Sync,
+) -> (Vec<Failure>, Statistics) {
+    let next = AtomicU64::new(seeds.start);
+    let found = Mutex::new((Vec::new(), Statistics::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut own = Statistics::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || !goes_on() {
+                        break;
+                    }
+                    let outcome = run(&Plan::new(seed, events), false);
+                    own.add(&outcome.statistics);
+                    if let Some(broken) = outcome.broken {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).0.push(Failure { seed, broken });
+                        if stops {
+                            next.store(seeds.end, Ordering::Relaxed);
+                        }
+                    }
+                }
+                found.lock().unwrap_or_else(PoisonError::into_inner).1.add(&own);
+            });
+        }
+    });
+    let (mut failures, statistics) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failures.sort_by_key(|failure| failure.seed);
+    (failures, statistics)
+}

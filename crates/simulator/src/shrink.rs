@@ -1,0 +1,35 @@
+//! From a schedule that breaks a rule to a short one that breaks it as well.
+
+use crate::event::Event;
+use crate::plan::Plan;
+use crate::seeds;
+
+/// Takes events out of a failing plan as long as it fails in the same way. Returns the shortest plan
+/// that was found within so many runs.
+pub fn shrink(plan: &Plan, broken: &str, mut runs: usize) -> Plan {
+    let mut best = plan.clone();
+    let rule = rule(broken).to_owned();
+    let mut size = best.events.len().div_ceil(2);
+    while size > 0 && runs > 0 {
+        let mut at = 0;
+        while at < best.events.len() && runs > 0 {
+            let mut shorter = best.clone();
+            let end = (at + size).min(shorter.events.len());
+            drop::<Vec<Event>>(shorter.events.drain(at..end).collect());
+            runs -= 1;
+            let outcome = seeds::run(&shorter, false);
+            if outcome.broken.is_some_and(|broken| self::rule(&broken) == rule) {
+                best = shorter;
+            } else {
+                at = end;
+            }
+        }
+        size = if size == 1 { 0 } else { size.div_ceil(2) };
+    }
+    best
+}
+
+/// Returns what makes two failures the same: the words without their numbers.
+fn rule(broken: &str) -> String {
+    broken.chars().filter(|letter| !letter.is_ascii_digit()).take(60).collect()
+}

@@ -1,0 +1,76 @@
+//! The page of numbers at the end of a longer run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::book::Book;
+use crate::event::What;
+
+/// What was counted in one or many runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Runs.
+    pub runs: u64,
+    /// Events by kind: those that could happen, and those that met a state in which they could not.
+    pub events: BTreeMap<What, (u64, u64)>,
+    /// Sessions that were opened.
+    pub sessions: u64,
+    /// Messages that were sent.
+    pub messages: u64,
+    /// Copies of messages that arrived.
+    pub copies: u64,
+    /// Operations of the store, and those that failed.
+    pub operations: (u64, u64),
+}
+
+impl Statistics {
+    /// Counts an event.
+    pub fn count(&mut self, what: What, happens: bool) {
+        let (done, idle) = self.events.entry(what).or_default();
+        *(if happens { done } else { idle }) += 1;
+    }
+
+    /// Adds what only the end of a run knows.
+    pub fn finish(&mut self, book: &Book, called: u64, failed: u64) {
+        self.runs += 1;
+        self.sessions += book.sessions.len() as u64;
+        self.messages += book.messages.len() as u64;
+        let heard: usize = book.sessions.iter().map(|session| session.heard.len()).sum();
+        let in_rooms: usize = book.stays.iter().map(|stay| stay.heard.len()).sum();
+        self.copies += (heard + in_rooms) as u64;
+        self.operations = (called, failed);
+    }
+
+    /// Adds those of other runs.
+    pub fn add(&mut self, other: &Statistics) {
+        self.runs += other.runs;
+        self.sessions += other.sessions;
+        self.messages += other.messages;
+        self.copies += other.copies;
+        self.operations.0 += other.operations.0;
+        self.operations.1 += other.operations.1;
+        for (what, (done, idle)) in &other.events {
+            let (all_done, all_idle) = self.events.entry(*what).or_default();
+            *all_done += done;
+            *all_idle += idle;
+        }
+    }
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} runs, {} sessions, {} messages, {} copies",
+            self.runs, self.sessions, self.messages, self.copies
+        )?;
+        writeln!(f, "{} operations of the store, {} of them failed", self.operations.0, self.operations.1)?;
+        writeln!(f, "events that happened, and those that could not:")?;
+        for (what, (done, idle)) in &self.events {
+            let name = format!("{what:?}");
+            let fault = if what.is_fault() { "fault" } else { "" };
+            writeln!(f, "  {name:<14}{done:>10}{idle:>10}  {fault}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! A store as bad as a database elsewhere may be: late, out of order between owners, away for a
+//! while, and gone between the commit and the answer.
+//!
+//! It keeps what the contract promises and nothing else: operations take effect in the order of
+//! their calls for one owner ([`Owners`]); one that failed has changed nothing, unless it says
+//! `Lost`; and what was called when the process died took effect or did not.
+
+use std::sync::{Arc, Mutex};
+
+use rookery_base::lock::lock;
+use rookery_base::{Abandoned, one_shot};
+use rookery_store::error::Engine;
+use rookery_store::forward::{Forward, Owners};
+use rookery_store::{Pending, StoreError, Stores};
+
+use crate::draw::Draw;
+
+/// Stores in front of others that carry out an operation when they are told to.
+pub struct Unsteady {
+    inner: Stores,
+    state: Mutex<State>,
+}
+
+struct State {
+    draw: Draw,
+    waiting: Vec<Waiting>,
+    trouble: Trouble,
+    called: u64,
+    failed: u64,
+}
+
+/// The state of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// All is well.
+    None,
+    /// Its queue is full: nothing is done.
+    Busy,
+    /// Its connections break: some operations take effect, and nobody hears of it.
+    Away,
+    /// The next operation fails, with nothing changed.
+    Once,
+}
+
+/// The fate of an operation.
+enum Fate {
+    Done,
+    Refused(StoreError),
+    /// It takes effect, and its caller hears that it may have.
+    Unheard,
+}
+
+struct Waiting {
+    owners: Owners,
+    run: Box<dyn FnOnce(&Stores, Fate) + Send>,
+}
+
+impl Unsteady {
+    /// Stands in front of these stores.
+    pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
+        let state = State { draw: Draw::new(seed), waiting: Vec::new(), trouble: Trouble::None, called: 0, failed: 0 };
+        Arc::new(Self { inner, state: Mutex::new(state) })
+    }
+
+    /// Returns the stores as the server sees them.
+    pub fn stores(self: &Arc<Self>) -> Stores {
+        Stores::of(self.clone())
+    }
+
+    /// Carries out one of the operations that may be next. Returns whether one waited.
+    pub fn run_one(&self) -> bool {
+        // The lock is free when the operation completes, since its waker may call the store.
+        let next = lock(&self.state).next();
+        next.map(|(waiting, fate)| (waiting.run)(&self.inner, fate)).is_some()
+    }
+
+    /// Changes the state of the database, for operations that are carried out from now on.
+    pub fn set_trouble(&self, trouble: Trouble) {
+        lock(&self.state).trouble = trouble;
+    }
+
+    /// Returns the number of operations that wait.
+    pub fn waiting(&self) -> usize {
+        lock(&self.state).waiting.len()
+    }
+
+    /// Returns the numbers of operations that were called, and of those that failed.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = lock(&self.state);
+        (state.called, state.failed)
+    }
+
+    /// Has the server's process die: of the operations that wait some take effect, in an order that
+    /// the contract allows, and nobody is told.
+    pub fn die(&self) {
+        let mut dropped: Vec<Owners> = Vec::new();
+        let waiting = std::mem::take(&mut lock(&self.state).waiting);
+        for Waiting { owners, run } in waiting {
+            let is_done = lock(&self.state).draw.percent(50);
+            if is_done && !dropped.iter().any(|earlier| owners.waits_for(earlier)) {
+                run(&self.inner, Fate::Unheard);
+            } else {
+                dropped.push(owners);
+            }
+        }
+        // The shards that the answers woke are gone, and so is what they may have called.
+        lock(&self.state).waiting.clear();
+    }
+}
+
+impl State {
+    fn next(&mut self) -> Option<(Waiting, Fate)> {
+        let is_next = |at: &usize| {
+            let (before, rest) = self.waiting.split_at(*at);
+            rest.first().is_some_and(|own| before.iter().all(|other| !own.owners.waits_for(&other.owners)))
+        };
+        let next: Vec<usize> = (0..self.waiting.len()).filter(is_next).collect();
+        if next.is_empty() {
+            return None;
+        }
+        let waiting = self.waiting.remove(next[self.draw.below(next.len())]);
+        let fate = self.fate();
+        self.failed += u64::from(!matches!(fate, Fate::Done));
+        Some((waiting, fate))
+    }
+
+    fn fate(&mut self) -> Fate {
+        match self.trouble {
+            Trouble::None => Fate::Done,
+            Trouble::Busy => Fate::Refused(StoreError::Busy),
+            Trouble::Away if self.draw.percent(20) => Fate::Unheard,
+            Trouble::Away => Fate::Refused(lost()),
+            Trouble::Once => {
+                self.trouble = Trouble::None;
+                Fate::Refused(if self.draw.percent(50) { lost() } else { StoreError::Other(engine()) })
+            }
+        }
+    }
+}
+
+impl Forward for Unsteady {
+    fn inner(&self) -> &Stores {
+        &self.inner
+    }
+
+    fn forward<T: Send + 'static>(
+        &self,
+        owners: Owners,
+        call: impl FnOnce(&Stores) -> Pending<T> + Send + 'static,
+    ) -> Pending<T> {
+        let (completer, called) = one_shot::<Result<Pending<T>, StoreError>>();
+        let run = Box::new(move |stores: &Stores, fate: Fate| {
+            completer.complete(match fate {
+                Fate::Done => Ok(call(stores)),
+                Fate::Refused(error) => Err(error),
+                Fate::Unheard => {
+                    // What memory is asked for is done when it was called.
+                    drop(call(stores));
+                    Err(lost())
+                }
+            });
+        });
+        let mut state = lock(&self.state);
+        state.called += 1;
+        state.waiting.push(Waiting { owners, run });
+        Box::pin(async move { called.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed))?.await })
+    }
+}
+
+fn lost() -> StoreError {
+    StoreError::Lost(engine())
+}
+
+fn engine() -> Engine {
+    Engine { database: "simulated".into(), message: "the connection was lost".into() }
+}
