@@ -19,14 +19,14 @@ STANZA = re.compile(
 class Wire:
     """A stream over TCP, cut into what matters here."""
 
-    def __init__(self, port):
-        self.port, self.heard = port, ""
+    def __init__(self, port, domain="localhost"):
+        self.port, self.domain, self.heard = port, domain, ""
 
     async def open(self, user, along):
         """Logs in; answers with `<success/>`."""
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
         self.send(
-            "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
+            f"<?xml version='1.0'?><stream:stream to='{self.domain}' version='1.0' xmlns='jabber:client' "
             "xmlns:stream='http://etherx.jabber.org/streams'>"
         )
         await self.until("</stream:features>")
