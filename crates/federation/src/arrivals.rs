@@ -152,7 +152,7 @@ impl Servers {
     /// Goes on with what a stream that is where it belongs has proven or asked.
     fn settled(&mut self, key: Key, event: Event) {
         match event {
-            Event::Proven(domain) if self.has_room_for(&domain) => self.proven(key, &domain, "its certificate"),
+            Event::Proven(domain) if self.has_room_for(key, &domain) => self.proven(key, &domain, "its certificate"),
             Event::Proven(_) => {
                 let mut out = Vec::new();
                 let Some(machine) = self.inbound_mut(key) else { return };
@@ -186,13 +186,13 @@ impl Servers {
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         stream.used_ms = now_ms;
         let serial = stream.serial;
-        let Machine::In { peer, counts, .. } = &mut stream.machine else { return };
-        let peer = *peer;
+        let Machine::In { machine, peer, counts, .. } = &mut stream.machine else { return };
+        let (peer, pair) = (*peer, pair(machine, domain));
         if std::mem::take(counts) {
             self.strangers.prove(peer);
             self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
         }
-        *self.speakers.entry(domain.into()).or_default() += 1;
+        *self.speakers.entry(pair).or_default() += 1;
         info!(%peer, domain, by, "another server has opened a stream");
         self.is_alive(domain);
     }
@@ -208,7 +208,7 @@ impl Servers {
         let mut out = Vec::new();
         let was_proven =
             self.inbound(arrived.key).is_some_and(|machine| machine.proven().any(|of| *of == *question.from));
-        let is_too_much = matches!(outcome, Ok(true)) && !was_proven && !self.has_room_for(&question.from);
+        let is_too_much = matches!(outcome, Ok(true)) && !was_proven && !self.has_room_for(arrived.key, &question.from);
         let outcome = if is_too_much { &Err(Condition::ResourceConstraint) } else { outcome };
         let Some(machine) = self.inbound_mut(arrived.key) else { return };
         let is_proven = machine.verified(&question.from, &question.to, outcome, &mut out);
@@ -226,8 +226,9 @@ impl Servers {
     }
 
     /// Tells whether one more stream may speak for a domain.
-    fn has_room_for(&self, domain: &str) -> bool {
-        self.speakers.get(domain).is_none_or(|streams| *streams < MOST_SPEAKERS)
+    fn has_room_for(&self, key: Key, domain: &str) -> bool {
+        let Some(machine) = self.inbound(key) else { return false };
+        self.speakers.get(&pair(machine, domain)).is_none_or(|streams| *streams < MOST_SPEAKERS)
     }
 
     /// Has a key verified by the server of its domain, over a stream that is for nothing else.
@@ -273,6 +274,11 @@ impl Servers {
             Machine::Out { .. } | Machine::Component(_) => None,
         }
     }
+}
+
+/// Names a domain together with the domain of ours that a stream is for.
+pub(crate) fn pair(machine: &Inbound, domain: &str) -> Box<str> {
+    [domain, " ", machine.local().unwrap_or_default()].concat().into()
 }
 
 /// Incoming streams that may speak for one domain: some open one for each pair of hosts.

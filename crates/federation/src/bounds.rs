@@ -155,7 +155,7 @@ pub const BOUNDS: &[Bound] = &[
     .or("a stanza for one more gets <resource-constraint/>"),
     Bound::on(
         "streams that speak for a domain",
-        Per::Other("remote domain"),
+        Per::Other("pair of domains"),
         Most::Fixed(MOST_SPEAKERS as u64),
         Unit::Number,
     )

@@ -24,6 +24,7 @@ use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::{Built, Scanner};
 use slab::Slab;
 
+use crate::arrivals::pair;
 use crate::calling::Calls;
 use crate::component;
 use crate::components::Attached;
@@ -203,7 +204,7 @@ pub struct Servers {
     pub(crate) question_ways: usize,
     /// How many ways are looked for at a time for whom.
     pub(crate) askers: Map<Box<str>, usize>,
-    /// How many incoming streams speak for a domain.
+    /// Counts of the incoming streams that speak for a domain, by pairs of domains.
     pub(crate) speakers: Map<Box<str>, u32>,
     /// Bytes of stanzas that wait for whatever domain.
     pub(crate) waiting_bytes: usize,
@@ -477,7 +478,7 @@ impl Servers {
             self.keep(machine);
         }
         if let Machine::In { machine, counts: false, .. } = &stream.machine {
-            machine.proven().for_each(|domain| release(&mut self.speakers, domain));
+            machine.proven().for_each(|domain| release(&mut self.speakers, &pair(machine, domain)));
         }
         match stream.machine {
             Machine::In { peer, counts: true, .. } => self.strangers.leave(peer),

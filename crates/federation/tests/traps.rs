@@ -541,6 +541,14 @@ fn a_domain_has_so_many_streams() {
     assert!(server.gone.contains(&over));
     let over = server.secured(address(201), "a.example", Ok(Names::of(&["a.example"])));
     assert!(server.hear(over, result("a.example")).contains("resource-constraint"));
+    // A service of ours is another pair: a server of many domains has a stream from each for each.
+    let other = server.call(address(204)).expect("a place");
+    let to_rooms = header("a.example").replace("'b.example'", "'rooms.b.example'");
+    server.hear(other, &to_rooms);
+    server.hear(other, STARTTLS);
+    server.secure(other, Ok(Names::of(&["a.example"])));
+    server.hear(other, &to_rooms);
+    assert!(server.hear(other, EXTERNAL).contains("<success") && !server.gone.contains(&other));
     // Others are let in, and so is the domain when it has closed one.
     server.proven(address(202), "c.example");
     server.servers.closed(keys[0], "closed");
