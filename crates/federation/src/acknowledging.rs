@@ -112,8 +112,9 @@ impl Servers {
                 if asks {
                     self.write(key, REQUEST.to_vec());
                 }
-                if self.routes.get(at).is_some_and(|route| !route.queue.is_empty()) {
-                    self.dirty.push(at);
+                match self.routes.get_mut(at).map(|route| &mut route.queue) {
+                    Some(queue) if queue.is_empty() => queue.shrink(),
+                    _ => self.dirty.push(at),
                 }
             }
             Err(too_high) => self.acknowledges_too_much(at, key, &too_high),

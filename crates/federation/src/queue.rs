@@ -87,6 +87,13 @@ impl Queue {
         }
     }
 
+    /// Keeps no room for stanzas if none wait.
+    pub(crate) fn shrink(&mut self) {
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
+        }
+    }
+
     /// Takes all that waits, and begins again without a connection.
     pub(crate) fn take(&mut self) -> VecDeque<Outgoing> {
         let most = self.most;

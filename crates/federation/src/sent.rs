@@ -119,7 +119,8 @@ impl Sent {
         }
         let done: usize = self.stanzas.drain(..more).map(|stanza| size(stanza.packet())).sum();
         if self.stanzas.is_empty() {
-            self.stanzas.shrink_to(KEPT);
+            // A stream on which little happens keeps nothing for more.
+            self.stanzas.shrink_to(if more > KEPT { KEPT } else { 0 });
         }
         self.untaken = self.untaken.min(self.stanzas.len());
         acks.bytes -= done;
