@@ -106,10 +106,7 @@ impl Rookery {
         import(binary, &data, accounts.min(IMPORTED), &setup.domain)?;
         let imports_per_second = accounts.min(IMPORTED) as f64 / started.elapsed().as_secs_f64();
         fill(&data, IMPORTED..accounts.max(IMPORTED), &setup.domain)?;
-        let log = fs::File::create(folder.path().join("log"))?;
-        let mut command = Command::new(binary);
-        command.arg("serve").arg("--data-dir").arg(&data).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn()?;
+        let child = serve(binary, folder.path())?;
         let (domain, password) = (setup.domain.clone(), PASSWORD.to_owned());
         let server = Server { address, pid: child.id(), domain, password };
         let mut rookery = Rookery { child, folder, server, imports_per_second };
@@ -120,6 +117,18 @@ impl Rookery {
     /// Returns its data folder.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Kills the server and starts it again, with the data that it has.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub fn start_again(&mut self, binary: &Path) -> Outcome<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        self.child = serve(binary, self.folder.path())?;
+        self.server.pid = self.child.id();
+        self.wait_until_it_listens()
     }
 
     fn wait_until_it_listens(&mut self) -> Outcome<()> {
@@ -165,6 +174,14 @@ pub fn binary() -> Outcome<PathBuf> {
         return Err(format!("there is no {}; set ROOKERY_BIN", binary.display()).into());
     }
     Ok(binary)
+}
+
+/// Starts a server on the data of a folder.
+fn serve(binary: &Path, folder: &Path) -> Outcome<Child> {
+    let log = fs::File::create(folder.join("log"))?;
+    let mut command = Command::new(binary);
+    command.arg("serve").arg("--data-dir").arg(folder.join("data"));
+    Ok(command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?)
 }
 
 fn config(address: SocketAddr, setup: &Setup) -> String {

@@ -3,9 +3,11 @@
 //! Two Rookeries run in temporary folders, on loopback, with certificates of an authority of their
 //! own. The same pairs of people play ping-pong, first within one server, then across both, in
 //! turn, so that whatever else the machine does meets both alike. A message that crosses is worked
-//! on by either server: its cost is told for each. Then streams to many domains are opened and left
-//! idle, for the memory of one.
+//! on by either server: its cost is told for each. Then messages go to servers that aren't there,
+//! and streams to many domains are opened and left idle, for the memory of one, and opened again
+//! after the death of their server.
 
+mod nobody;
 mod servers;
 
 use std::path::PathBuf;
@@ -62,7 +64,7 @@ impl Federation {
             Some(binary) => binary.clone(),
             None => std::env::current_exe()?,
         };
-        let two = Two::start(&binary, 2 * self.pairs, self.domains)?;
+        let mut two = Two::start(&binary, 2 * self.pairs, self.domains)?;
         let mut local = Pairs::of_accounts(&two.one.server, target(&two.one.server, "local"), self.pairs)?;
         let mut across = Across::new(&two, self.pairs)?;
         println!("{} pairs, {} s, median (and least) of {}", self.pairs, self.seconds, self.rounds);
@@ -73,8 +75,9 @@ impl Federation {
             self.measure(window, &mut local, &mut across)?;
         }
         drop((local, across));
+        nobody::measure(&two)?;
         if self.domains > 0 {
-            self.idle(&two)?;
+            self.idle(&mut two)?;
         }
         Ok(())
     }
@@ -109,34 +112,15 @@ impl Federation {
         Ok(())
     }
 
-    /// Opens a stream to each of many domains, and tells what the two ends of one take.
-    fn idle(&self, two: &Two) -> Outcome<()> {
+    /// Opens a stream to each of many domains, and tells what the two ends of one take and how long
+    /// it takes to open all of them, also after the death of the server that is called.
+    fn idle(&self, two: &mut Two) -> Outcome<()> {
         let pids = [two.one.server.pid, two.two.server.pid];
         let mut fleet = Fleet::new(two.one.server.address, target(&two.one.server, "idle"))?;
-        fleet.log_in(0..1, 1, chat::PRESENCE)?;
+        fleet.log_in(0..SENDERS, SENDERS, chat::PRESENCE)?;
         fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
         let before = [private_bytes(pids[0])?, private_bytes(pids[1])?];
-        let begun = Instant::now();
-        for domain in two.many() {
-            // Headlines for nobody: none of them is answered, so that each stream has one
-            // direction.
-            fleet.send(
-                0,
-                format!("<message to='nobody@{domain}' type='headline'><body>x</body></message>").as_bytes(),
-            )?;
-        }
-        let mut streams = 0;
-        while begun.elapsed() < MOST_OPENING {
-            fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
-            streams = two.ready_streams()?;
-            if streams >= self.domains {
-                break;
-            }
-        }
-        let opened = begun.elapsed();
-        if streams == 0 {
-            return Err("no stream to the many domains was opened".into());
-        }
+        let (streams, opened) = self.open(two, &mut fleet)?;
         // What the handshakes took goes back first.
         fleet.run(Instant::now() + 4 * SETTLING, &mut |_, _, _| {})?;
         println!("idle streams: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
@@ -145,7 +129,32 @@ impl Federation {
             let more = private_bytes(*pid)?.saturating_sub(*before);
             println!("{:<32}{:>20}", format!("the server {which}"), format!("{} bytes each", more / streams as u64));
         }
+        two.start_second_again()?;
+        let (streams, opened) = self.open(two, &mut fleet)?;
+        println!("after a restart: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
         Ok(())
+    }
+
+    /// Has a stream to each domain opened, and returns how many are ready, and since when.
+    fn open(&self, two: &Two, fleet: &mut Fleet) -> Outcome<(usize, Duration)> {
+        let begun = Instant::now();
+        for (number, domain) in two.many().enumerate() {
+            // Headlines for nobody: none of them is answered, so that each stream has one
+            // direction. One sender alone may not have so many domains looked for.
+            fleet.send(
+                number % SENDERS,
+                format!("<message to='nobody@{domain}' type='headline'><body>x</body></message>").as_bytes(),
+            )?;
+        }
+        let mut streams = 0;
+        while begun.elapsed() < MOST_OPENING && streams < self.domains {
+            fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
+            streams = two.ready_streams()?;
+        }
+        if streams == 0 {
+            return Err("no stream to the many domains was opened".into());
+        }
+        Ok((streams, begun.elapsed()))
     }
 }
 
@@ -218,12 +227,15 @@ impl Across {
             let threads = self.halves.iter_mut().map(|half| {
                 scope.spawn(move || {
                     let Half { fleet, messages, .. } = half;
+                    let mut came_back = false;
                     let mut react = |seat: usize, stanza: &[u8], replies: &mut Vec<u8>| {
+                        came_back |= memchr::memmem::find(stanza, b"type='error'").is_some();
                         if stanza.starts_with(b"<message") {
                             replies.extend_from_slice(messages.get(seat).map(Vec::as_slice).unwrap_or_default());
                         }
                     };
-                    fleet.run(until, &mut react).map_err(|error| error.to_string())
+                    let count = fleet.run(until, &mut react).map_err(|error| error.to_string())?;
+                    if came_back { Err("a message came back as an error".to_owned()) } else { Ok(count) }
                 })
             });
             let threads: Vec<_> = threads.collect();
@@ -239,6 +251,8 @@ impl Across {
 
 /// Logins at a time.
 const AT_ONCE: usize = 100;
+/// People who write to the many domains.
+const SENDERS: usize = 10;
 /// The time that everybody has to settle before something is measured.
 const SETTLING: Duration = Duration::from_millis(500);
 /// The time within which the idle streams have to be open.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +23,7 @@ use crate::rookery::{Rookery, Server, Setup};
 pub struct Two {
     pub one: Rookery,
     pub two: Rookery,
-    binary: std::path::PathBuf,
+    binary: PathBuf,
     domains: usize,
     _files: TempDir,
 }
@@ -39,6 +39,7 @@ impl Two {
         let pem = STANDARD.encode(authority.der());
         fs::write(&trusted, format!("-----BEGIN CERTIFICATE-----\n{pem}\n-----END CERTIFICATE-----\n"))?;
         let ports = [free_port()?, free_port()?];
+        let refused = free_port()?;
         let many: Vec<String> = names(domains).collect();
         let own = [vec![ONE.to_owned()], [TWO.to_owned()].into_iter().chain(many).collect()];
         let mut started = Vec::new();
@@ -52,7 +53,9 @@ impl Two {
             let (chain, key) = (files.path().join(format!("{name}.pem")), files.path().join(format!("{name}.key")));
             fs::write(&chain, &issued.chain)?;
             fs::write(&key, &issued.key)?;
-            let routes: Vec<String> = others.iter().map(|domain| format!("\"{domain} {other}\"")).collect();
+            let gone = nowhere().map(|domain| (domain, refused));
+            let routes = others.iter().map(|domain| (domain.clone(), *other)).chain(gone);
+            let routes: Vec<String> = routes.map(|(domain, at)| format!("\"{domain} {at}\"")).collect();
             let domains: Vec<String> = own.iter().map(|domain| format!("\"{domain}\"")).collect();
             let setup = Setup {
                 domain: name.to_owned(),
@@ -60,7 +63,8 @@ impl Two {
                 listen: format!("s2s = [\"{port}\"]\ns2s_tls = []\n"),
                 tables: format!(
                     "[tls]\ncertificate = {chain:?}\nkey = {key:?}\n[federation]\nenabled = true\ntrusted = [{trusted:?}]\n\
-                     allow_private_addresses = true\nroutes = [{}]\n",
+                     allow_private_addresses = true\nroutes = [{}]\n\
+                     [modules.strangers]\nreceived_per_minute = 0\n",
                     routes.join(", ")
                 ),
             };
@@ -75,6 +79,16 @@ impl Two {
     /// Returns the many domains of the second server.
     pub fn many(&self) -> impl Iterator<Item = String> {
         names(self.domains)
+    }
+
+    /// The domains whose server takes no connections.
+    pub fn gone(&self) -> impl Iterator<Item = String> {
+        nowhere()
+    }
+
+    /// Kills the second server and starts it again.
+    pub fn start_second_again(&mut self) -> Outcome<()> {
+        self.two.start_again(&self.binary)
     }
 
     /// Asks the first server how many streams to the many domains are ready.
@@ -104,9 +118,15 @@ fn names(domains: usize) -> impl Iterator<Item = String> {
     (0..domains).map(|number| format!("d{number}.many.test"))
 }
 
+fn nowhere() -> impl Iterator<Item = String> {
+    (0..NOWHERE).map(|number| format!("d{number}.nowhere.test"))
+}
+
 fn free_port() -> Outcome<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
+/// Domains whose server isn't there.
+const NOWHERE: usize = 200;
 const ONE: &str = "one.test";
 const TWO: &str = "two.test";
