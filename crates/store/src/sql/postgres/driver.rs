@@ -9,15 +9,14 @@
 //! - After any error of the database the transaction counts as over: PostgreSQL refuses everything but its end.
 //! - What PostgreSQL hasn't answered within the limit is lost, together with the connection.
 
+use super::answers::{Failed, answers};
 use super::target::{Connected, End, Target};
 use super::values::PostgresRow;
 use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::connection::{EachRow, Value};
 use crate::sql::dialect::{Dialect, numbered};
-use crate::sql::remote::{
-    CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, is_too_much, runtime, within,
-};
+use crate::sql::remote::{CONNECT, Distant, MONTH_MS, State, Transaction, idle, is_too_much, runtime, within};
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
 use std::collections::HashMap;
@@ -211,30 +210,6 @@ fn begin(batch: Option<u64>, lane: i64) -> String {
         }
         None => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;".to_owned(),
     }
-}
-
-/// Why a statement gave nothing.
-pub(super) enum Failed {
-    Database(Error),
-    TooMuch,
-    /// Says who read the rows.
-    Row(StoreError),
-}
-
-/// Runs statements without values. Returns what they give.
-pub(super) async fn answers(client: &Client, statements: &str) -> Result<Vec<SimpleQueryMessage>, Failed> {
-    let mut answers = pin!(client.simple_query_raw(statements).await.map_err(Failed::Database)?);
-    let (mut messages, mut bytes) = (Vec::new(), 0);
-    while let Some(message) = answers.try_next().await.map_err(Failed::Database)? {
-        if let SimpleQueryMessage::Row(row) = &message {
-            bytes += (0..row.len()).filter_map(|at| row.get(at)).map(str::len).sum::<usize>();
-        }
-        messages.push(message);
-        if messages.len() > MOST_ROWS || is_too_much(bytes) {
-            return Err(Failed::TooMuch);
-        }
-    }
-    Ok(messages)
 }
 
 async fn run(

@@ -3,6 +3,7 @@
 //! Several connections, each with a thread of its own, do what SQLite's one does; rows that are to be changed are locked by the statement that reads
 //! them first (see `sql/dialect.rs`). The server's role needs to read and write the tables, and to make them unless they are there already.
 
+mod answers;
 mod bounded;
 mod check;
 mod copying;

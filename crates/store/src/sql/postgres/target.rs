@@ -1,7 +1,7 @@
 //! Where the database is: reads the address that an operator has written, and connects.
 
+use super::answers::{Failed, answers};
 use super::bounded::Bounded;
-use super::driver::{Failed, answers};
 use super::tls::Connect;
 use crate::StoreError;
 use crate::error::Engine;
