@@ -290,7 +290,8 @@ fn a_flood_leaves_room_for_the_messages_of_others() {
     assert_eq!(waiting(&server, "romeo"), 52 - refused as u64);
 }
 
-/// Each resource has a copy of a message to the bare JID (RFC 6121 §8.5.2.1.1); the account has it once.
+/// Each resource has a copy of a message to the bare JID (RFC 6121 §8.5.2.1.1); the account has it
+/// once.
 #[test]
 fn a_message_that_two_ending_resources_did_not_get_is_stored_once() {
     type End = fn(&mut Client);

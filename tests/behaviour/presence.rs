@@ -280,7 +280,7 @@ fn strangers_learn_nothing_by_probes() {
     drop(romeo);
 }
 
-/// What the store remembers of a contact is older than what the contact says meanwhile (§4.3.2).
+/// A memory of the store about a contact is older than what the contact says meanwhile (§4.3.2).
 #[test]
 fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
     for shards in [1, 2] {

@@ -1,4 +1,5 @@
-//! What must hold of a room between two turns. Builds for tests and simulations look; others don't.
+//! Assertions of what must hold of a room between two turns. Builds for tests and simulations look;
+//! others don't.
 
 use super::occupant::nick_key;
 use super::role::Role;

@@ -17,7 +17,7 @@ pub struct Book {
     pub sessions: Vec<Session>,
     /// The messages, by their numbers.
     pub messages: Vec<Message>,
-    /// What each occupant has heard, in order.
+    /// The messages that each occupant has heard, in order.
     pub stays: Vec<Stay>,
     /// Those who have ever asked to block somebody.
     pub blockers: BTreeSet<(usize, usize)>,
@@ -237,7 +237,8 @@ impl Book {
     fn check_order(&mut self, between: (usize, usize, bool), number: usize) {
         let (session, by, _) = between;
         let last = self.last.insert(between, number);
-        // What another session did not get comes to this one as it would have come without that one.
+        // What another session did not get comes to this one as it would have come without that
+        // one.
         let account = self.sessions[session].account;
         let may_move = |other: &Session| other.account == account && other.was_cut && other.from <= number;
         if last.is_some_and(|last| last > number) && !self.sessions.iter().any(may_move) {

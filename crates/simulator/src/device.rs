@@ -1,5 +1,5 @@
-//! A client's device: a phone or a laptop that logs in, comes back to its session, and keeps what it
-//! believes of the world.
+//! A client's device: a phone or a laptop that logs in, comes back to its session, and keeps what
+//! it believes of the world.
 //!
 //! Nothing in here waits: a device acts when it is told to and reacts to what it reads.
 //!
@@ -27,7 +27,7 @@ pub use acting::People;
 pub struct Device {
     /// Its place among all devices.
     pub index: usize,
-    /// What stays the same.
+    /// The facts that stay the same.
     pub plan: DevicePlan,
     /// Its bare JID.
     pub bare: String,
@@ -53,7 +53,7 @@ pub struct Device {
     pub roster: Option<BTreeMap<String, RosterEntry>>,
     /// Its places in the rooms.
     pub seats: Vec<Seat>,
-    /// What its archive has, while it reads all of it.
+    /// The content of its archive, while it reads all of it.
     pub archived: Vec<Archived>,
     /// The end of the page that it read last: its last id, and whether it is the end of all.
     pub page: Option<(Option<String>, bool)>,
@@ -80,7 +80,7 @@ pub struct RosterEntry {
     pub name: String,
 }
 
-/// What a device believes of a room.
+/// The beliefs of a device about a room.
 #[derive(Debug, Clone, Default)]
 pub struct Seat {
     /// Its own nick, once it is in the room.
@@ -106,7 +106,7 @@ enum Stage {
     Closing,
 }
 
-/// What XEP-0198 has a client remember.
+/// The state that XEP-0198 lets a client remember.
 #[derive(Debug, Default)]
 struct Managed {
     /// The id to come back with; none before the server has said so.

@@ -1,4 +1,4 @@
-//! What may happen next in a simulation.
+//! Events that may come next in a simulation.
 //!
 //! An event names its kind and three numbers, which mean something together with the state that it
 //! meets: "the 7th device, modulo how many there are, writes to the 3rd account". So a schedule

@@ -21,8 +21,8 @@
 //! * `unsteady`: the store. [`device`]: clients. [`mod@run`]: one run. `rest`: its end, and what is
 //!   compared there. `book`: what is known, and the rules that hold at every step.
 //! * [`mutants`]: guards to take away, [`mutating`]: whether that is noticed.
-//! * `journal`: the log. [`shrink`]: from a failing schedule to a short one. [`statistics`]: numbers.
-//!   [`seeds`]: many runs.
+//! * `journal`: the log. [`shrink`]: from a failing schedule to a short one. [`statistics`]:
+//!   numbers. [`seeds`]: many runs.
 
 pub mod book;
 pub mod device;

@@ -2,8 +2,8 @@
 //! too few.
 //!
 //! A mutant is a guard that is taken away, as one text that takes the place of another in a file.
-//! Texts and not switches of the compiler, since a switch would stand in the hot path and in the way
-//! of its readers; a test sees to it that each text is still there exactly once.
+//! Texts and not switches of the compiler, since a switch would stand in the hot path and in the
+//! way of its readers; a test sees to it that each text is still there exactly once.
 
 /// A guard that is taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub struct Plan {
     pub devices: Vec<DevicePlan>,
     /// True if the store carries out operations only when an event says so.
     pub store_is_late: bool,
-    /// What happens, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 

@@ -248,7 +248,7 @@ fn archives(run: &mut Run) {
     }
 }
 
-/// What was acknowledged has reached somebody (XEP-0198 §4).
+/// Checks that everything acknowledged has reached somebody (XEP-0198 §4).
 fn deliveries(run: &mut Run) {
     let mut broken = None;
     for (number, message) in run.book.messages.iter().enumerate() {

@@ -19,7 +19,7 @@ use crate::rest;
 use crate::statistics::Statistics;
 use crate::unsteady::{Trouble, Unsteady};
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// A number that differs if anything in its log does.
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub broken: Option<String>,
     /// The log, if it was to be kept.
     pub lines: Vec<String>,
-    /// What was counted.
+    /// The counts of a run.
     pub statistics: Statistics,
 }
 

@@ -4,8 +4,8 @@ use crate::event::Event;
 use crate::plan::Plan;
 use crate::seeds;
 
-/// Takes events out of a failing plan as long as it fails in the same way. Returns the shortest plan
-/// that was found within so many runs.
+/// Takes events out of a failing plan as long as it fails in the same way. Returns the shortest
+/// plan that was found within so many runs.
 pub fn shrink(plan: &Plan, broken: &str, mut runs: usize) -> Plan {
     let mut best = plan.clone();
     let rule = rule(broken).to_owned();

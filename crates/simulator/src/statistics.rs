@@ -6,7 +6,7 @@ use std::fmt;
 use crate::book::Book;
 use crate::event::What;
 
-/// What was counted in one or many runs.
+/// The counts of one or many runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Runs.

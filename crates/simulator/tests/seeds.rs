@@ -1,4 +1,4 @@
-//! What the simulator promises of itself, and the seeds that every change has to stand.
+//! Promises of the simulator about itself, and the seeds that every change has to stand.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

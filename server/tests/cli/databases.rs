@@ -15,7 +15,7 @@ pub trait Databases: Sync {
     /// Keys of `[store]` that let a server use it.
     const KEYS: &'static str;
 
-    /// What a check says of it.
+    /// The words of a check about it.
     const CHECKED: &'static [&'static str];
 
     /// Makes an empty database and returns its address.

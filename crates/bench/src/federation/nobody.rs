@@ -35,5 +35,5 @@ pub fn measure(two: &Two) -> Outcome<()> {
     Ok(())
 }
 
-/// How long it may take until everybody is told.
+/// The time until everybody has to be told.
 const MOST: Duration = Duration::from_secs(30);

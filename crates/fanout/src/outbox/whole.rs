@@ -1,5 +1,5 @@
-//! What must hold of an outbox between two calls. Builds for tests and simulations look; others
-//! don't.
+//! Assertions of what must hold of an outbox between two calls. Builds for tests and simulations
+//! look; others don't.
 
 use super::item::{Item, rendered_len};
 use super::queue::Tally;

@@ -1,4 +1,4 @@
-//! What the user of a device does.
+//! Acts of the user of a device.
 
 use super::{Device, bare, room};
 use crate::book::{Book, To};
@@ -46,8 +46,9 @@ impl Device {
             }
             What::Subscribe => {
                 let kind = ["subscribe", "subscribe", "subscribed", "unsubscribe", "unsubscribed"][event.b % 5];
-                // Who sees a contact doesn't ask for it: such a request tells the contact's server that there is
-                // nothing to answer (RFC 6121 §3.1.3), whatever the contact does meanwhile.
+                // Who sees a contact doesn't ask for it: such a request tells the contact's server
+                // that there is nothing to answer (RFC 6121 §3.1.3), whatever the contact does
+                // meanwhile.
                 let entry = self.roster.as_ref().and_then(|roster| roster.get(&bare(account)));
                 let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
                 if account == self.plan.account || kind == "subscribe" && sees {

@@ -1,4 +1,4 @@
-//! What a device makes of the stanzas that it gets.
+//! Stanzas as a device takes them, and its reactions.
 
 use rookery_xml::{Element, ns};
 
@@ -177,7 +177,7 @@ impl Device {
             Some("result" | "error") => {
                 if !self.asked.remove(&id) {
                     // It may be for an earlier session of the same address.
-                    // Whoever was asked may answer and end before its acknowledgement is there.
+                    // The one who was asked may answer and end before its acknowledgement is there.
                     let mut before = book.sessions.iter().filter(|session| session.device == self.index);
                     if before.nth(1).is_some() || id.starts_with("ask") {
                         return;
