@@ -373,3 +373,16 @@ fn it_does_not_matter_how_the_bytes_are_cut() {
     }
     assert_eq!(peer.delivered.len(), 3);
 }
+
+/// What is too deep or too large ends the stream at the door: nothing of it is stored, and no server
+/// dies of it later.
+#[test]
+fn what_is_too_deep_or_too_large_is_never_handed_on() {
+    let deep = format!("{}{}", "<x xmlns='y'>".repeat(50_000), "</x>".repeat(50_000));
+    let large = format!("<body>{}</body>", "x".repeat(crate::settings::STANZA_BYTES));
+    for content in [deep, large] {
+        let mut peer = Peer::proven();
+        let said = peer.send(&format!("<message from='x@a.example' to='y@b.example'>{content}</message>"));
+        assert!(said.contains("<stream:error>") && peer.delivered.is_empty(), "{}", &said[..said.len().min(200)]);
+    }
+}

@@ -176,3 +176,6 @@ impl ClientCertVerifier for TakesAnyone {
 
 /// The protocol name of direct TLS between servers (XEP-0368 §3).
 pub const ALPN: &[u8] = b"xmpp-server";
+
+#[cfg(test)]
+mod tests;
