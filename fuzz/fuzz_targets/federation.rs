@@ -117,7 +117,7 @@ fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untr
                 outcome.delivered.push((sender, to.to_string()));
             }
             Action::Move(..) | Action::Route(..) => panic!("there is one shard, and no component"),
-            Action::Refuse(..) | Action::Bounce(..) => {}
+            Action::Refuse(..) | Action::Bounce(..) | Action::Lost(_) | Action::ComponentCame(_) | Action::ComponentGone(_) | Action::Pause(..) => {}
         }
     }
 }

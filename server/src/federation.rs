@@ -104,6 +104,10 @@ fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
         allow: given.allow.iter().map(|rule| rule.pattern.clone()).collect(),
         deny: given.deny.iter().map(|rule| rule.pattern.clone()).collect(),
         allow_private_addresses: given.allow_private_addresses,
+        bytes_per_second: given.bytes_per_second as u64,
+        stanzas_per_second: given.stanzas_per_second,
+        newcomer_stanzas: given.newcomer_stanzas,
+        burst_seconds: given.burst_seconds,
         ..Settings::new(Secret::new(&secret))
     })
 }

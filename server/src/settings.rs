@@ -2,12 +2,12 @@
 
 use rookery_fanout::Limits as OutboxLimits;
 use rookery_hub::rate::Rate;
-use rookery_hub::{Domain, Module, Options, Registry, RosterLimits, Settings};
+use rookery_hub::{Component, Domain, Module, Options, Registry, RosterLimits, Settings};
 use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
 
-use crate::config::{Config, DomainConfig};
+use crate::config::{ComponentConfig, Config, DomainConfig};
 use crate::database::Decoys;
 
 /// Returns the hub's settings.
@@ -15,7 +15,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
     let limits = &config.limits;
     Settings {
         domains: config.domains.iter().map(|domain| hub_domain(domain, table)).collect(),
-        components: config.components.iter().map(|component| component.name.clone()).collect(),
+        components: config.components.iter().map(component).collect(),
         max_resources: limits.resources_per_user,
         conflict: limits.conflict,
         roster: RosterLimits {
@@ -39,6 +39,10 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
         max_directed: limits.directed_presence,
         scram_iterations: config.login.scram_iterations,
     }
+}
+
+fn component(config: &ComponentConfig) -> Component {
+    Component { name: config.name.clone(), privileges: config.privileges.clone() }
 }
 
 /// Returns what client streams are negotiated by.

@@ -286,6 +286,63 @@ fn contacts_behind_a_component_see_and_are_seen() {
 }
 
 #[test]
+fn users_of_a_component_that_goes_are_gone() {
+    let server = server();
+    let mut first = server.component(BRIDGE);
+    let mut second = server.component(BRIDGE);
+    let (mut romeo, mut juliet) = (server.online("romeo/orchard"), server.online("juliet/balcony"));
+    let (to_romeo, to_juliet) = (romeo.bare().to_owned(), juliet.full().to_owned());
+    for from in ["a@bridge.example.org/x", "b@bridge.example.org/x", "c@bridge.example.org/x"] {
+        first.send(&format!("<presence from='{from}' to='{to_romeo}'/>"));
+    }
+    first.send(&format!("<presence from='a@bridge.example.org/x' to='{to_juliet}'/>"));
+    // One of them has said goodbye, and another is still being asked for a subscription.
+    second.send(&format!("<presence type='unavailable' from='c@bridge.example.org/x' to='{to_romeo}'/>"));
+    second.send(&format!("<presence type='subscribe' from='d@bridge.example.org' to='{to_juliet}'/>"));
+    romeo.all();
+    juliet.all();
+    first.vanish();
+    romeo.expect_nothing();
+    second.close();
+    for from in ["a@bridge.example.org/x", "b@bridge.example.org/x"] {
+        romeo.expect(&format!("<presence type='unavailable' from='{from}'/>"));
+    }
+    juliet.expect("<presence type='unavailable' from='a@bridge.example.org/x'/>");
+    juliet.expect_nothing();
+    // Nobody hears of the same again.
+    let mut third = server.component(BRIDGE);
+    third.send(&format!("<presence from='a@bridge.example.org/x' to='{to_romeo}'/>"));
+    romeo.expect("<presence from='a@bridge.example.org/x'/>");
+    third.vanish();
+    romeo.expect("<presence type='unavailable' from='a@bridge.example.org/x'/>");
+    romeo.expect_nothing();
+}
+
+/// A bridge with more users than are told at a time, which comes back while they are.
+#[test]
+fn who_comes_back_with_its_component_stays() {
+    let server = server();
+    let mut romeo = server.online("romeo/orchard");
+    let to = romeo.bare().to_owned();
+    let mut bridge = server.component(BRIDGE);
+    let show = |bridge: &mut Client, number: u32| {
+        bridge.send(&format!("<presence from='u{number:04}@bridge.example.org/x' to='{to}'/>"));
+    };
+    (0..1200).for_each(|number| show(&mut bridge, number));
+    assert_eq!(romeo.all().len(), 1200);
+    bridge.vanish();
+    let mut bridge = server.component(BRIDGE);
+    // The last one, of whom nobody has been told yet.
+    show(&mut bridge, 1199);
+    server.advance(1000);
+    let told = romeo.all();
+    let of_last: Vec<_> =
+        told.iter().filter(|presence| presence.attr("from") == Some("u1199@bridge.example.org/x")).collect();
+    assert_eq!(of_last.last().expect("presence").attr("type"), None);
+    assert!(told.iter().filter(|presence| presence.attr("type") == Some("unavailable")).count() >= 1199);
+}
+
+#[test]
 fn users_of_a_component_are_in_rooms() {
     let server = server();
     let mut bridge = server.component(BRIDGE);
@@ -306,9 +363,9 @@ fn users_of_a_component_are_in_rooms() {
     romeo.send("<message type='groupchat' to='verona@conference.example.org'><body>all</body></message>");
     let told = bridge.bodies();
     assert_eq!(told, ["all", "all"]);
+    romeo.all();
     // A component that goes away takes its occupants with it.
     bridge.vanish();
-    romeo.send("<message type='groupchat' to='verona@conference.example.org'><body>gone?</body></message>");
     let told = seen(&mut romeo);
     assert_eq!(told.matches("code='333'").count(), 2, "{told}");
 }

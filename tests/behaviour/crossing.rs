@@ -5,7 +5,7 @@ use rookery_federation::Address;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server, client};
 
 /// Returns a server of a domain with its services, reachable by all names.
-fn server(internet: &Internet, domain: &str, components: &[&str]) -> Server {
+pub(crate) fn server(internet: &Internet, domain: &str, components: &[&str]) -> Server {
     let services = ["conference", "pubsub", "multicast", "upload"].map(|service| format!("{service}.{domain}"));
     let own = [domain.to_owned()].into_iter().chain(services);
     let names: Vec<String> = own.chain(components.iter().map(|name| (*name).to_owned())).collect();
@@ -271,4 +271,87 @@ fn contacts_of_a_server_that_is_gone_are_not_told_to_have_left() {
     assert!(!told.contains("unsubscribed"), "{told}");
     let roster = client::xml(&phone.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"));
     assert!(roster.contains("subscription='to'"), "{roster}");
+}
+
+/// CVE-2021-37601: lists of a room are for those who manage it.
+#[test]
+fn strangers_of_other_servers_learn_nothing_of_a_room_s_lists() {
+    let mut scene = Scene::new();
+    scene.room();
+    let admin = "http://jabber.org/protocol/muc#admin";
+    scene.juliet.send(&format!(
+        "<iq type='set' id='a' to='verona@conference.b.example'><query xmlns='{admin}'>\
+         <item affiliation='member' jid='nurse@b.example'/><item affiliation='outcast' jid='paris@c.example'/></query></iq>"
+    ));
+    scene.juliet.all();
+    let questions = ["owner", "admin", "member", "outcast"]
+        .map(|affiliation| format!("<query xmlns='{admin}'><item affiliation='{affiliation}'/></query>"));
+    let more = ["moderator", "participant", "visitor"]
+        .map(|role| format!("<query xmlns='{admin}'><item role='{role}'/></query>"));
+    let owner = "<query xmlns='http://jabber.org/protocol/muc#owner'/>".to_owned();
+    for is_in in [false, true] {
+        if is_in {
+            join(&mut scene.romeo, "romeo");
+            scene.romeo.all();
+        }
+        for question in questions.iter().chain(&more).chain([&owner]) {
+            scene.romeo.send(&format!("<iq type='get' id='q' to='verona@conference.b.example'>{question}</iq>"));
+            let told = seen(&mut scene.romeo);
+            assert!(told.contains("type='error'"), "{question}: {told}");
+            for jid in ["nurse@b.example", "paris@c.example", "juliet@b.example"] {
+                assert!(!told.contains(jid), "{question}: {told}");
+            }
+        }
+    }
+    // Nor may they change them.
+    scene.romeo.send(&format!(
+        "<iq type='set' id='s' to='verona@conference.b.example'><query xmlns='{admin}'>\
+         <item affiliation='owner' jid='romeo@a.example'/></query></iq>"
+    ));
+    assert!(seen(&mut scene.romeo).contains("type='error'"));
+}
+
+/// Nobody takes a nick by writing it in another way (XEP-0045 §7.2.9, RFC 8266).
+#[test]
+fn nicks_are_compared_across_servers_as_people_read_them() {
+    let mut scene = Scene::new();
+    scene.room();
+    for nick in ["JULIET", "Ｊuliet", "  juliet ", "juliet"] {
+        join(&mut scene.romeo, nick);
+        let told = seen(&mut scene.romeo);
+        assert!(told.contains("<conflict") || told.contains("<jid-malformed"), "{nick}: {told}");
+    }
+    assert_eq!(seen(&mut scene.juliet), "");
+}
+
+/// Some errors of an occupant's server show that the occupant is gone (XEP-0045 §18.1), and for
+/// what: nothing else removes anybody.
+#[test]
+fn an_occupant_is_removed_for_errors_that_say_so() {
+    let errors = [
+        ("gone", true),
+        ("item-not-found", true),
+        ("recipient-unavailable", true),
+        ("redirect", true),
+        ("remote-server-not-found", true),
+        ("remote-server-timeout", true),
+        ("policy-violation", false),
+        ("resource-constraint", false),
+        ("forbidden", false),
+        ("not-acceptable", false),
+    ];
+    for (condition, is_gone) in errors {
+        let mut scene = Scene::new();
+        scene.room();
+        join(&mut scene.romeo, "romeo");
+        scene.romeo.all();
+        scene.juliet.all();
+        let error = format!("<error type='cancel'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>");
+        // An iq is about something else.
+        scene.romeo.send(&format!("<iq type='error' id='x' to='verona@conference.b.example/juliet'>{error}</iq>"));
+        assert!(!seen(&mut scene.juliet).contains("unavailable"), "iq {condition}");
+        scene.romeo.send(&format!("<message type='error' id='m' to='verona@conference.b.example'>{error}</message>"));
+        let told = seen(&mut scene.juliet);
+        assert_eq!(told.contains("code='333'"), is_gone, "message {condition}: {told}");
+    }
 }

@@ -365,7 +365,53 @@ fn what_others_forge_changes_nothing() {
     );
     let message = xml(&juliet.expect_element());
     assert!(!message.contains("forged") && message.contains("kept"), "{message}");
+    // Copies of what nobody has sent, and results of an archive that nobody has asked, are ordinary
+    // messages: nobody opens them.
+    let inner = "<forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' type='chat' \
+                 from='nurse@b.example' to='juliet@b.example'><body>forged</body></message></forwarded>";
+    for wrapper in [
+        format!("<received xmlns='urn:xmpp:carbons:2'>{inner}</received>"),
+        format!("<sent xmlns='urn:xmpp:carbons:2'>{inner}</sent>"),
+        format!("<result xmlns='urn:xmpp:mam:2' queryid='q' id='1'>{inner}</result>"),
+    ] {
+        romeo.send(&format!("<message to='juliet@b.example/balcony' type='chat'>{wrapper}</message>"));
+        for message in juliet.all() {
+            assert_eq!(message.attr("from"), Some("romeo@a.example/orchard"), "{message:?}");
+        }
+    }
+    // An id of an occupant, and a stamp in the name of this server.
+    romeo.send(
+        "<message to='juliet@b.example/balcony' type='chat'><body>hi</body>\
+         <delay xmlns='urn:xmpp:delay' from='b.example' stamp='2001-01-01T00:00:00Z'/></message>",
+    );
+    let message = xml(&juliet.expect_element());
+    assert!(!message.contains("2001-01-01"), "{message}");
+    // The answer to a question that this server asks has an id that nobody knows.
+    romeo.send("<iq type='result' id='ask-0-AAAAAAAAAAAAAAAA' to='b.example'/>");
+    romeo.send("<iq type='result' id='ask-0-AAAAAAAAAAAAAAAA' to='juliet@b.example/balcony'/>");
+    assert!(juliet.all().iter().all(|element| element.attr("from") == Some("romeo@a.example/orchard")));
     drop((a, b));
+}
+
+/// Switching federation off ends its streams, and nothing leaves any more.
+#[test]
+fn federation_that_is_switched_off_ends() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", plain);
+    let b = server(&internet, "b.example", plain);
+    let (mut romeo, mut juliet) = (a.online("romeo@a.example/orchard"), b.online("juliet@b.example/balcony"));
+    chat(&mut romeo, "juliet@b.example", "1");
+    juliet.expect_message("romeo@a.example/orchard", "1");
+    chat(&mut juliet, "romeo@a.example", "2");
+    romeo.expect_message("juliet@b.example/balcony", "2");
+    b.reload(|config| config.internet = None);
+    b.advance(10_000);
+    chat(&mut juliet, "romeo@a.example", "3");
+    assert!(xml(&juliet.expect_element()).contains("remote-server-not-found"));
+    chat(&mut romeo, "juliet@b.example", "4");
+    a.advance(120_000);
+    assert!(xml(&romeo.expect_element()).contains("remote-server-timeout"));
+    juliet.expect_nothing();
 }
 
 /// Errors don't say more than the standard's condition: a nickname in a room is all that their
@@ -382,4 +428,55 @@ fn errors_name_no_server() {
         let inside = error.split("<error").nth(1).expect("an error");
         assert!(!inside.contains(domain) && !inside.contains("<text"), "{error}");
     }
+}
+
+/// A server that floods is read later: nothing is lost, and another one notices nothing.
+#[test]
+fn a_server_that_floods_waits() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", plain);
+    let c = server(&internet, "c.example", plain);
+    let b = server(&internet, "b.example", |settings| {
+        (settings.stanzas_per_second, settings.burst_seconds) = (10, 2);
+    });
+    let (mut romeo, mut paris) = (a.online("romeo@a.example/orchard"), c.online("paris@c.example/hall"));
+    let mut juliet = b.online("juliet@b.example/balcony");
+    for number in 0..100 {
+        chat(&mut romeo, "juliet@b.example/balcony", &number.to_string());
+        romeo.pump();
+    }
+    let mut heard = juliet.bodies();
+    assert!(heard.len() < 100, "not all at once: {}", heard.len());
+    chat(&mut paris, "juliet@b.example/balcony", "hello");
+    assert_eq!(juliet.bodies(), ["hello"]);
+    b.advance(60_000);
+    heard.extend(juliet.bodies());
+    let expected: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    assert_eq!(heard, expected);
+}
+
+/// If the operator wants it, who has never been written to is slow.
+#[test]
+fn a_new_server_is_slow_until_somebody_writes_to_it() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", plain);
+    let b = server(&internet, "b.example", |settings| (settings.newcomer_stanzas, settings.burst_seconds) = (1, 1));
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    for number in 0..20 {
+        chat(&mut romeo, "juliet@b.example/balcony", &number.to_string());
+        romeo.pump();
+    }
+    let heard = juliet.bodies().len();
+    assert!((1..5).contains(&heard), "{heard}");
+    b.advance(60_000);
+    assert_eq!(juliet.bodies().len(), 20 - heard);
+    chat(&mut juliet, "romeo@a.example", "who are you?");
+    romeo.expect_message("juliet@b.example/balcony", "who are you?");
+    b.advance(60_000);
+    for number in 0..50 {
+        chat(&mut romeo, "juliet@b.example/balcony", &number.to_string());
+        romeo.pump();
+    }
+    assert_eq!(juliet.bodies().len(), 50, "it is no stranger any more");
 }

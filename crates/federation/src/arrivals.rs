@@ -91,7 +91,12 @@ impl Servers {
                 let local = self.inbound(key).and_then(|machine| machine.local()).map(Box::from);
                 self.actions.push_back(Action::StartTls(key, Handshake::Accept(local)));
             }
-            Event::End => self.end(key),
+            Event::End => {
+                let broken = self.inbound(key).filter(|machine| machine.has_failed());
+                let domains = broken.map(|machine| machine.proven().map(Box::from).collect()).unwrap_or_default();
+                self.lost_all(domains);
+                self.end(key);
+            }
             Event::Enable(may_resume) => self.enable(key, may_resume),
             Event::Resume(id) => self.resume(key, id),
             Event::Proven(_) | Event::Verify(_) => return self.belongs(key, event, rest, home),

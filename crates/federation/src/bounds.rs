@@ -8,6 +8,7 @@ use crate::calling::MOST_AT_ONCE;
 use crate::components::MOST_CONNECTIONS;
 use crate::departures::{MOST_FOR_ONE, MOST_ROUTES, MOST_UNDER_WAY};
 use crate::inbound::{MOST_PENDING, MOST_PROVEN, MOST_REQUESTS};
+use crate::intake::MOST_KNOWN;
 use crate::queue::WHILE_CONNECTED;
 use crate::resumption::{KEPT_MS, MOST_KEPT, MOST_OF_DOMAIN};
 use crate::sent::MOST_UNACKNOWLEDGED;
@@ -160,6 +161,19 @@ pub const BOUNDS: &[Bound] = &[
         Unit::Number,
     )
     .or("one more gets <resource-constraint/>"),
+    Bound::on("bytes", Per::Other("remote domain"), Most::Key("federation.bytes_per_second"), Unit::BytesPerSecond)
+        .or("its streams are read later"),
+    Bound::on("stanzas", Per::Other("remote domain"), Most::Key("federation.stanzas_per_second"), Unit::PerSecond)
+        .or("its streams are read later"),
+    Bound::on(
+        "stanzas of a domain to which nobody has written",
+        Per::Other("remote domain"),
+        Most::Key("federation.newcomer_stanzas_per_second"),
+        Unit::PerSecond,
+    )
+    .or("its streams are read later"),
+    Bound::on("remote domains whose speed is remembered", Per::Shard, Most::Fixed(MOST_KNOWN as u64), Unit::Number)
+        .or("those that are not too fast are forgotten"),
     Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)
         .or("a stanza for one more gets <resource-constraint/>"),
 ];

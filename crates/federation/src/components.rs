@@ -7,6 +7,7 @@
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
+use rookery_fanout::StanzaType;
 use rookery_fanout::multicast::Outgoing;
 use rookery_hub::share::Bounds;
 use rookery_stream::error::{Condition, StreamError};
@@ -48,7 +49,11 @@ impl Servers {
     /// Takes a stanza for a component, whose home this is.
     pub(crate) fn send_to_component(&mut self, stanza: Outgoing) {
         let Some(key) = self.connection_for(&stanza) else {
-            return self.bounce(stanza, Condition::RemoteServerTimeout);
+            // Nobody is told that somebody who isn't there doesn't see who is available.
+            if stanza.packet().type_() != StanzaType::Available {
+                self.bounce(stanza, Condition::RemoteServerTimeout);
+            }
+            return;
         };
         let Some(attached) = self.attached_mut(key) else { return };
         let is_first = attached.queue.is_empty();
@@ -166,6 +171,7 @@ impl Servers {
         attached.machine.attached(&mut out);
         self.write(key, out);
         info!(component = &*name, %peer, connections = others + 1, "a component is connected");
+        self.actions.push_back(Action::ComponentCame(name.clone()));
         self.components.entry(name).or_default().push(key);
     }
 
@@ -183,6 +189,7 @@ impl Servers {
         let connections = keys.len();
         if connections == 0 {
             self.components.remove(&name);
+            self.actions.push_back(Action::ComponentGone(name.clone()));
         }
         if connections < before {
             info!(component = &*name, connections, "a connection of a component is gone");

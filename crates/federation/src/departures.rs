@@ -121,7 +121,10 @@ impl Servers {
                 let untried = std::mem::take(untried);
                 self.try_others(at, untried);
             }
-            State::Ready { key: ready, .. } if *ready == key => self.broken(at, reason),
+            State::Ready { key: ready, .. } if *ready == key => {
+                self.tell_lost(at);
+                self.broken(at, reason);
+            }
             _ => {}
         }
     }
@@ -272,8 +275,11 @@ impl Servers {
     fn ended(&mut self, key: Key) {
         let Some(at) = self.route_of(key) else { return };
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
-        let cause = machine.cause().to_owned();
+        let (cause, has_failed) = (machine.cause().to_owned(), machine.has_failed());
         self.end(key);
+        if has_failed && self.routes.get(at).is_some_and(|route| route.key() == Some(key) && route.is_in_use()) {
+            self.tell_lost(at);
+        }
         let Some(route) = self.routes.get_mut(at).filter(|route| route.key() == Some(key)) else { return };
         match &mut route.state {
             State::Ready { .. } => self.broken(at, &cause),

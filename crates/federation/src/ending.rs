@@ -138,7 +138,15 @@ impl Servers {
         let is_short = route.purpose == Purpose::Questions || cause == Cause::NotFound;
         let forget_ms = if is_short { 0 } else { FORGET_MS };
         self.abandon(at, State::Failed { until_ms, cause }, &cause.condition());
+        self.tell_lost(at);
         self.forget_later(at, pause_ms + forget_ms);
+    }
+
+    /// Tells that the server of a way's domain is gone.
+    pub(crate) fn tell_lost(&mut self, at: usize) {
+        let route = self.routes.get(at).filter(|route| route.purpose == Purpose::Stanzas);
+        let domain = route.map(|route| route.remote.clone());
+        self.lost_all(domain.into_iter().collect());
     }
 
     /// Ends a way for good, or because it is not allowed any more.

@@ -55,6 +55,8 @@ pub struct Inbound {
     is_open: bool,
     /// Our end of the stream has been written; what the peer still says counts.
     is_closing: bool,
+    /// The stream has ended with an error, the peer's or ours.
+    has_failed: bool,
     tls: Option<Result<Names, Untrusted>>,
     /// The domains that were proven.
     proven: Vec<Box<str>>,
@@ -144,6 +146,7 @@ impl Inbound {
             id: String::new(),
             is_open: false,
             is_closing: false,
+            has_failed: false,
             tls: None,
             proven: Vec::new(),
             pending: Vec::new(),
@@ -283,6 +286,11 @@ impl Inbound {
     /// Tells whether the stream was ended by us or the peer.
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
+    }
+
+    /// Tells whether the stream has ended with an error, the peer's or ours.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Ends the stream with an error, e.g. `system-shutdown`. Nothing happens if it is over.
@@ -452,7 +460,10 @@ impl Inbound {
         match (&*namespace, stanza.name()) {
             (ns::STARTTLS, "starttls") => Some(self.starttls(behind, out)),
             (ns::SASL, "abort") => self.not_authenticated("aborted", out),
-            (ns::STREAMS, "error") => Some(self.end(out)),
+            (ns::STREAMS, "error") => {
+                self.has_failed = true;
+                Some(self.end(out))
+            }
             // Answers, which nobody has asked for on this stream.
             (ns::DIALBACK, "result" | "verify") if stanza.raw_type().is_some() => None,
             (ns::SASL, "auth") | (ns::DIALBACK, "result" | "verify") | (ns::SM, _)
@@ -530,6 +541,7 @@ impl Inbound {
             self.acknowledge(out);
             error.render(text, out);
         }
+        self.has_failed = true;
         self.phase = Phase::Ended;
         Event::End
     }

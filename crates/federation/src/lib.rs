@@ -29,7 +29,7 @@
 //!   looks for it, `calling` lets few call one address at a time, `writing` uses it,
 //!   `acknowledging` hears what has arrived, `ending` lets it rest or gives it up; `arrivals` are
 //!   the streams of others, `resumption` those that have broken, `strangers` those who have proven
-//!   nothing; `renewal` ends streams whose certificate has expired, `reload` those that other
+//!   nothing; `intake` is how fast domains may send; `renewal` ends streams whose certificate has expired, `reload` those that other
 //!   settings forbid. [`report`]: what an operator sees of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -44,6 +44,7 @@ mod departures;
 pub mod dialback;
 mod ending;
 pub mod inbound;
+mod intake;
 mod notes;
 pub mod outbound;
 mod queue;

@@ -184,6 +184,11 @@ impl Outbound {
         self.cause.as_deref().unwrap_or("the other server has closed the stream")
     }
 
+    /// Tells whether the stream has ended with an error, the peer's or ours.
+    pub fn has_failed(&self) -> bool {
+        self.phase == Phase::Ended && self.cause.is_some()
+    }
+
     /// Tells whether stanzas, or questions, may be sent.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready

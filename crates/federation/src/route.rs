@@ -127,6 +127,11 @@ impl Route {
         matches!(&self.state, State::Ready { sent, .. } if sent.is_taken())
     }
 
+    /// Tells whether a connection is ready.
+    pub(crate) fn is_in_use(&self) -> bool {
+        matches!(self.state, State::Ready { .. })
+    }
+
     /// Tells whether a connection is being made.
     pub(crate) fn is_under_way(&self) -> bool {
         matches!(self.state, State::Resolving | State::Connecting { .. } | State::Negotiating { .. })

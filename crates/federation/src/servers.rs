@@ -29,6 +29,7 @@ use crate::calling::Calls;
 use crate::component;
 use crate::components::Attached;
 use crate::inbound::{self, Inbound};
+use crate::intake::Intake;
 use crate::outbound::{self, Outbound};
 use crate::resumption::Resumable;
 use crate::route::Route;
@@ -76,6 +77,14 @@ pub enum Action {
     Refuse(Built, Jid),
     /// A stanza that can't leave, to its sender.
     Bounce(Outgoing, StanzaError),
+    /// A stream with the server of a domain has broken, or the server can't be reached.
+    Lost(Box<str>),
+    /// A component has connected.
+    ComponentCame(Box<str>),
+    /// The last connection of a component is gone.
+    ComponentGone(Box<str>),
+    /// Stop reading from a connection, or go on.
+    Pause(Key, bool),
 }
 
 /// Which end of a handshake we are.
@@ -179,6 +188,8 @@ pub(crate) enum Timer {
     Idle(Key, u32),
     /// The next address of a way is tried beside the others.
     NextAddress(usize, u32),
+    /// A stream that was too fast is read from again.
+    Read(Key, u32),
     /// Stanzas have waited for a way for long enough.
     Patience(usize, u32),
     /// A way whose stream has broken is tried again.
@@ -217,6 +228,8 @@ pub struct Servers {
     pub(crate) dirty_components: Vec<Key>,
     /// Addresses of incoming streams that have proven nothing.
     pub(crate) strangers: Strangers,
+    /// How fast domains send.
+    pub(crate) intake: Intake,
     pub(crate) resumable: Resumable,
     /// Connections to other servers that are being made.
     pub(crate) calls: Calls,
@@ -246,6 +259,7 @@ impl Servers {
             components: Map::default(),
             dirty_components: Vec::new(),
             strangers: Strangers::default(),
+            intake: Intake::default(),
             resumable: Resumable::default(),
             calls: Calls::default(),
             timers: BinaryHeap::new(),
@@ -315,6 +329,11 @@ impl Servers {
                     }
                 }
                 Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
+                Timer::Read(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.read_again(key);
+                    }
+                }
                 Timer::NextAddress(route, serial) => self.next_address(route, serial),
                 Timer::Patience(route, serial) => self.patience_ends(route, serial),
                 Timer::Retry(route, serial) => self.retry(route, serial),
@@ -338,7 +357,7 @@ impl Servers {
         };
         let whole = input.as_deref().unwrap_or(bytes);
         let mut at = 0;
-        let mut is_here = true;
+        let (mut is_here, mut stanzas) = (true, 0);
         while is_here {
             let rest = whole.get(at..).unwrap_or_default();
             let Some(stream) = self.streams.get_mut(key.0 as usize) else { break };
@@ -363,6 +382,7 @@ impl Servers {
             match event {
                 None => break,
                 Some(Step::In(event)) => {
+                    stanzas += u64::from(matches!(event, inbound::Event::Stanza(..) | inbound::Event::Refused(..)));
                     let rest = whole.get(at..).unwrap_or_default();
                     is_here = self.arrived(key, event, rest, home);
                 }
@@ -372,6 +392,9 @@ impl Servers {
                     is_here = self.component_did(key, event, rest, home);
                 }
             }
+        }
+        if is_here {
+            self.charge(key, bytes.len(), stanzas);
         }
         let rest = whole.get(at..).unwrap_or_default();
         match self.streams.get_mut(key.0 as usize) {
@@ -414,8 +437,19 @@ impl Servers {
                 self.detach(key);
                 self.remove(key);
             }
-            _ => _ = self.remove(key),
+            Machine::In { machine, .. } => {
+                if !stream.ended {
+                    self.lost_all(machine.proven().map(Box::from).collect());
+                }
+                self.remove(key);
+            }
+            Machine::Out { .. } => _ = self.remove(key),
         }
+    }
+
+    /// Tells that streams with these domains have broken.
+    pub(crate) fn lost_all(&mut self, domains: Vec<Box<str>>) {
+        self.actions.extend(domains.into_iter().map(Action::Lost));
     }
 
     // --- common to both directions ---

@@ -111,6 +111,14 @@ pub struct Settings {
     pub queue_bytes: usize,
     /// Stanzas that may wait for one domain while there is no connection.
     pub queue_stanzas: usize,
+    /// Bytes per second that a remote domain may send, 0 for no limit.
+    pub bytes_per_second: u64,
+    /// Stanzas per second that it may send, 0 for no limit.
+    pub stanzas_per_second: u64,
+    /// The same for a domain to which nobody here has written, 0 if they are treated alike.
+    pub newcomer_stanzas: u64,
+    /// Seconds of either that a domain may send at once.
+    pub burst_seconds: u64,
 }
 
 impl Settings {
@@ -133,6 +141,10 @@ impl Settings {
             idle_ms: 600_000,
             queue_bytes: QUEUE_BYTES,
             queue_stanzas: QUEUE_STANZAS,
+            bytes_per_second: 10 << 20,
+            stanzas_per_second: 20_000,
+            newcomer_stanzas: 0,
+            burst_seconds: 5,
         }
     }
 

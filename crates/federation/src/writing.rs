@@ -1,6 +1,7 @@
 //! Stanzas that leave: what has come for a domain in a tick is written at once, and what can't
 //! leave comes back.
 
+use rookery_fanout::StanzaType;
 use rookery_fanout::multicast::Outgoing;
 use rookery_stream::error::{Condition, StanzaError};
 
@@ -27,6 +28,9 @@ impl Servers {
         }
         if !self.settings.admits(stanza.to().domain()) {
             return self.bounce(stanza, Condition::NotAllowed);
+        }
+        if SPEAKING.contains(&stanza.packet().type_()) {
+            self.intake.wrote_to(stanza.to().domain());
         }
         let found = self.way(local.domain(), stanza.to().domain(), Purpose::Stanzas);
         let Some((at, route)) = found.and_then(|at| Some((at, self.routes.get_mut(at)?))) else {
@@ -142,3 +146,6 @@ pub(crate) const WRITE: usize = 64 * 1024;
 pub const MOST_WAITING: usize = 64 * 1024 * 1024;
 /// How long another server may take to read what one write has sent it.
 pub const TAKEN_MS: u64 = 60_000;
+/// With these somebody turns to somebody elsewhere. Errors, answers and what rooms say don't count.
+const SPEAKING: [StanzaType; 5] =
+    [StanzaType::Normal, StanzaType::Chat, StanzaType::Subscribe, StanzaType::Subscribed, StanzaType::Probe];

@@ -41,8 +41,14 @@ impl World {
     pub(crate) fn answer(&mut self, iq: Iq) {
         let target = if iq.to.is_domain() { Target::Server } else { Target::Account };
         let is_own = iq.is_own();
+        if let Some(component) = self.delegate_of(&iq) {
+            return self.delegate(&component, iq);
+        }
         match iq.payload.ns() {
             ns::ROSTER if target == Target::Account && is_own => return self.roster(iq),
+            ns::ROSTER if target == Target::Account && self.privileges(&iq.from).is_some() => {
+                return self.roster_for_component(iq);
+            }
             // RFC 6121 §2.1.5, whether there is such an account or not: the answer tells nobody.
             ns::ROSTER if target == Target::Account && iq.set => return self.reply_error(&iq, Condition::Forbidden),
             // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.

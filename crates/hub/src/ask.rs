@@ -1,5 +1,5 @@
-//! Requests that this server makes itself, in the name of one of its domains, and the answers to
-//! them.
+//! Requests that this server makes itself, in the name of one of its domains or sessions, and the
+//! answers to them.
 //!
 //! # Invariants
 //!
@@ -18,30 +18,56 @@ use crate::letter::Letter;
 use crate::waiting::Inquiry;
 
 impl World {
-    /// Sends a request from a domain of this server; `then` gets what came of it, at the latest
-    /// after a minute.
+    /// Sends a request from a domain of this server, or from a session whose home this is; `then`
+    /// gets what came of it, at the latest after a minute. The client of such a session sees
+    /// nothing of it.
     pub fn ask(
         &mut self,
-        domain: &str,
+        from: &str,
         to: &Jid,
         is_set: bool,
         payload: &Element,
         then: impl FnOnce(&mut World, Answer) + 'static,
     ) {
+        self.ask_whole(from, to, is_set, payload, |world, answer| then(world, answer.map_or(Answer::Nothing, read)));
+    }
+
+    /// Does the same; `then` gets the whole answer.
+    pub(crate) fn ask_whole(
+        &mut self,
+        from: &str,
+        to: &Jid,
+        is_set: bool,
+        payload: &Element,
+        then: impl FnOnce(&mut World, Option<&Packet>) + 'static,
+    ) {
         if self.waiting.asked.0.len() >= MAX_ASKED {
-            return then(self, Answer::Nothing);
+            return then(self, None);
         }
         let id = format!("{PREFIX}{}-{}", self.shard(), self.unique_text());
         self.waiting.asked.0.insert(id.clone(), (to.clone(), Box::new(then)));
         let mut request = Writer::new("iq");
-        request.attr("type", if is_set { "set" } else { "get" }).attr("id", &id).attr("from", domain);
+        request.attr("type", if is_set { "set" } else { "get" }).attr("id", &id).attr("from", from);
         request.element(payload);
         self.after(PATIENCE_MS, move |world| {
             if let Some((_, then)) = world.waiting.asked.0.remove(&id) {
-                then(world, Answer::Nothing);
+                then(world, None);
             }
         });
         self.send(&request.finish(), to);
+    }
+
+    /// Takes a result or an error that came for an account or a session, if it answers what was
+    /// asked in the name of that, be it too late: no client has such an id.
+    pub(crate) fn answered_here(&mut self, packet: &Packet) -> bool {
+        let is_own = packet.id().is_some_and(|id| {
+            let rest = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+            rest.is_some_and(|(shard, text)| shard.parse() == Ok(self.shard()) && text.len() == UNIQUE)
+        });
+        if is_own {
+            self.answered(packet);
+        }
+        is_own
     }
 
     /// Takes a result or an error that came for a domain. One that answers nothing is dropped.
@@ -57,7 +83,7 @@ impl World {
             return;
         }
         if let Some((_, then)) = self.waiting.asked.0.remove(&*id) {
-            then(self, read(packet));
+            then(self, Some(packet));
         }
     }
 }
@@ -88,6 +114,8 @@ fn read(packet: &Packet) -> Answer {
 
 /// The beginning of each request's id.
 const PREFIX: &str = "ask-";
+/// The length of the text that makes an id unique.
+const UNIQUE: usize = 16;
 /// The time within which an answer has to come.
 const PATIENCE_MS: u64 = 60_000;
 /// Requests of one shard that may be without an answer.

@@ -36,6 +36,10 @@ pub(crate) type FindRemote = fn(&mut World, &str, &str) -> Option<RemoteService>
 pub(crate) type Border = fn(&World, JidRef<'_>, &str) -> bool;
 /// Gives presence of a session another form, or leaves it.
 pub(crate) type PresenceForm = fn(&mut World, &Packet) -> Option<Packet>;
+/// Hears of a stanza that has come from elsewhere.
+pub(crate) type Heard = fn(&mut World, &Packet, JidRef<'_>);
+/// Hears of another server.
+pub(crate) type Lost = fn(&mut World, &str);
 /// Hears of an account and a contact.
 pub(crate) type OfContact = fn(&mut World, JidRef<'_>, JidRef<'_>);
 /// Hears of an account.

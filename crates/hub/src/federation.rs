@@ -8,11 +8,12 @@ use rookery_fanout::Packet;
 use rookery_fanout::audience::home;
 use rookery_fanout::multicast::{Distant, Outgoing, bcc};
 use rookery_jid::{Jid, JidRef};
-use rookery_stream::error::Condition;
-use rookery_xml::Kind;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Kind, Writer};
 
 use crate::World;
 use crate::mail::Mail;
+use crate::passage::{Delivery, Notes, Passage};
 pub use crate::remote::{Federation, RemoteService};
 
 impl World {
@@ -37,11 +38,71 @@ impl World {
             return;
         }
         if self.is_here(to.domain()) {
+            self.hear(packet, to);
             self.route(packet, to);
         } else if self.is_component(to.domain()) {
             self.route_away(packet, to);
         } else {
             self.bounce(packet, to, Condition::ItemNotFound.into());
+        }
+    }
+
+    /// Takes a stanza that came in from a component, on the home shard of its name.
+    pub fn from_component(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if self.is_privileged(packet, to) {
+            return;
+        }
+        self.out.bridged.note(packet, to);
+        if self.is_here(to.domain()) {
+            self.hear(packet, to);
+        }
+        self.route(packet, to);
+    }
+
+    /// Tells those who have seen the users of a component that they are gone, since its last
+    /// connection is. On the home shard of its name.
+    pub fn component_gone(&mut self, name: &str) {
+        if self.out.bridged.gone(name) {
+            self.bid_farewell();
+        }
+    }
+
+    /// Tells some, and the others in later ticks: a bridge may have thousands of users.
+    fn bid_farewell(&mut self) {
+        for _ in 0..FAREWELLS {
+            let Some((from, to)) = self.out.bridged.next() else { return };
+            let mut presence = Writer::new("presence");
+            if self.is_here(to.domain()) && !self.is_domain(to.domain()) {
+                presence.attr("type", "error").attr("from", from.as_str());
+                StanzaError::from(Condition::RemoteServerTimeout).write(&mut presence);
+            } else {
+                presence.attr("type", "unavailable").attr("from", from.as_str());
+            }
+            self.send(&presence.finish(), &to);
+        }
+        if self.out.bridged.has_more() {
+            self.after(FAREWELL_MS, Self::bid_farewell);
+        }
+    }
+
+    /// Tells modules that a stream with a remote domain has broken, or that its server can't be
+    /// reached; on the domain's home shard.
+    pub fn lost(&mut self, domain: &str) {
+        for call in self.catalogue.registry.passing.lost.all().map(|call| call.call).collect::<Vec<_>>() {
+            call(self, domain);
+        }
+    }
+
+    /// Tells modules of a stanza from elsewhere.
+    fn hear(&mut self, packet: &Packet, to: JidRef<'_>) {
+        for at in 0..self.catalogue.registry.passing.heard.len() {
+            let Some(hook) = self.catalogue.registry.passing.heard.get(at) else { return };
+            let wanted = &hook.call.wanted;
+            let names = wanted.namespaces.is_none_or(|named| packet.namespaces().may_have(named));
+            let is_wanted = wanted.stanzas.has(packet) && names;
+            if is_wanted && self.domain(to.domain()).is_some_and(|domain| domain.module(hook.module).is_some()) {
+                (hook.call.call)(self, packet, to);
+            }
         }
     }
 
@@ -51,11 +112,33 @@ impl World {
             // RFC 6120 §8.3.3.16.
             return self.bounce(packet, to, Condition::RemoteServerNotFound.into());
         }
+        if packet.is_local() && !self.may_go_abroad(packet, to) {
+            return;
+        }
         let shard = home(self.hash(to.domain()), self.shards());
         if shard != self.shard() {
             return self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
         }
         self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
+    }
+
+    /// Tells whether modules let what an account of this shard sends go to another server.
+    fn may_go_abroad(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
+        for at in 0..self.catalogue.registry.passing.abroad.len() {
+            let Some(hook) = self.catalogue.registry.passing.abroad.get(at) else { return true };
+            if !hook.call.wanted.stanzas.has(packet) {
+                continue;
+            }
+            let Some(sender) = packet.sender() else { return true };
+            // It comes by again at the home of the other domain.
+            let is_home = sender.local().is_some() && self.home_of(sender.as_ref()) == self.shard();
+            let has_module = self.domain(sender.domain()).is_some_and(|domain| domain.module(hook.module).is_some());
+            let passage = Passage { packet, to, notes: &mut Notes::default() };
+            if is_home && has_module && !matches!((hook.call.call)(self, passage), Delivery::Pass) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Sends one packet to recipients of another server, all of them blind: the trusted route.
@@ -128,3 +211,8 @@ impl World {
         }
     }
 }
+
+/// Of the users of a component that is gone: how many are told at a time.
+const FAREWELLS: usize = 500;
+/// Milliseconds until the next are told.
+const FAREWELL_MS: u64 = 10;

@@ -14,7 +14,8 @@
 //! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]:
 //!   one packet for many; [`roll`]: an audience that is kept ready, `enroll`: who is on it.
 //!   [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is
-//!   known of them.
+//!   known of them; [`bridged`]: what components have shown;
+//!   [`privileged`]: what they do in the name of others.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an
 //!   account conceals it.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
@@ -54,6 +55,7 @@ mod answer;
 pub mod ask;
 mod at_hand;
 pub mod bind;
+pub mod bridged;
 mod calls;
 pub mod conceal;
 pub mod copies;
@@ -88,6 +90,7 @@ mod parts;
 pub mod passage;
 mod post;
 pub mod presence;
+pub mod privileged;
 pub mod question;
 pub mod rate;
 mod remote;
@@ -135,7 +138,9 @@ pub use reply::Reply;
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use session::{Session, SessionRef};
-pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
+pub use settings::{
+    Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,
+};
 pub use share::{Bounds, Share};
 pub use waiting::Timer;
 pub use wakeups::Wakeups;

@@ -14,6 +14,7 @@ use rookery_jid::Jid;
 use slab::Slab;
 
 use crate::at_hand::{Absent, AtHand};
+use crate::bridged::Bridged;
 use crate::delay::Taken;
 use crate::event::Event;
 use crate::held::HeldStanzas;
@@ -128,6 +129,8 @@ pub(crate) struct Out {
     /// Tests let mail pass through its wire form.
     pub(crate) encodes_mail: bool,
     pub(crate) federation: Option<Box<dyn Federation>>,
+    /// To whom users of components have shown themselves.
+    pub(crate) bridged: Bridged,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
     /// The time from which the log may have another error of the store.
@@ -143,6 +146,7 @@ impl Out {
             mail: (0..shards.max(1)).map(|_| Vec::new()).collect(),
             encodes_mail: false,
             federation: None,
+            bridged: Bridged::default(),
             given_back: None,
             next_store_error_ms: 0,
             untold_errors: 0,

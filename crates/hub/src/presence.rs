@@ -139,6 +139,7 @@ impl World {
             self.fan_out_away(packet, domain, contacts);
         }
         self.show_to(user, packet);
+        self.show_to_components(packet);
     }
 
     /// Asks for the presence of the contacts whom the user sees (§4.3.1).

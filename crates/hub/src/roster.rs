@@ -27,7 +27,7 @@ impl World {
         if iq.payload.name() != "query" {
             return self.reply_error(&iq, Condition::BadRequest);
         }
-        if iq.set { self.roster_set(session, iq) } else { self.roster_get(session, iq) }
+        if iq.set { self.roster_set(Some(session), iq) } else { self.roster_get(session, iq) }
     }
 
     /// Handles a roster get (§2.1.3, §2.6.2).
@@ -78,6 +78,12 @@ impl World {
             Ok(roster) => roster,
             Err(error) => return self.roster_failed(iq, &error),
         };
+        let reply = self.write_roster(iq, roster);
+        self.roster_reply(session, reply);
+    }
+
+    /// Writes a whole roster as the answer to a request.
+    fn write_roster(&self, iq: &Iq, roster: Roster) -> Writer {
         let mut reply = iq.result();
         let has_shared = self.has_shared(&iq.to);
         let version = (!has_shared).then(|| roster.version.to_string());
@@ -88,7 +94,29 @@ impl World {
             write_item(&mut reply, item);
         }
         reply.end();
-        self.roster_reply(session, reply);
+        reply
+    }
+
+    /// Handles a request of a component about the roster of an account (XEP-0356 §4).
+    pub(crate) fn roster_for_component(&mut self, iq: Iq) {
+        let may = self.privileges(&iq.from).is_some_and(|privileges| privileges.roster.allow(iq.set));
+        if !may {
+            return self.reply_error(&iq, Condition::Forbidden);
+        }
+        if iq.payload.name() != "query" {
+            return self.reply_error(&iq, Condition::BadRequest);
+        }
+        if iq.set {
+            return self.roster_set(None, iq);
+        }
+        let roster = self.stores.rosters.get(iq.to.as_ref());
+        self.wait(roster, move |world, roster| match roster {
+            Ok(roster) => {
+                let reply = world.write_roster(&iq, roster);
+                world.reply(&iq, reply);
+            }
+            Err(error) => world.roster_failed(&iq, &error),
+        });
     }
 
     fn roster_failed(&mut self, iq: &Iq, error: &rookery_store::StoreError) {
@@ -96,8 +124,9 @@ impl World {
         self.reply_error(iq, condition(error));
     }
 
-    /// Handles a roster set (§2.1.5, §2.3 to §2.5).
-    fn roster_set(&mut self, session: SessionRef, iq: Iq) {
+    /// Handles a roster set (§2.1.5, §2.3 to §2.5) of a session, or of a component, which may also
+    /// say who sees whom (XEP-0356 §4.3): its users have nobody else to ask.
+    fn roster_set(&mut self, session: Option<SessionRef>, iq: Iq) {
         let wanted = match RosterSet::read(&iq.payload, &self.catalogue.settings.roster) {
             Ok(wanted) => wanted,
             Err(error) => return self.reply_error(&iq, error),
@@ -115,9 +144,15 @@ impl World {
         let limits = self.catalogue.settings.roster;
         let owner = iq.to.clone();
         let (name, groups) = (wanted.name.clone(), wanted.groups.clone());
-        let edit = move |item: Option<&RosterItem>, size: SizeOf<'_>| wanted.edit(item, size, &limits);
+        // Of its own users only, and never for a client.
+        let is_its_own = session.is_none() && iq.from.domain() == contact.domain();
+        let subscription = given_subscription(&iq).filter(|_| is_its_own);
+        let edit = move |item: Option<&RosterItem>, size: SizeOf<'_>| match wanted.edit(item, size, &limits) {
+            Edit::Put(item) => Edit::Put(with_subscription(item, subscription)),
+            other => other,
+        };
         let changed = self.stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(edit));
-        self.wait_in_lane(session, changed, move |world, changed| {
+        let then = move |world: &mut World, changed: Result<Changed, rookery_store::StoreError>| {
             let changed = match changed {
                 Ok(changed) => changed,
                 Err(error) => return world.roster_failed(&iq, &error),
@@ -136,7 +171,11 @@ impl World {
             if is_removal {
                 world.end_subscriptions(&owner, &contact, &changed);
             }
-        });
+        };
+        match session {
+            Some(session) => self.wait_in_lane(session, changed, then),
+            None => self.wait(changed, then),
+        }
     }
 
     /// Tells a contact who is removed that nothing is shared any more (§2.5.2).
@@ -414,5 +453,25 @@ impl RosterSet {
             Some(_) => after <= before || size().bytes.saturating_add(after - before) <= limits.bytes,
         };
         if has_place { Edit::Put(new) } else { Edit::Keep }
+    }
+}
+
+/// Returns the subscription that a component wants for a contact.
+fn given_subscription(iq: &Iq) -> Option<Subscription> {
+    let item = iq.payload.children().find(|child| child.is("item", ns::ROSTER))?;
+    match item.attr("subscription")? {
+        "none" => Some(Subscription::None),
+        "to" => Some(Subscription::To),
+        "from" => Some(Subscription::From),
+        "both" => Some(Subscription::Both),
+        _ => None,
+    }
+}
+
+/// Returns an item as a component wants it: nobody asks for anything any more.
+fn with_subscription(item: RosterItem, subscription: Option<Subscription>) -> RosterItem {
+    match subscription {
+        Some(subscription) => RosterItem { subscription, ask: false, pending_in: None, ..item },
+        None => item,
     }
 }

@@ -161,6 +161,9 @@ impl World {
 
     /// Delivers an IQ (RFC 6121 §8.5.2.1.3 and §8.5.3).
     fn deliver_iq(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
+        if matches!(packet.type_(), StanzaType::Result | StanzaType::Error) && self.answered_here(packet) {
+            return;
+        }
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
         if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
             // As for a resource that isn't there (§8.5.3.2.3): the answer tells nobody who is.

@@ -65,7 +65,7 @@ impl World {
     /// Tells whether a host is a component (XEP-0114). Its addresses are reached as those of other
     /// servers are, but they are trusted as this server's own.
     pub fn is_component(&self, host: &str) -> bool {
-        self.catalogue.settings.components.iter().any(|name| name == host)
+        self.catalogue.settings.components.iter().any(|component| component.name == host)
     }
 
     /// Tells whether a host is of this server in the eyes of others: a domain, a service or a
@@ -83,7 +83,7 @@ impl World {
             let nearest = above.max_by_key(|domain| domain.name.len());
             nearest.map_or(settings.default_domain(), |domain| domain.name.as_str())
         };
-        settings.components.iter().map(String::as_str).filter(move |name| of(name) == domain)
+        settings.components.iter().map(|component| component.name.as_str()).filter(move |name| of(name) == domain)
     }
 
     /// Returns the domain that a host of this server belongs to: itself, or the one that it is a

@@ -16,8 +16,8 @@ use crate::rate::Rate;
 pub struct Settings {
     /// The domains that this server is.
     pub domains: Vec<Domain>,
-    /// The names of components (XEP-0114), prepared. None of them is a domain or a service.
-    pub components: Vec<String>,
+    /// The components (XEP-0114). No name of one is that of a domain or a service.
+    pub components: Vec<Component>,
     /// Connected resources that one account may have (RFC 6120 §7.6.2.1). Default 10.
     pub max_resources: usize,
     /// The treatment of a client that binds a resource which is in use.
@@ -37,6 +37,60 @@ pub struct Settings {
     /// The iterations of PBKDF2 for every password that is set while the server runs, in any way.
     /// Those of the command line and of decoys are the same number of the configuration.
     pub scram_iterations: u32,
+}
+
+/// A component of this server (XEP-0114).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Component {
+    /// Its name, prepared.
+    pub name: String,
+    /// Allows it more than to speak for its own name.
+    pub privileges: Privileges,
+}
+
+/// Allows a component to act in the name of accounts (XEP-0356), and in the place of this server
+/// (XEP-0355).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Privileges {
+    /// The requests that it may make about the rosters of accounts.
+    pub roster: Requests,
+    /// True if it may send messages in the name of accounts.
+    pub messages: bool,
+    /// True if it sees the presence of accounts.
+    pub presence: bool,
+    /// The requests that it may make in the name of accounts, by their namespaces.
+    pub requests: Vec<(String, Requests)>,
+    /// The namespaces of requests to domains and accounts that it answers.
+    pub delegated: Vec<String>,
+}
+
+/// Types of requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Those that ask.
+    pub get: bool,
+    /// Those that change something.
+    pub set: bool,
+}
+
+impl Requests {
+    /// Both types.
+    pub const BOTH: Self = Self { get: true, set: true };
+
+    /// Tells whether a request that changes something, or not, is among them.
+    pub fn allow(self, set: bool) -> bool {
+        if set { self.set } else { self.get }
+    }
+
+    /// Returns the name of the set as XEP-0356 §4 has it.
+    pub fn name(self) -> &'static str {
+        match (self.get, self.set) {
+            (false, false) => "none",
+            (true, false) => "get",
+            (false, true) => "set",
+            (true, true) => "both",
+        }
+    }
 }
 
 impl Default for Settings {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use rookery_base::Map;
+use rookery_fanout::Packet;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use slab::Slab;
 
 use crate::World;
 use crate::custody::Custody;
-use crate::iq::Answer;
 use crate::session::SessionRef;
 use crate::wakeups::Wakeups;
 
@@ -98,7 +98,7 @@ pub(crate) struct Timers {
 }
 
 /// A request without an answer: to whom it went, and what goes on with the answer.
-pub(crate) type Inquiry = (Jid, Box<dyn FnOnce(&mut World, Answer)>);
+pub(crate) type Inquiry = (Jid, Box<dyn FnOnce(&mut World, Option<&Packet>)>);
 
 /// Requests without an answer yet.
 #[derive(Default)]

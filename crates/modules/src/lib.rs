@@ -53,6 +53,7 @@ mod table;
 pub mod time;
 pub mod upload;
 pub mod version;
+pub mod visits;
 
 pub use standards::xep_table;
 pub use table::{Shared, table};

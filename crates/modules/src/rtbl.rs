@@ -5,7 +5,9 @@
 //! address, in hexadecimal: of a bare JID, or of a domain. One shard subscribes, fetches the items
 //! and hears of changes; all shards look the hashes up. What a listed address of another server
 //! sends to a room, to enter or to speak, is refused as from an outcast. Accounts of this server
-//! are its own operator's business, unless the operator wants them treated alike.
+//! are its own operator's business, unless the operator wants them treated alike. If the operator
+//! wants that, listed servers and addresses are kept out altogether: nothing of theirs comes in,
+//! and nothing leaves for them.
 //!
 //! Invariants:
 //! * Only what comes from the configured service changes a list. One that can't be reached leaves
@@ -81,6 +83,7 @@ impl Module for Rtbl {
         let stanzas = Stanzas::of(Kind::Presence, &[StanzaType::Available]).and(Stanzas::MESSAGES);
         hooks.state(self.lists.clone());
         hooks.before_service(Phase::Guard, stanzas, guard);
+        hooks.border(lets_cross);
         hooks.to_domain(Phase::Act, event);
         hooks.every(ROUND_MS, |world| {
             if world.shard() == 0 {
@@ -119,6 +122,20 @@ impl Lists {
     fn read<T>(&self, ask: impl FnOnce(&Map<List, Set<Hash>>) -> T) -> T {
         ask(&read(&self.0.hashes))
     }
+}
+
+/// Tells whether an address of another server may communicate with a domain.
+fn lets_cross(world: &World, remote: JidRef<'_>, domain: &str) -> bool {
+    if !world.state::<Lists>().0.any.load(Ordering::Relaxed) {
+        return true;
+    }
+    if !world.options(domain, NAME).is_some_and(|options| options.switch(SERVERS)) {
+        return true;
+    }
+    let lists = wanted(world, domain);
+    // Who keeps a list can take itself off it again.
+    let keeps_one = lists.iter().any(|list| list.service.domain() == remote.domain());
+    keeps_one || !world.state::<Lists>().name(&lists, remote)
 }
 
 /// Sees what comes for a room, or an occupant of one.
@@ -243,7 +260,7 @@ fn list(text: &str) -> Option<List> {
 /// The key below `[modules]`.
 const NAME: &str = "rtbl";
 
-const OPTIONS: [OptionSpec; 2] = [
+const OPTIONS: [OptionSpec; 3] = [
     OptionSpec {
         key: LISTS,
         default: || Value::List(Vec::new()),
@@ -261,9 +278,16 @@ const OPTIONS: [OptionSpec; 2] = [
         doc: "whether accounts of this server are kept out too, as where anybody can register",
         check: option::any,
     },
+    OptionSpec {
+        key: SERVERS,
+        default: || Value::Switch(false),
+        doc: "whether listed servers and addresses are kept out altogether, not of rooms alone",
+        check: option::any,
+    },
 ];
 
 const LOCAL: &str = "local";
+const SERVERS: &str = "servers";
 const LISTS: &str = "lists";
 /// The time between two checks for lists that must be subscribed to.
 const ROUND_MS: u64 = 5_000;

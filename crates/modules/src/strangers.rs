@@ -1,13 +1,16 @@
 //! Limits for messages and subscription requests between those who are no contacts of each other:
 //! what spam consists of.
 //!
-//! What a local account sends to strangers is counted at its home; what strangers of other servers
-//! send to an account, at the home of that. Whether somebody is a contact is known of accounts that
-//! are here. For others the store is asked, but only where it decides about a refusal, and the
-//! answer to a sender is that for an account that doesn't exist.
+//! What a local account sends to strangers is counted at its home, and what it sends to those of
+//! other servers once more and over a longer time: a stolen account is not to write to the whole
+//! world. What strangers of other servers send to an account is counted at the home of that, for
+//! the account and for the domain that it comes from, where addresses cost nothing. Whether
+//! somebody is a contact is known of accounts that are here. For others the store is asked, but
+//! only where it decides about a refusal, and the answer to a sender is that for an account that
+//! doesn't exist.
 
-use rookery_base::Map;
-use rookery_fanout::StanzaType;
+use rookery_base::{Bucket, Map, Set};
+use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{
     Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Unit, Value, Wanted, World,
@@ -29,6 +32,20 @@ struct Counts {
     sent: Map<Jid, u64>,
     /// From strangers of other servers, by the address that receives.
     received: Map<Jid, u64>,
+    /// The same by the domain that they are of: messages, and requests for a subscription.
+    messages_of: Map<String, u64>,
+    requests_of: Map<String, u64>,
+    /// The strangers of other servers whom accounts have written to.
+    abroad: Map<Jid, Abroad>,
+}
+
+/// The strangers of other servers whom an account has written to.
+#[derive(Debug, Default)]
+struct Abroad {
+    /// In milliseconds.
+    bucket: Bucket,
+    /// Those who are no news.
+    known: Set<Jid>,
 }
 
 impl Module for Strangers {
@@ -58,13 +75,17 @@ impl Module for Strangers {
         hooks.state(Counts::default());
         let limited = Wanted::from(stanzas).where_options(|options| options.number(SENT) > 0);
         hooks.before_route(Phase::Guard, limited, going);
-        let limited = |options: &Options| options.number(RECEIVED) > 0 || options.switch(REFUSE);
+        hooks.abroad(stanzas, going_abroad);
+        let limited =
+            |options: &Options| options.switch(REFUSE) || OF_OTHERS.iter().any(|limit| options.number(limit) > 0);
         let limited = Wanted::from(stanzas).from_elsewhere().where_options(limited);
         hooks.before_delivery(Phase::Guard, limited, coming);
         hooks.every(MINUTE_MS, |world| {
+            let now_ms = world.uptime_ms();
             let counts = world.state_mut::<Counts>();
-            counts.sent = Map::default();
-            counts.received = Map::default();
+            let mut abroad = std::mem::take(&mut counts.abroad);
+            abroad.retain(|_, abroad| abroad.bucket.level(now_ms) > 0);
+            *counts = Counts { abroad, ..Counts::default() };
         });
     }
 }
@@ -79,8 +100,48 @@ fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     if count(&mut world.state_mut::<Counts>().sent, sender.bare()) <= limit {
         return Delivery::Pass;
     }
+    refuse(world, packet, to, "too much to those who are not among your contacts")
+}
+
+fn going_abroad(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
+    let Some(sender) = packet.sender().filter(|_| to.local().is_some()) else { return Delivery::Pass };
+    let limit = world.options(sender.domain(), NAME).map_or(0, |options| options.number(ABROAD));
+    let is_free = limit == 0 || is_contact(world, sender.bare(), to) == Some(true);
+    if is_free || world.is_component(to.domain()) || may_go_abroad(world, sender.bare(), to, limit) {
+        return Delivery::Pass;
+    }
+    refuse(world, packet, to, "too many users of other servers who are not among your contacts")
+}
+
+/// Counts a stranger elsewhere whom an account writes to, once; `false` if there have been as many
+/// as there may be at once, and again in the time since. To go on writing to somebody costs
+/// nothing.
+fn may_go_abroad(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hour: u64) -> bool {
+    let now_ms = world.uptime_ms();
+    let abroad = &mut world.state_mut::<Counts>().abroad;
+    if abroad.len() >= MAX_ADDRESSES {
+        abroad.clear();
+    }
+    let abroad = abroad.entry(account.bare().to_jid()).or_default();
+    let to = to.bare().to_jid();
+    let cost_ms = HOUR_MS / per_hour.clamp(1, HOUR_MS);
+    if abroad.known.contains(&to) {
+        return true;
+    }
+    let fits = abroad.bucket.level(now_ms) + cost_ms <= HOUR_MS;
+    if fits {
+        abroad.bucket.put(cost_ms, now_ms);
+        if abroad.known.len() >= MAX_KNOWN {
+            abroad.known.clear();
+        }
+        abroad.known.insert(to);
+    }
+    fits
+}
+
+fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, text: &'static str) -> Delivery {
     let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
-    world.bounce(packet, to, error.with_text("too much to those who are not among your contacts"));
+    world.bounce(packet, to, error.with_text(text));
     Delivery::Taken
 }
 
@@ -91,18 +152,26 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
     let Some(sender) = packet.sender().filter(|sender| !world.is_ours(sender.domain())) else { return Delivery::Pass };
     let Some(options) = world.options(to.domain(), NAME) else { return Delivery::Pass };
     let (limit, refuses) = (options.number(RECEIVED), options.switch(REFUSE) && packet.kind() == Kind::Message);
+    let is_message = packet.kind() == Kind::Message;
+    let domain_limit = options.number(if is_message { MESSAGES_OF_DOMAIN } else { REQUESTS_OF_DOMAIN });
     let contact = is_contact(world, to, sender.as_ref());
     if contact == Some(true) {
         return Delivery::Pass;
     }
     let is_too_much = count(&mut world.state_mut::<Counts>().received, to) > limit && limit > 0;
-    let refusal = match (refuses, is_too_much) {
-        (true, _) => Condition::ServiceUnavailable,
-        (false, true) => Condition::ResourceConstraint,
-        (false, false) => return Delivery::Pass,
+    let counts = world.state_mut::<Counts>();
+    let of_domain = if packet.kind() == Kind::Message { &mut counts.messages_of } else { &mut counts.requests_of };
+    let domain_sends_too_much = count_domain(of_domain, sender.domain()) > domain_limit && domain_limit > 0;
+    let refusal = match (refuses, is_too_much, domain_sends_too_much) {
+        (true, ..) => Condition::ServiceUnavailable.into(),
+        (false, true, _) => Condition::ResourceConstraint.into(),
+        (false, false, true) => StanzaError::new(Condition::PolicyViolation)
+            .with_type(ErrorType::Wait)
+            .with_text("users of your server send too much to those who are not among their contacts"),
+        (false, false, false) => return Delivery::Pass,
     };
     match contact {
-        Some(_) => world.bounce(packet, to, refusal.into()),
+        Some(_) => world.bounce(packet, to, refusal),
         None => look_up(world, Passage { packet, to, notes }, &sender, refusal),
     }
     Delivery::Taken
@@ -110,7 +179,7 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
 
 /// Asks the store whether a sender is a contact of an account that has no session. Those to one
 /// account keep their order.
-fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender: &Jid, refusal: Condition) {
+fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender: &Jid, refusal: StanzaError) {
     let item = world.stores.rosters.item(to.bare(), sender.bare());
     let (packet, to, mut notes) = (packet.clone(), to.to_jid(), notes.clone());
     world.wait(item, move |world, item| {
@@ -124,7 +193,7 @@ fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender
             }
         };
         if !passes {
-            return world.bounce(&packet, to.as_ref(), refusal.into());
+            return world.bounce(&packet, to.as_ref(), refusal);
         }
         notes.is_cleared = true;
         world.deliver_noted(&packet, to.as_ref(), notes);
@@ -147,9 +216,22 @@ fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
     *count
 }
 
+/// Counts one more for a domain.
+fn count_domain(counts: &mut Map<String, u64>, domain: &str) -> u64 {
+    if let Some(count) = counts.get_mut(domain) {
+        *count += 1;
+        return *count;
+    }
+    if counts.len() >= MAX_ADDRESSES {
+        counts.clear();
+    }
+    counts.insert(domain.to_owned(), 1);
+    1
+}
+
 const NAME: &str = "strangers";
 
-const OPTIONS: [OptionSpec; 3] = [
+const OPTIONS: [OptionSpec; 6] = [
     OptionSpec {
         key: SENT,
         default: || Value::Number(0),
@@ -163,6 +245,24 @@ const OPTIONS: [OptionSpec; 3] = [
         check: option::any,
     },
     OptionSpec {
+        key: ABROAD,
+        default: || Value::Number(500),
+        doc: "users of other servers who are no contacts that an account may write to, or ask for a subscription, at once and then per hour; 0: no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: MESSAGES_OF_DOMAIN,
+        default: || Value::Number(3000),
+        doc: "messages per minute that users of one other domain may send to those on a shard who are no contacts; 0: no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: REQUESTS_OF_DOMAIN,
+        default: || Value::Number(1000),
+        doc: "the same for subscription requests; 0: no limit",
+        check: option::any,
+    },
+    OptionSpec {
         key: REFUSE,
         default: || Value::Switch(false),
         doc: "whether messages of strangers of other servers are refused; they can still ask for a subscription",
@@ -173,11 +273,40 @@ const OPTIONS: [OptionSpec; 3] = [
 const SENT: &str = "sent_per_minute";
 const RECEIVED: &str = "received_per_minute";
 const REFUSE: &str = "refuse_remote";
+const ABROAD: &str = "abroad_per_hour";
+const MESSAGES_OF_DOMAIN: &str = "domain_messages_per_minute";
+const REQUESTS_OF_DOMAIN: &str = "domain_requests_per_minute";
+/// The limits of what comes from other servers.
+const OF_OTHERS: [&str; 3] = [RECEIVED, MESSAGES_OF_DOMAIN, REQUESTS_OF_DOMAIN];
+const HOUR_MS: u64 = 3_600_000;
 const MINUTE_MS: u64 = 60_000;
+/// Strangers elsewhere of one account who are no news.
+const MAX_KNOWN: usize = 500;
 /// Addresses that a shard counts for.
 const MAX_ADDRESSES: usize = 100_000;
 
-const BOUNDS: [Bound; 2] = [
+const BOUNDS: [Bound; 5] = [
+    Bound::on(
+        "strangers of other servers who are written to at once, and then in an hour",
+        Per::Account,
+        Most::Option(ABROAD),
+        Unit::Number,
+    )
+    .or("one more gets <policy-violation/>"),
+    Bound::on(
+        "messages to strangers in a minute, on a shard",
+        Per::Other("remote domain"),
+        Most::Option(MESSAGES_OF_DOMAIN),
+        Unit::Number,
+    )
+    .or("the sender of one more gets <policy-violation/>"),
+    Bound::on(
+        "subscription requests to strangers in a minute, on a shard",
+        Per::Other("remote domain"),
+        Most::Option(REQUESTS_OF_DOMAIN),
+        Unit::Number,
+    )
+    .or("the sender of one more gets <policy-violation/>"),
     Bound::on(
         "messages and subscription requests to strangers in a minute",
         Per::Account,

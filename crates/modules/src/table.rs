@@ -5,7 +5,7 @@ use rookery_hub::Module;
 use crate::{
     administration, bytestreams, caps, carbons, client_state, commands, contact, disco, external_services, fast,
     last_activity, multicast, offline, ping, privacy, push, register, rtbl, sasl2, shared_roster, sic, strangers,
-    stream_management, time, upload, version,
+    stream_management, time, upload, version, visits,
 };
 
 /// The state that the modules of all shards share. It is made once per server; every shard's
@@ -60,6 +60,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(fast::Fast),
         Box::new(multicast::Multicast),
         Box::new(rookery_rooms::Rooms::new(shared.rooms.clone())),
+        Box::new(visits::Visits),
         Box::new(commands::Commands),
         Box::new(administration::Administration::new(
             shared.borders.clone(),

@@ -6,19 +6,20 @@
 //! `+notify` is appended are kept, and for each session that is available a reference to them. A
 //! hash is known to all sessions only if it is that of the answer: a client that lies about its
 //! hash lies for itself alone (XEP-0115 §9.1). What it says to single accounts only is in
-//! `directed`.
+//! `directed`; what contacts of other servers say, in `afar`.
 
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::ask::Answer;
 use rookery_hub::{SessionRef, World};
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 use rookery_modkit::caps;
 use rookery_xml::{Element, ns};
 
+use super::afar::Afar;
 use super::caps::{Caps, Nodes, nodes_of, read, texts};
-use super::interests::Interests;
+use super::interests::{Asker, Interests};
 use super::last;
 
 /// Returns what the sessions of the shard want.
@@ -43,7 +44,7 @@ pub(super) fn presence(world: &mut World, link: Link) {
     }
     interests.directed.forget(link);
     if let Some(session) = world.reference(link) {
-        find_out(world, session, caps);
+        find_out(world, Asker::Session(session), caps);
     }
 }
 
@@ -66,71 +67,127 @@ pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
         return interests.directed.take_back(session.link, &account);
     }
     if interests.directed.tell(session.link, &caps, &account) {
-        find_out(world, session, caps);
+        find_out(world, Asker::Session(session), caps);
     }
 }
 
-/// Notes what capabilities of a session mean, if need be after asking.
-fn find_out(world: &mut World, session: SessionRef, caps: Caps) {
+/// Hears that a contact elsewhere has shown itself to an account, or hidden itself from it.
+pub(super) fn heard(world: &mut World, packet: &Packet, to: JidRef<'_>) {
+    let Some(resource) = packet.sender().filter(|sender| sender.is_full() && to.local().is_some()) else { return };
+    let (account, now_ms) = (to.bare().to_jid(), world.uptime_ms());
+    if packet.type_() == StanzaType::Unavailable {
+        return world.state_mut::<Afar>().hide(&resource, &account);
+    }
+    let Some(caps) = read(packet) else { return };
+    match world.state_mut::<Afar>().show(&resource, &caps, account.clone(), now_ms) {
+        (true, true) => wanted_afar(world, &resource, vec![account]),
+        (true, false) => find_out(world, Asker::Afar { resource, account }, caps),
+        (false, _) => {}
+    }
+}
+
+/// Asks accounts for the last items that a contact elsewhere wants of them.
+fn wanted_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
+    let now_ms = world.uptime_ms();
+    let afar = world.state_mut::<Afar>();
+    let nodes = afar.nodes(resource);
+    let accounts: Vec<Jid> = accounts.into_iter().filter(|_| afar.may_get(resource, now_ms)).collect();
+    last::wanted_afar(world, resource, accounts, nodes);
+}
+
+/// Notes what capabilities mean, if need be after asking.
+fn find_out(world: &mut World, who: Asker, caps: Caps) {
     let interests = interests(world);
     if let Some((caps, nodes)) = interests.known(&caps) {
-        return note(world, session, &caps, &nodes);
+        return note(world, &who, &caps, &nodes);
     }
-    if !interests.open(session) {
+    if let Asker::Session(session) = who
+        && !interests.open(session)
+    {
         return;
     }
     if let Some(waiting) = interests.asked.get_mut(&caps) {
-        return waiting.push(session);
+        return waiting.push(who);
     }
     interests.asked.insert(caps.clone(), Vec::new());
-    ask(world, session, caps);
+    ask(world, who, caps);
 }
 
-/// Asks a session what its capabilities are (§6.2).
-fn ask(world: &mut World, session: SessionRef, caps: Caps) {
-    let Some(address) = world.session(session).and_then(|_| world.address(session.link).cloned()) else {
-        interests(world).close(session);
+/// Asks whose capabilities they are what they mean (§6.2).
+fn ask(world: &mut World, who: Asker, caps: Caps) {
+    let pair = match &who {
+        Asker::Session(session) => {
+            let address = world.session(*session).and_then(|_| world.address(session.link).cloned());
+            address.map(|address| (address.domain().to_owned(), address))
+        }
+        Asker::Afar { resource, account } => {
+            let now_ms = world.uptime_ms();
+            let may = world.state_mut::<Afar>().may_ask(resource, now_ms);
+            may.then(|| (account.domain().to_owned(), resource.clone()))
+        }
+    };
+    let Some((domain, address)) = pair else {
+        close(world, &who);
         return next(world, caps);
     };
     let query = Element::new("query", ns::DISCO_INFO).with_attr("node", format!("{}#{}", caps.node, caps.ver));
-    world.ask(address.domain(), &address, false, &query, move |world, answer| {
+    world.ask(&domain, &address, false, &query, move |world, answer| {
         let answer = if let Answer::Result(answer) = answer { answer } else { None };
-        answered(world, session, caps, answer);
+        answered(world, &who, caps, answer);
     });
 }
 
-fn answered(world: &mut World, session: SessionRef, caps: Caps, answer: Option<Element>) {
-    interests(world).close(session);
+fn close(world: &mut World, who: &Asker) {
+    if let Asker::Session(session) = who {
+        interests(world).close(*session);
+    }
+}
+
+fn answered(world: &mut World, who: &Asker, caps: Caps, answer: Option<Element>) {
+    close(world, who);
     let answer = answer.filter(|answer| answer.is("query", ns::DISCO_INFO));
     let Some(answer) = answer else { return next(world, caps) };
     let nodes = nodes_of(&answer);
     let is_true = caps.hash.as_ref().is_some_and(|hash| caps::is_hash_of(hash, &caps.ver, &answer));
     let shared = Rc::new(caps.clone());
-    note(world, session, &shared, &nodes);
+    note(world, who, &shared, &nodes);
     if !is_true {
         return next(world, caps);
     }
     let interests = interests(world);
     interests.learn(shared.clone(), nodes.clone());
     let waiting = interests.asked.remove(&caps).unwrap_or_default();
-    waiting.iter().for_each(|&session| interests.close(session));
-    for session in waiting {
-        note(world, session, &shared, &nodes);
+    for who in waiting {
+        close(world, &who);
+        note(world, &who, &shared, &nodes);
     }
 }
 
-/// Asks the next session that has these capabilities: nobody has told yet what they are.
+/// Asks the next one that has these capabilities: nobody has told yet what they are.
 fn next(world: &mut World, caps: Caps) {
     let interests = interests(world);
     match interests.asked.get_mut(&caps).and_then(Vec::pop) {
-        Some(session) => ask(world, session, caps),
+        Some(who) => ask(world, who, caps),
         None => drop(interests.asked.remove(&caps)),
+    }
+}
+
+/// Notes the nodes that somebody wants.
+fn note(world: &mut World, who: &Asker, caps: &Rc<Caps>, nodes: &Nodes) {
+    match who {
+        Asker::Session(session) => note_session(world, *session, caps, nodes),
+        Asker::Afar { resource, .. } => {
+            let accounts = world.state_mut::<Afar>().learn(resource, caps, nodes);
+            if !accounts.is_empty() {
+                wanted_afar(world, resource, accounts);
+            }
+        }
     }
 }
 
 /// Notes the nodes that a session wants, if it still lives and still has these capabilities, for
 /// all or for single accounts.
-fn note(world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
+fn note_session(world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
     let Some(found) = world.session(session) else { return };
     let is_broadcast = found.presence.as_ref().and_then(read).as_ref() == Some(&**caps);
     let interests = interests(world);

@@ -19,9 +19,18 @@ pub(super) struct Interests {
     young: Map<Rc<Caps>, Nodes>,
     old: Map<Rc<Caps>, Nodes>,
     /// Capabilities that somebody is being asked for, with those who wait for the answer.
-    pub asked: Map<Caps, Vec<SessionRef>>,
+    pub asked: Map<Caps, Vec<Asker>>,
     /// The number of these questions that are about capabilities of a session.
     open: Map<SessionRef, u32>,
+}
+
+/// The owner of capabilities that are to be found out.
+#[derive(Debug, Clone)]
+pub(super) enum Asker {
+    /// A session's.
+    Session(SessionRef),
+    /// Those of a contact elsewhere, who has shown them to an account.
+    Afar { resource: Jid, account: Jid },
 }
 
 /// The capabilities of a session, and the nodes that it wants by them.

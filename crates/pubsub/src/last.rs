@@ -8,6 +8,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::News;
 use serde::{Deserialize, Serialize};
 
+use super::afar::Afar;
 use super::config::{SendLast, since};
 use super::holders::{Holders, load_holders};
 use super::interests::Interests;
@@ -51,12 +52,19 @@ impl Letter for LastItems {
     }
 }
 
+/// Returns the shard that knows what a contact wants: its home, or that of its domain if it is
+/// elsewhere.
+fn home_of(world: &World, contact: JidRef<'_>) -> usize {
+    match world.domain(contact.domain()) {
+        Some(_) => world.home_of(contact),
+        None => world.home_of_text(contact.domain()),
+    }
+}
+
 /// Hears that a contact sees an account's presence from now on: its resources may want last items.
 pub(super) fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
-    if world.domain(contact.domain()).is_some() {
-        let letter = LastItems::Shown { owner: owner.to_jid(), contact: contact.to_jid() };
-        world.send_letter_home(contact, letter);
-    }
+    let home = home_of(world, contact);
+    world.send_letter(home, LastItems::Shown { owner: owner.to_jid(), contact: contact.to_jid() });
 }
 
 /// Asks the accounts that a resource sees for the last items, when it wants more nodes than before
@@ -79,6 +87,13 @@ pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nod
     ask_for_last_items(world, resource, owners, nodes);
 }
 
+/// Asks these accounts for the last items of the nodes that a contact elsewhere wants.
+pub(super) fn wanted_afar(world: &mut World, resource: &Jid, owners: Vec<Jid>, nodes: Vec<String>) {
+    if !nodes.is_empty() {
+        ask_for_last_items(world, resource.clone(), owners, nodes);
+    }
+}
+
 fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes: Vec<String>) {
     let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
     for owner in owners {
@@ -94,6 +109,9 @@ fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes:
 
 /// Asks for the last items of an account for those resources of a contact that want them.
 fn last_items_of(world: &mut World, owner: &Jid, contact: &Jid) {
+    for (resource, nodes) in world.state::<Afar>().nodes_of(contact.as_ref(), owner) {
+        wanted_afar(world, &resource, vec![owner.clone()], nodes);
+    }
     for link in world.links_of(contact.as_ref()) {
         let nodes = world.state::<Interests>().of(link, owner);
         if let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) {
@@ -132,7 +150,7 @@ fn portion(world: &mut World, mut rest: Rest) {
             let resource = rest.resource.clone();
             let more = has_more.then(|| (world.shard(), rest));
             if !packets.is_empty() || more.is_some() {
-                let home = world.home_of(resource.as_ref());
+                let home = home_of(world, resource.as_ref());
                 world.send_letter(home, LastItems::Last { resource, packets, more });
             }
         }
@@ -142,6 +160,10 @@ fn portion(world: &mut World, mut rest: Rest) {
 
 /// Gives a resource its last items, and asks for more when it has read them.
 fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(usize, Rest)>) {
+    if world.domain(resource.domain()).is_none() {
+        // Nobody knows how fast it reads: it gets what fits a portion.
+        return packets.iter().for_each(|packet| world.route(packet, resource.as_ref()));
+    }
     let links = world.links_of(resource.as_ref());
     let link = links.into_iter().find(|&link| world.address(link) == Some(resource));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };

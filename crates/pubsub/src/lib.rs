@@ -22,12 +22,12 @@
 //! the others with messages of `event`, `subscriptions` those whom a subscription concerns; `state`
 //! has the nodes that are in use. [`pep`] makes every account a host of nodes: `interest` finds out
 //! which news a client wants, by its capabilities (`caps`); `interests` and, for those told one
-//! account alone, `directed` remember it. `news` go to those who want them, `last` items to those
-//! who begin to; `holders` are the accounts that have nodes. `discovery` answers service discovery;
-//! `error` makes the errors. `bookmarks`, also in their `legacy` form, [`private`] and [`vcard`]
-//! keep an account's data beside its nodes or in them; `avatar` and `photo` are what node and
-//! `card` owe each other. [`data`] is another service, whose items come from outside. `limits` are
-//! those of the operator.
+//! account alone, `directed` remember it, for contacts of other servers `afar`. `news` go to those
+//! who want them, `last` items to those who begin to; `holders` are the accounts that have nodes.
+//! `discovery` answers service discovery; `error` makes the errors. `bookmarks`, also in their
+//! `legacy` form, [`private`] and [`vcard`] keep an account's data beside its nodes or in them;
+//! `avatar` and `photo` are what node and `card` owe each other. [`data`] is another service, whose
+//! items come from outside. `limits` are those of the operator.
 //!
 //! # Left out
 //!
@@ -45,6 +45,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod afar;
 mod approval;
 mod avatar;
 pub mod bookmarks;

@@ -13,6 +13,8 @@ use rookery_modkit::option;
 use rookery_store::pubsub::Room;
 use rookery_xml::ns;
 
+use super::afar::{MOST_OF_DOMAIN, MOST_RESOURCES};
+
 /// The key of the service below `[modules]`.
 pub(super) const NAME: &str = "pubsub";
 /// The key of accounts' nodes below `[modules]`.
@@ -123,7 +125,7 @@ pub(super) const OF_SERVICE: &[Bound] = &with_those_of_nodes::<14>(&[
 ]);
 
 /// The bounds of accounts' own nodes.
-pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<15>(&[
+pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<17>(&[
     Bound::on("nodes", Per::Account, Most::Option(OWN_NODES.key), Unit::Number)
         .or("creating one more gets <policy-violation/>"),
     Bound::on("nodes", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
@@ -137,6 +139,20 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &with_those_of_nodes::<15>(&[
         Unit::Number,
     )
     .or("it hears nothing of the nodes of one more"),
+    Bound::on(
+        "resources of other servers whose capabilities are remembered",
+        Per::Shard,
+        Most::Fixed(MOST_RESOURCES as u64),
+        Unit::Number,
+    )
+    .or("one more hears of nodes by subscriptions only"),
+    Bound::on(
+        "resources whose capabilities are remembered",
+        Per::Other("remote domain"),
+        Most::Fixed(MOST_OF_DOMAIN as u64),
+        Unit::Number,
+    )
+    .or("one more hears of nodes by subscriptions only"),
 ]);
 
 /// Adds the bounds that all nodes have to those of a kind of host.

@@ -7,6 +7,7 @@ use rookery_hub::{Letter, World};
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize};
 
+use super::afar::Afar;
 use super::interests::Interests;
 use super::node::{Contacts, Key, Node, Relation, hears};
 
@@ -35,8 +36,13 @@ pub(super) fn tell(world: &mut World, key: &Key, node: &Node, packet: &Packet, c
         let hears = hears(&node.config, node.affiliation(contact.as_ref()), relation);
         // §4.3.1: nobody gets it twice, and nobody who is blocked gets it at all.
         let hears = hears && !world.conceals(key.0.as_ref(), None, contact.as_ref());
-        if hears && world.domain(contact.domain()).is_some() && !node.is_subscribed(contact.as_ref()) {
-            shards.entry(world.home_of(contact.as_ref())).or_default().push(contact.clone());
+        if hears && !node.is_subscribed(contact.as_ref()) {
+            let home = match world.domain(contact.domain()) {
+                Some(_) => world.home_of(contact.as_ref()),
+                // What those of other servers want is known where their presence comes in.
+                None => world.home_of_text(contact.domain()),
+            };
+            shards.entry(home).or_default().push(contact.clone());
         }
     }
     for (shard, to) in shards {
@@ -49,6 +55,10 @@ fn give(world: &mut World, packet: &Packet, node: &str, to: Vec<Jid>) {
     let Some(owner) = packet.sender() else { return };
     let mut wanting = Vec::new();
     for account in to {
+        if world.domain(account.domain()).is_none() {
+            wanting.extend(world.state::<Afar>().wanting(account.as_ref(), &owner, node));
+            continue;
+        }
         let links = world.links_of(account.as_ref());
         let interests = world.state::<Interests>();
         let links = links.into_iter().filter(|&link| interests.has(link, &owner, node));

@@ -28,11 +28,15 @@
 //! To who doesn't see the account's presence, every node that they may not use looks as one for
 //! those who do: whether it exists or not, whether the account exists or not.
 //!
+//! # Other servers
+//!
+//! Presence of contacts elsewhere, those behind components included, comes in at the home of their
+//! domain, which so knows what they want (`afar`). A publication goes there as it goes to the homes
+//! of other contacts, and leaves from there.
+//!
 //! # Left out
 //!
-//! Presence from other servers is not looked at for capabilities: contacts there hear of news by
-//! subscriptions. Nor are the hashes of XEP-0390 read: clients send those of XEP-0115 beside them.
-//! Last items don't follow a subscription to presence that an account of another server grants.
+//! The hashes of XEP-0390 are not read: clients send those of XEP-0115 beside them.
 
 use rookery_fanout::StanzaType;
 use rookery_hub::{
@@ -41,6 +45,7 @@ use rookery_hub::{
 use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
 
+use super::afar::Afar;
 use super::holders::Holders;
 use super::interests::Interests;
 use super::last::{self, LastItems};
@@ -82,10 +87,6 @@ impl Module for PersonalEventing {
         ]
     }
 
-    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0163", "capabilities in presence from other servers: contacts there hear of news by subscriptions")]
-    }
-
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
     }
@@ -106,6 +107,7 @@ impl Module for PersonalEventing {
         }
         hooks.state(OfAccounts::default());
         hooks.state(Interests::default());
+        hooks.state(Afar::default());
         hooks.state(Holders::default());
         hooks.letter::<News>();
         hooks.letter::<LastItems>();
@@ -122,6 +124,8 @@ impl Module for PersonalEventing {
                 Delivery::Pass
             });
         }
+        hooks.heard(Wanted::from(available).naming(&[ns::CAPS]), interest::heard);
+        hooks.heard(unavailable, interest::heard);
         hooks.shown(last::shown);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {

@@ -188,7 +188,16 @@ impl<D: Driver> Shard<D> {
         loop {
             federating.servers.flush();
             let Some(action) = federating.servers.next_action() else { return any };
-            any |= matches!(action, Action::Deliver(..) | Action::Route(..) | Action::Refuse(..) | Action::Bounce(..));
+            any |= matches!(
+                action,
+                Action::Deliver(..)
+                    | Action::Route(..)
+                    | Action::Refuse(..)
+                    | Action::Bounce(..)
+                    | Action::Lost(_)
+                    | Action::ComponentCame(_)
+                    | Action::ComponentGone(_)
+            );
             self.act(federating, action);
         }
     }
@@ -196,9 +205,18 @@ impl<D: Driver> Shard<D> {
     fn act(&mut self, federating: &mut Federating<D::Socket>, action: Action) {
         match action {
             Action::Deliver(packet, to) => self.world.incoming(&packet, to.as_ref()),
-            Action::Route(packet, to) => self.world.route(&packet, to.as_ref()),
+            Action::Route(packet, to) => self.world.from_component(&packet, to.as_ref()),
             Action::Refuse(error, to) => self.world.send(&error, &to),
             Action::Bounce(stanza, error) => self.world.bounce(stanza.packet(), stanza.to().as_ref(), error),
+            Action::Pause(key, is_paused) => {
+                let Some(wire) = federating.get(key) else { return };
+                wire.paused = is_paused;
+                let wants = wire.wants_write;
+                self.driver.interest(&wire.socket, key.0 | SERVERS, !is_paused, wants);
+            }
+            Action::Lost(domain) => self.world.lost(&domain),
+            Action::ComponentCame(name) => self.world.component_came(&name),
+            Action::ComponentGone(name) => self.world.component_gone(&name),
             Action::Resolve(domain) => {
                 let (post, shard) = (self.common.post.clone(), self.index());
                 let asked = domain.clone();
@@ -395,7 +413,7 @@ impl<D: Driver> Shard<D> {
         let wants = wire.connecting || !wire.unsent.is_empty();
         if wants != wire.wants_write {
             wire.wants_write = wants;
-            self.driver.interest(&wire.socket, key.0 | SERVERS, true, wants);
+            self.driver.interest(&wire.socket, key.0 | SERVERS, !wire.paused, wants);
         }
     }
 

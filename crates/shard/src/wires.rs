@@ -67,6 +67,8 @@ pub struct Wire<S> {
     /// We have ended our direction, or are about to.
     pub(crate) ending: bool,
     pub(crate) wants_write: bool,
+    /// It has sent too fast, and is not read from for a while.
+    pub(crate) paused: bool,
     /// The number that tells it from others that had the same key.
     pub(crate) serial: u32,
 }
@@ -172,7 +174,7 @@ impl<S> Federating<S> {
 impl<S> Wire<S> {
     pub(crate) fn new(socket: S, peer: SocketAddr, connecting: bool) -> Self {
         let (unsent, serial) = (Vec::new(), 0);
-        Self { socket, peer, tls: None, unsent, connecting, ending: false, wants_write: false, serial }
+        Self { socket, peer, tls: None, unsent, connecting, ending: false, wants_write: false, paused: false, serial }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rookery_hub::{Domain, Module, Options, Registry, Settings, Value};
+use rookery_hub::{Component, Domain, Module, Options, Privileges, Registry, Settings, Value};
 use rookery_modules::Shared;
 use rookery_modules::bytestreams::{Outcome, Relay};
 use rookery_pubsub::data::Source;
@@ -64,6 +64,8 @@ pub struct Config {
     pub internet: Option<Meeting>,
     /// The components, which connect with the secret of [`COMPONENT_SECRET`].
     pub components: Vec<String>,
+    /// The privileges of some of them.
+    pub privileges: Vec<(String, Privileges)>,
     /// The source that gives items to the module `data`.
     pub source: Option<Arc<dyn Source>>,
     /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is
@@ -114,6 +116,7 @@ impl Default for Config {
             federates: false,
             internet: None,
             components: Vec::new(),
+            privileges: Vec::new(),
             source: None,
             relay: None,
             stores: engine::stores(),
@@ -152,7 +155,7 @@ impl Config {
     pub(crate) fn generation(&self) -> Arc<Generation> {
         let table = (self.table)(&Shared::default());
         let domains = self.domains.iter().map(|name| self.domain(name, &table)).collect();
-        let settings = Settings { domains, components: self.components.clone(), ..self.settings.clone() };
+        let settings = Settings { domains, components: self.hub_components(), ..self.settings.clone() };
         let registry = Registry::new(table);
         let policy = self.policy(&settings, &registry);
         let network = "0.0.0.0/0".parse().expect("a network");
@@ -168,6 +171,14 @@ impl Config {
             bosh: self.bosh,
             federation: self.federation().map(Arc::new),
         })
+    }
+
+    fn hub_components(&self) -> Vec<Component> {
+        let privileges = |name: &str| self.privileges.iter().find(|(of, _)| of == name).map(|(_, found)| found.clone());
+        let components = self.components.iter();
+        components
+            .map(|name| Component { name: name.clone(), privileges: privileges(name).unwrap_or_default() })
+            .collect()
     }
 
     /// Returns the settings for other servers and for components.

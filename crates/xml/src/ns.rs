@@ -206,6 +206,10 @@ pub const SCRAM_DOWNGRADE: &str = "urn:xmpp:ssdp:0";
 pub const CALL_INVITES: &str = "urn:xmpp:call-invites:0";
 /// XEP-0484 Fast Authentication Streamlining Tokens
 pub const FAST: &str = "urn:xmpp:fast:0";
+/// XEP-0356 Privileged Entity
+pub const PRIVILEGE: &str = "urn:xmpp:privilege:2";
+/// XEP-0355 Namespace Delegation
+pub const DELEGATION: &str = "urn:xmpp:delegation:2";
 
 /// Returns whether this is the content namespace of a stream. A stanza is the same in each of them,
 /// so one that doesn't name its namespace may travel from one kind of stream to the other (RFC 6120

@@ -1,6 +1,6 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
-use rookery_hub::{Bound, Most, Per, Unit, documents, hold};
+use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, hold};
 use rookery_shard::{attempts, gate};
 use rookery_xml::Limits;
 
@@ -12,6 +12,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .copied()
         .chain(of("sessions", hold::BOUNDS))
         .chain(of("sessions", documents::BOUNDS))
+        .chain(of("federation", bridged::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))
         .chain(of("streams", gate::BOUNDS))
         .chain(of("web", rookery_web::bounds::BOUNDS))

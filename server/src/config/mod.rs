@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use rookery_fanout::Limits as OutboxLimits;
 use rookery_federation::{Pattern, Policy};
-use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
+use rookery_hub::{Conflict, Module, Network, Privileges, RosterLimits, Value};
 use rookery_resolver::Route;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
@@ -126,6 +126,8 @@ pub struct ComponentConfig {
     pub secret: Option<String>,
     /// The file that has it otherwise.
     pub secret_file: Option<PathBuf>,
+    /// Allows it to act in the name of accounts.
+    pub privileges: Privileges,
 }
 
 impl std::fmt::Debug for ComponentConfig {
@@ -186,6 +188,14 @@ pub struct Federation {
     pub trusted: Vec<PathBuf>,
     /// True if servers may be at private addresses.
     pub allow_private_addresses: bool,
+    /// Bytes per second of one domain, 0 for no limit.
+    pub bytes_per_second: usize,
+    /// Stanzas per second of one domain, 0 for no limit.
+    pub stanzas_per_second: u64,
+    /// The same of a domain to which nobody has written, 0 if it is treated alike.
+    pub newcomer_stanzas: u64,
+    /// Seconds of these that may come at once.
+    pub burst_seconds: u64,
 }
 
 /// Domains, as they were written.
@@ -396,6 +406,10 @@ impl Config {
                 routes: Vec::new(),
                 trusted: Vec::new(),
                 allow_private_addresses: false,
+                bytes_per_second: 10 << 20,
+                stanzas_per_second: 20_000,
+                newcomer_stanzas: 0,
+                burst_seconds: 5,
             },
             web: Web {
                 public_host: None,

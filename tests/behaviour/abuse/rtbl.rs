@@ -136,3 +136,25 @@ fn a_list_that_fails_is_asked_for_again() {
     }
     assert!(server.left().iter().any(|left| left.text.contains("<items ")));
 }
+
+/// If the operator wants it, what is listed is kept out altogether, and not of rooms alone.
+#[test]
+fn listed_servers_stay_out_of_everything() {
+    for servers in [false, true] {
+        let (server, mut juliet) = server_with(vec![("rtbl", "servers", Value::Switch(servers))]);
+        event(&server, "lists.example", &format!("<item id='{DOMAIN}'/>"));
+        for from in ["a@bad.example/r", "spam@x.example/r", "friend@x.example/r", "lists.example"] {
+            let text =
+                format!("<message from='{from}' to='juliet@example.org' type='chat'><body>{from}</body></message>");
+            server.incoming(&text);
+        }
+        let heard = juliet.bodies();
+        let expected = ["a@bad.example/r", "spam@x.example/r", "friend@x.example/r", "lists.example"];
+        assert_eq!(heard, if servers { &expected[2..] } else { &expected[..] });
+        server.left();
+        juliet.send("<message id='m' to='a@bad.example' type='chat'><body>x</body></message>");
+        assert_eq!(server.left().is_empty(), servers);
+        let refused = juliet.all().iter().any(|found| found.attr("type") == Some("error"));
+        assert_eq!(refused, servers, "who writes there is told");
+    }
+}

@@ -117,3 +117,58 @@ fn an_operator_may_refuse_strangers() {
     server.incoming("<presence from='spam@x.example' to='juliet@example.org' type='subscribe'/>");
     juliet.expect("<presence from='spam@x.example' type='subscribe'/>");
 }
+
+/// A stolen account doesn't write to the whole world: so much at once, and then so much in an hour.
+#[test]
+fn an_account_sends_so_much_to_strangers_of_other_servers() {
+    let server = server(&[("abroad_per_hour", Value::Number(60))]);
+    let mut romeo = server.online("romeo/orchard");
+    let mut juliet = server.online("juliet/balcony");
+    for number in 0..40 {
+        say(&mut romeo, &format!("u{number}@x{number}.example"), 1);
+        romeo.send(&format!("<presence type='subscribe' to='u{number}@y{number}.example' id='p'/>"));
+    }
+    let told = romeo.all();
+    let refused = told.iter().filter(|error| {
+        let error = error.child("error", "jabber:client");
+        error.is_some_and(|error| error.child_text("text", "urn:ietf:params:xml:ns:xmpp-stanzas").is_some())
+    });
+    assert_eq!(refused.count(), 20, "each is told why");
+    assert_eq!(server.left().len(), 60);
+    // Here, and to those who are contacts there, it goes on.
+    say(&mut romeo, "juliet@example.org", 5);
+    assert_eq!(juliet.bodies().len(), 5);
+    say(&mut juliet, "u@x.example", 1);
+    assert_eq!(server.left().len(), 1, "others notice nothing");
+    // So does a conversation that has begun.
+    say(&mut romeo, "u1@x1.example", 100);
+    assert_eq!(server.left().len(), 100);
+    server.advance(60_000);
+    for number in 0..3 {
+        say(&mut romeo, &format!("u@z{number}.example"), 1);
+    }
+    assert_eq!((server.left().len(), errors(&mut romeo, "policy-violation")), (1, 2));
+}
+
+/// Addresses cost nothing on a server of one's own: its domain is what counts.
+#[test]
+fn a_domain_sends_so_much_to_strangers() {
+    let limits = [("domain_messages_per_minute", Value::Number(5)), ("domain_requests_per_minute", Value::Number(2))];
+    let server = server(&limits);
+    let _juliet = server.online("juliet/balcony");
+    for number in 0..10 {
+        let from = format!("u{number}@x.example/r");
+        server
+            .incoming(&format!("<message from='{from}' to='juliet@example.org' type='chat'><body>x</body></message>"));
+        let from = format!("u{number}@x.example");
+        server.incoming(&format!("<presence from='{from}' to='juliet@example.org' type='subscribe' id='p'/>"));
+    }
+    let left = server.left();
+    let refused = left.iter().filter(|left| left.text.contains("policy-violation") && left.text.contains("<text"));
+    assert_eq!(refused.count(), 13, "{left:?}");
+    server.incoming("<message from='u@y.example/r' to='juliet@example.org' type='chat'><body>x</body></message>");
+    assert_eq!(server.left(), [], "another domain has its own");
+    server.advance(60_000);
+    server.incoming("<message from='u1@x.example/r' to='juliet@example.org' type='chat'><body>x</body></message>");
+    assert_eq!(server.left(), []);
+}

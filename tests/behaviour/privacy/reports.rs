@@ -59,3 +59,62 @@ fn what_is_not_passed_on() {
     juliet.all();
     assert_eq!(admin.bodies().len(), 1);
 }
+
+fn forwarding() -> Server {
+    let options = vec![("privacy", "forward_reports", Value::Switch(true))];
+    Server::with(Config { options, federates: true, ..Config::default() })
+}
+
+/// Says who cares for abuse at a server, when that is asked.
+fn answer(server: &Server, addresses: &str) {
+    let asked = server.left().into_iter().find(|left| left.text.contains("disco#info")).expect("a question");
+    let id = asked.text.split(" id='").nth(1).and_then(|rest| rest.split('\'').next()).expect("an id");
+    server.incoming(&format!(
+        "<iq type='result' id='{id}' from='example.net' to='example.org'><query xmlns='http://jabber.org/protocol/disco#info'>\
+         <x xmlns='jabber:x:data' type='result'><field var='FORM_TYPE' type='hidden'>\
+         <value>http://jabber.org/network/serverinfo</value></field>\
+         <field var='abuse-addresses'>{addresses}</field></x></query></iq>"
+    ));
+}
+
+/// §5: to whom the server of the one that is reported says, and without the name of who reports.
+#[test]
+fn the_other_server_hears_of_it() {
+    let server = forwarding();
+    let mut juliet = server.login("juliet/balcony");
+    let allowed = report("romeo@example.net", "reason='urn:xmpp:reporting:spam'")
+        .replace("</text>", "</text><report-origin xmlns='urn:xmpp:reporting:1'/>");
+    juliet.send(&allowed);
+    juliet.all();
+    // Somebody else's address is not written to, and no other kind of address.
+    answer(
+        &server,
+        "<value>mailto:abuse@example.net</value><value>xmpp:victim@elsewhere.example</value>\
+         <value>xmpp:abuse@example.net</value>",
+    );
+    let told = server.left();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let text = &told[0].text;
+    assert_eq!(told[0].to, "abuse@example.net");
+    for part in ["romeo@example.net", "urn:xmpp:jid:0", "urn:xmpp:reporting:spam", "Never came trouble"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("juliet") && text.contains("from='example.org'"), "{text}");
+}
+
+/// Nothing leaves if the user doesn't allow it, or the operator doesn't want it.
+#[test]
+fn what_nobody_allows_stays_here() {
+    let server = forwarding();
+    let mut juliet = server.login("juliet/balcony");
+    juliet.send(&report("romeo@example.net", "reason='urn:xmpp:reporting:spam'"));
+    juliet.all();
+    assert_eq!(server.left(), []);
+    let server = Server::with(Config { federates: true, ..Config::default() });
+    let mut juliet = server.login("juliet/balcony");
+    let allowed = report("romeo@example.net", "reason='urn:xmpp:reporting:spam'")
+        .replace("</text>", "</text><report-origin xmlns='urn:xmpp:reporting:1'/>");
+    juliet.send(&allowed);
+    juliet.all();
+    assert_eq!(server.left(), []);
+}

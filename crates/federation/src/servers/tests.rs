@@ -21,6 +21,7 @@ struct Side {
     shown: Result<Names, Untrusted>,
     delivered: Vec<String>,
     bounced: Vec<(String, String)>,
+    lost: Vec<String>,
     ends: BTreeMap<Key, usize>,
     tls: BTreeSet<Key>,
 }
@@ -80,6 +81,7 @@ impl World {
                 shown: Ok(Names::of(&[names[at]])),
                 delivered: Vec::new(),
                 bounced: Vec::new(),
+                lost: Vec::new(),
                 ends: BTreeMap::new(),
                 tls: BTreeSet::new(),
             }
@@ -200,6 +202,9 @@ impl World {
                 let id = stanza.packet().id().unwrap_or_default().into_owned();
                 side.bounced.push((id, error.condition.name().to_owned()));
             }
+            Action::Lost(domain) => side.lost.push(domain.into()),
+            Action::ComponentCame(_) | Action::ComponentGone(_) => panic!("there is no component"),
+            Action::Pause(..) => {}
         }
     }
 
@@ -456,6 +461,7 @@ fn an_idle_stream_closes_and_the_next_stanza_opens_another() {
     assert_eq!(world.sides[0].servers.len(), 1);
     world.advance(2_000);
     assert!(world.sides[0].servers.is_empty() && world.sides[1].servers.is_empty());
+    assert!(world.sides.iter().all(|side| side.lost.is_empty()), "nobody is lost");
     world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
     world.settle();
     assert_eq!(world.sides[1].delivered.len(), 2);
@@ -555,6 +561,24 @@ fn many_names_on_one_stream_make_few_connections() {
     assert_eq!(resolved, inbound::MOST_PENDING);
     // And many streams that name one domain ask its server over one connection.
     assert_eq!(servers.routes.len(), inbound::MOST_PENDING);
+}
+
+#[test]
+fn a_server_that_breaks_off_or_cannot_be_reached_is_lost() {
+    let mut world = World::new(BOTH);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
+    world.settle();
+    world.left = Some(1);
+    world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
+    world.settle();
+    assert_eq!(world.sides[0].lost, ["b.example"], "its stream has broken");
+    assert_eq!(world.sides[1].lost, ["a.example"], "so has this one's");
+    world.sides[0].lost.clear();
+    world.left = None;
+    world.unknown.insert("c.example", NotFound::NoAnswer);
+    world.send(0, "romeo@a.example/x", "paris@c.example", "3");
+    world.settle();
+    assert_eq!(world.sides[0].lost, ["c.example"]);
 }
 
 #[test]

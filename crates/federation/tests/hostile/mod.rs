@@ -119,6 +119,9 @@ impl Server {
                 let id = stanza.packet().id().unwrap_or_default().into_owned();
                 self.bounced.push((id, error.condition.name().to_owned()));
             }
+            Action::Lost(_) => {}
+            Action::ComponentCame(_) | Action::ComponentGone(_) => panic!("there is no component"),
+            Action::Pause(..) => {}
         }
     }
 

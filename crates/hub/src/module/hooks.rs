@@ -12,8 +12,8 @@ use super::terms::{Guest, LoginSeen, Phase, Target, Verdict};
 use super::typed::{self, Document};
 use crate::World;
 use crate::calls::{
-    BeforeLogin, Border, Everywhere, Features, FindRemote, IqHandler, OfAccount, OfContact, OfLogin, OfSession,
-    PresenceForm, Serve, SharedContacts, ToDomain, Unattended, Undelivered,
+    BeforeLogin, Border, Everywhere, Features, Filter, FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact,
+    OfLogin, OfSession, PresenceForm, Serve, SharedContacts, ToDomain, Unattended, Undelivered,
 };
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
@@ -167,6 +167,33 @@ impl Hooks<'_> {
     pub fn undelivered(&mut self, phase: Phase, call: fn(&mut World, Passage<'_>) -> Verdict) {
         let call = self.call(phase, call as Undelivered);
         self.registry.passing.undelivered.add(call);
+    }
+}
+
+/// Other servers.
+impl Hooks<'_> {
+    /// Hears of a stanza of another server, or of a component, for an account or a domain of this
+    /// one that has the module, before it goes on. The call comes at the home of the sender's
+    /// domain, where the stanzas of that domain keep their order. Of what is wanted, kinds, types
+    /// and namespaces count.
+    pub fn heard(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, &Packet, JidRef<'_>)) {
+        let wish = self.call(Phase::Record, Wish { wanted: wanted.into(), call: call as Heard });
+        self.registry.passing.heard.add(wish);
+    }
+
+    /// Sees what an account of this server sends to other servers and to components, at the home of
+    /// the account. The sender's domain decides whether the module is on. Of what is wanted, kinds
+    /// and types count.
+    pub fn abroad(&mut self, wanted: impl Into<Wanted>, call: fn(&mut World, Passage<'_>) -> Delivery) {
+        let wish = self.call(Phase::Guard, Wish { wanted: wanted.into(), call: call as Filter });
+        self.registry.passing.abroad.add(wish);
+    }
+
+    /// Hears, at the home of a remote domain, that a stream with its server has broken or that the
+    /// server can't be reached. That a stream has ended because it was idle is no news.
+    pub fn lost(&mut self, call: fn(&mut World, &str)) {
+        let call = self.call(Phase::Act, call as Lost);
+        self.registry.passing.lost.add(call);
     }
 }
 

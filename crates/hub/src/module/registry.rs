@@ -21,7 +21,7 @@ use crate::calls::{
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;
-use crate::{World, ask, roster, shared};
+use crate::{World, ask, privileged, roster, shared};
 
 impl Registry {
     /// Makes the tables of these modules.
@@ -31,6 +31,7 @@ impl Registry {
         own.question::<roster::EndLogins>();
         own.letter::<roster::Befriend>();
         own.letter::<ask::Answered>();
+        own.letter::<privileged::Deputy>();
         own.letter::<shared::Everybody>();
         own.letter::<shared::ProbeMembers>();
         for module in &modules {

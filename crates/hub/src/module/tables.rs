@@ -7,12 +7,12 @@ use super::document::DocumentSpec;
 use super::hook::{Call, Hook};
 use super::terms::Target;
 use crate::calls::{
-    BeforeLogin, Border, DecodeLetter, DecodeQuestion, Everywhere, Features, Filter, FindRemote, IqHandler, OfAccount,
-    OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Serve, SharedContacts, ToDomain, Unattended,
-    Undelivered,
+    BeforeLogin, Border, DecodeLetter, DecodeQuestion, Everywhere, Features, Filter, FindRemote, Heard, IqHandler,
+    Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Serve, SharedContacts, ToDomain,
+    Unattended, Undelivered,
 };
 use crate::label::Labels;
-use crate::passage::Passages;
+use crate::passage::{Passages, Wish};
 use crate::settings::OptionSpec;
 use crate::state::States;
 
@@ -106,6 +106,9 @@ pub(crate) struct Passing {
     pub(crate) before_delivery: Passages<Filter>,
     pub(crate) before_service: Passages<Filter>,
     pub(crate) undelivered: Hook<Undelivered>,
+    pub(crate) abroad: Hook<Wish<Filter>>,
+    pub(crate) heard: Hook<Wish<Heard>>,
+    pub(crate) lost: Hook<Lost>,
 }
 
 /// Lists what is kept for accounts, and the calls that hear of them.

@@ -111,7 +111,7 @@ const BOUNDS: [Bound; 5] = [
         .or("those who are reported are blocked; operators don't hear of one more"),
 ];
 
-const OPTIONS: [OptionSpec; 4] = [
+const OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         key: MAX_ITEMS,
         default: || Value::Number(2000),
@@ -129,6 +129,12 @@ const OPTIONS: [OptionSpec; 4] = [
         default: || Value::List(Vec::new()),
         doc: "who gets what users report of those whom they block, e.g. [\"admin@example.org\"]; it is logged too",
         check: option::addresses,
+    },
+    OptionSpec {
+        key: report::FORWARD_REPORTS,
+        default: || Value::Switch(false),
+        doc: "whether a report that allows it also goes to those who care for abuse at the server of whom it is about",
+        check: option::any,
     },
     OptionSpec {
         key: report::REPORTS_PER_HOUR,

@@ -1,14 +1,16 @@
 //! XEP-0377: Blocking with a report: what users say of those whom they block goes to the operators
 //! of the domain.
 //!
-//! Every report is logged and, if the operator wants it, sent as a message. Nothing leaves the
-//! server: a report is passed on neither to the server of whom it is about nor to others, whatever
-//! it allows (§5 leaves that to the server). A report that lacks its reason is none; the block
-//! counts anyway.
+//! Every report is logged and, if the operator wants it, sent as a message. If the operator wants
+//! that too, a report that allows it (`<report-origin/>`, §5) goes to those who care for abuse at
+//! the server of whom it is about, as that server says (XEP-0157): in the name of the domain, and
+//! without saying who has reported. Nothing goes to third parties, since a server could name
+//! anybody as the ones to be told. A report that lacks its reason is none; the block counts anyway.
 
 use rookery_base::Map;
-use rookery_hub::{Iq, World};
+use rookery_hub::{Answer, Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::Form;
 use rookery_xml::{Element, Writer, ns};
 use tracing::info;
 
@@ -25,6 +27,7 @@ pub(crate) struct Reports {
 pub(crate) fn take(world: &mut World, iq: &Iq) {
     let Some(options) = world.options(iq.to.domain(), NAME) else { return };
     let limit = options.number(REPORTS_PER_HOUR);
+    let forwards = options.switch(FORWARD_REPORTS);
     let operators: Vec<Jid> = options.list(REPORT_TO).iter().filter_map(|to| Jid::parse(to).ok()).collect();
     for item in iq.payload.children() {
         let Some(report) = item.child("report", ns::REPORTING) else { continue };
@@ -38,7 +41,56 @@ pub(crate) fn take(world: &mut World, iq: &Iq) {
         for operator in &operators {
             tell(world, iq, operator, reported, report);
         }
+        let may_leave = report.child("report-origin", ns::REPORTING).is_some();
+        if let Ok(reported) = Jid::parse(reported)
+            && forwards
+            && may_leave
+            && !world.is_ours(reported.domain())
+        {
+            forward(world, iq.to.domain(), reported, report);
+        }
     }
+}
+
+/// Asks the server of somebody who is to hear of abuse, and tells them.
+fn forward(world: &mut World, own: &str, reported: Jid, report: &Element) {
+    let Ok(server) = Jid::parse(reported.domain()) else { return };
+    let (own, report) = (own.to_owned(), report.clone());
+    let query = Element::new("query", ns::DISCO_INFO);
+    world.ask(&own.clone(), &server, false, &query, move |world, answer| {
+        let Answer::Result(Some(info)) = answer else { return };
+        let forms = info.children().filter_map(Form::read);
+        let mut contacts = forms.filter(|form| form.value("FORM_TYPE") == Some(SERVER_INFO));
+        let Some(contacts) = contacts.next() else { return };
+        let all = contacts.values("report-addresses").chain(contacts.values("abuse-addresses"));
+        let addresses = all.filter_map(|uri| Jid::parse(uri.strip_prefix("xmpp:")?).ok());
+        // A server speaks for itself: it can't have others written to.
+        let mut addresses: Vec<Jid> = addresses.filter(|address| address.domain() == reported.domain()).collect();
+        addresses.dedup();
+        for address in addresses.into_iter().take(MOST_TOLD) {
+            tell_elsewhere(world, &own, &address, &reported, &report);
+        }
+    });
+}
+
+/// Tells somebody at another server, who learns nothing of the one who has reported.
+fn tell_elsewhere(world: &mut World, own: &str, to: &Jid, reported: &Jid, report: &Element) {
+    let reason = report.attr("reason").unwrap_or_default();
+    let text = report.child_text("text", ns::REPORTING);
+    let text = text.map(|text| text.trim().chars().take(MAX_TEXT).collect::<String>());
+    let mut body = format!("A user of {own} reports {reported}: {reason}");
+    let mut told = Element::new("report", ns::REPORTING).with_attr("reason", reason);
+    told.push_child(Element::new("jid", JID).with_text(reported.as_str()));
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        body.push_str("\n\n");
+        body.push_str(&text);
+        told.push_child(Element::new("text", ns::REPORTING).with_text(text));
+    }
+    let mut message = Writer::new("message");
+    let id = world.unique_text();
+    message.attr("from", own).attr("id", &id).text_child("body", &body);
+    message.element(&told);
+    world.send(&message.finish(), to);
 }
 
 /// Sends a message for people, with the report for their tools.
@@ -58,7 +110,15 @@ fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Ele
 
 /// The addresses that get reports.
 pub(crate) const REPORT_TO: &str = "report_to";
+/// The option that lets reports go to the server of the one they are about.
+pub(crate) const FORWARD_REPORTS: &str = "forward_reports";
 /// The number of reports that an account may make in an hour.
 pub(crate) const REPORTS_PER_HOUR: &str = "reports_per_hour";
 /// Characters of a report that are shown.
 const MAX_TEXT: usize = 2000;
+/// The form in which servers name their contacts (XEP-0157).
+const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
+/// Tells whom a report is about, where it goes to another server.
+const JID: &str = "urn:xmpp:jid:0";
+/// Addresses of another server that hear of one report.
+const MOST_TOLD: usize = 3;

@@ -1,5 +1,7 @@
 //! The keys of a table `[component."NAME"]`.
 
+use rookery_hub::Requests;
+
 use super::super::ComponentConfig;
 use super::super::error::Wrong;
 use super::super::given::Given;
@@ -22,7 +24,7 @@ pub struct ComponentKey {
 }
 
 /// All of them.
-pub const COMPONENT_KEYS: [ComponentKey; 2] = [
+pub const COMPONENT_KEYS: [ComponentKey; 7] = [
     ComponentKey {
         name: "secret",
         doc: "The secret with which the component proves its name.",
@@ -35,7 +37,61 @@ pub const COMPONENT_KEYS: [ComponentKey; 2] = [
         set: |component, given| put(&mut component.secret_file, file(given)),
         example: "\"/etc/rookery/bridge.secret\"",
     },
+    ComponentKey {
+        name: "roster",
+        doc: "What it may do with the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
+              users there itself.",
+        set: |component, given| put(&mut component.privileges.roster, given.choice(REQUESTS)),
+        example: "\"both\"",
+    },
+    ComponentKey {
+        name: "messages",
+        doc: "Whether it may send messages in the name of accounts.",
+        set: |component, given| put(&mut component.privileges.messages, given.switch()),
+        example: "true",
+    },
+    ComponentKey {
+        name: "presence",
+        doc: "Whether it sees which accounts are available.",
+        set: |component, given| put(&mut component.privileges.presence, given.switch()),
+        example: "false",
+    },
+    ComponentKey {
+        name: "requests",
+        doc: "Requests that it may make in the name of accounts: a namespace, with \"get\", \"set\" or \"both\".",
+        set: |component, given| put(&mut component.privileges.requests, given.list(request)),
+        example: "[\"http://jabber.org/protocol/pubsub both\", \"http://jabber.org/protocol/pubsub#owner set\"]",
+    },
+    ComponentKey {
+        name: "delegated",
+        doc: "Namespaces of requests to domains and accounts that it answers in the place of the server (XEP-0355).",
+        set: |component, given| put(&mut component.privileges.delegated, given.list(namespace)),
+        example: "[\"urn:example:service\"]",
+    },
 ];
+
+const REQUESTS: &[(&str, Requests)] = &[
+    ("none", Requests { get: false, set: false }),
+    ("get", Requests { get: true, set: false }),
+    ("set", Requests { get: false, set: true }),
+    ("both", Requests::BOTH),
+];
+
+fn request(given: Given<'_>) -> Result<(String, Requests), Wrong> {
+    given.parsed("a namespace and \"get\", \"set\" or \"both\"", |text| {
+        let (namespace, word) = text.split_once(' ')?;
+        let (_, requests) = REQUESTS.iter().find(|(known, _)| *known == word.trim())?;
+        (!namespace.is_empty()).then(|| (namespace.to_owned(), *requests))
+    })
+}
+
+fn namespace(given: Given<'_>) -> Result<String, Wrong> {
+    // XEP-0355 §9: its own can't be given away, nor what gives a component its rights.
+    let is_own = |text: &str| text.starts_with("urn:xmpp:delegation:") || text.starts_with("urn:xmpp:privilege:");
+    given.parsed("a namespace that can be delegated", |text| {
+        (!text.is_empty() && !text.contains(' ') && !is_own(text)).then(|| text.to_owned())
+    })
+}
 
 fn secret(given: &Given<'_>) -> Result<String, Wrong> {
     given.parsed("a text of at least 8 characters", |text| (text.chars().count() >= 8).then(|| text.to_owned()))

@@ -8,7 +8,7 @@ use rookery_resolver::Route;
 use super::super::error::Wrong;
 use super::super::given::Given;
 use super::super::{Exception, Rule};
-use super::{Key, address, list, plain, put, word};
+use super::{Key, address, bytes, list, plain, put, word};
 
 /// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
@@ -82,6 +82,36 @@ pub const KEYS: &[Key] = &[
               with this it can have the server connect to whatever runs there.",
         set: |config, given| put(&mut config.federation.allow_private_addresses, given.switch()),
         show: |config| plain(config.federation.allow_private_addresses),
+    },
+    Key {
+        table: TABLE,
+        name: "bytes_per_second",
+        doc: "How many bytes one other domain may send in a second, over all of its connections; 0 means no limit. A server that\n\
+              is faster is read later, and nothing is lost.",
+        set: |config, given| put(&mut config.federation.bytes_per_second, given.bytes(0..=1 << 40)),
+        show: |config| bytes(config.federation.bytes_per_second),
+    },
+    Key {
+        table: TABLE,
+        name: "stanzas_per_second",
+        doc: "The same in stanzas.",
+        set: |config, given| put(&mut config.federation.stanzas_per_second, given.number(0..=1 << 32)),
+        show: |config| plain(config.federation.stanzas_per_second),
+    },
+    Key {
+        table: TABLE,
+        name: "newcomer_stanzas_per_second",
+        doc: "The same for a domain to which nobody here has written since the start of the server; 0 makes no difference.\n\
+              Spam comes from servers that were set up for it.",
+        set: |config, given| put(&mut config.federation.newcomer_stanzas, given.number(0..=1 << 32)),
+        show: |config| plain(config.federation.newcomer_stanzas),
+    },
+    Key {
+        table: TABLE,
+        name: "burst_seconds",
+        doc: "For how many seconds' worth of these a domain may send at once.",
+        set: |config, given| put(&mut config.federation.burst_seconds, given.number(1..=3600)),
+        show: |config| plain(config.federation.burst_seconds),
     },
 ];
 

@@ -1,0 +1,85 @@
+//! To whom the users of components have shown themselves, so that those hear of it when the
+//! component goes (XEP-0114 says nothing of that; RFC 6121 §4.5.2 has the server of a user do it).
+//!
+//! A component's users have no sessions here, so nobody else could send unavailable presence in
+//! their name. The home shard of the component's name remembers who has sent available presence to
+//! whom. When the last connection of the component is gone, accounts get unavailable presence, and
+//! rooms an error, which tells their occupants why somebody is gone (XEP-0045 §18.1).
+//!
+//! # Invariants
+//!
+//! * What components make a shard remember is bounded; who is not remembered is not told.
+//! * A component that comes back at once is not hidden after it has shown itself again: what it
+//!   shows is told no more.
+
+use std::collections::BTreeSet;
+
+use rookery_base::Map;
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::{Jid, JidRef};
+use rookery_observe::bound::{Bound, Most, Per, Unit};
+use rookery_xml::Kind;
+
+/// Senders that have shown themselves, each with a recipient.
+type Pairs = BTreeSet<(Jid, Jid)>;
+
+/// The presence of components whose home a shard is.
+#[derive(Debug, Default)]
+pub(crate) struct Bridged {
+    /// By the component.
+    shown: Map<Box<str>, Pairs>,
+    /// Of components that are gone, and still to be told.
+    farewells: Pairs,
+    /// Pairs of all components.
+    number: usize,
+}
+
+impl Bridged {
+    /// Remembers what the presence of a component's user means for its recipient.
+    pub(crate) fn note(&mut self, packet: &Packet, to: JidRef<'_>) {
+        let is_shown = packet.type_() == StanzaType::Available;
+        if packet.kind() != Kind::Presence || !(is_shown || packet.type_() == StanzaType::Unavailable) {
+            return;
+        }
+        let Some(from) = packet.sender() else { return };
+        let pair = (from, to.to_jid());
+        self.number -= usize::from(self.farewells.remove(&pair));
+        let component = Box::<str>::from(pair.0.domain());
+        if !is_shown {
+            let was_shown = self.shown.get_mut(&component).is_some_and(|shown| shown.remove(&pair));
+            self.number -= usize::from(was_shown);
+        } else if self.number < MOST_SHOWN {
+            self.number += usize::from(self.shown.entry(component).or_default().insert(pair));
+        }
+    }
+
+    /// Takes note that a component is gone; `true` if nobody is being told of another.
+    pub(crate) fn gone(&mut self, component: &str) -> bool {
+        let was_idle = self.farewells.is_empty();
+        self.farewells.append(&mut self.shown.remove(component).unwrap_or_default());
+        was_idle && !self.farewells.is_empty()
+    }
+
+    /// Returns the next who has to be told, and of whom.
+    pub(crate) fn next(&mut self) -> Option<(Jid, Jid)> {
+        let pair = self.farewells.pop_first()?;
+        self.number -= 1;
+        Some(pair)
+    }
+
+    /// Tells whether somebody has still to be told.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.farewells.is_empty()
+    }
+}
+
+/// Pairs of a component's user and somebody who sees it that a shard remembers.
+const MOST_SHOWN: usize = 100_000;
+/// The bounds of what is remembered.
+pub const BOUNDS: &[Bound] = &[Bound::on(
+    "users of components that have shown their presence, each to one other",
+    Per::Shard,
+    Most::Fixed(MOST_SHOWN as u64),
+    Unit::Number,
+)
+.or("who sees one more isn't told when the component goes")];

@@ -1,0 +1,215 @@
+//! Contacts of other servers, and of components: what they want to hear of, by the capabilities in
+//! the presence that they show (XEP-0163 §4.3, XEP-0115).
+//!
+//! The home of such a contact is that of its domain: its presence comes in there, and news for it
+//! leave there. So it is for a shard what a session is, with an address in the place of a link.
+//!
+//! # Invariants
+//!
+//! * Who hears of an account's news is decided at the account's home, by its roster. What is
+//!   remembered here says only which of those want them.
+//! * What contacts elsewhere make a shard remember, and ask, is bounded, for each of their domains
+//!   and in all. A hash is asked about once; a lie counts for the liar alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use rookery_base::{Bucket, Map};
+use rookery_jid::{Jid, JidRef};
+
+use super::caps::{Caps, Nodes, texts};
+
+/// The wishes of those contacts elsewhere whose homes are here.
+#[derive(Debug, Default)]
+pub(super) struct Afar {
+    resources: BTreeMap<Jid, Shown>,
+    domains: Map<Box<str>, OfDomain>,
+}
+
+/// A resource, as it has shown itself.
+#[derive(Debug)]
+struct Shown {
+    caps: Rc<Caps>,
+    /// `None` until it is known what the capabilities mean.
+    nodes: Option<Nodes>,
+    /// The accounts that it has shown itself to.
+    accounts: BTreeSet<Jid>,
+    seen_ms: u64,
+}
+
+/// The share that the resources of a domain have used up.
+#[derive(Debug, Default)]
+struct OfDomain {
+    resources: usize,
+    questions: Bucket,
+    last_items: Bucket,
+}
+
+impl Afar {
+    /// Notes that a resource has shown itself to an account; whether that is news, and whether it
+    /// is known what the resource wants.
+    pub(super) fn show(&mut self, resource: &Jid, caps: &Caps, account: Jid, now_ms: u64) -> (bool, bool) {
+        if !self.resources.contains_key(resource) && !self.has_room(resource, now_ms) {
+            return (false, false);
+        }
+        let shown = self.resources.entry(resource.clone()).or_insert_with(|| {
+            self.domains.entry(resource.domain().into()).or_default().resources += 1;
+            Shown { caps: Rc::new(caps.clone()), nodes: None, accounts: BTreeSet::new(), seen_ms: now_ms }
+        });
+        shown.seen_ms = now_ms;
+        if *shown.caps != *caps {
+            // The other accounts hear of it as well.
+            (shown.caps, shown.nodes) = (Rc::new(caps.clone()), None);
+            shown.accounts.clear();
+        }
+        let is_new = shown.accounts.len() < MOST_ACCOUNTS && shown.accounts.insert(account);
+        (is_new, shown.nodes.is_some())
+    }
+
+    fn has_room(&mut self, resource: &Jid, now_ms: u64) -> bool {
+        let of_domain = self.domains.get(resource.domain()).map_or(0, |domain| domain.resources);
+        if self.resources.len() >= MOST_RESOURCES {
+            // Those of servers that have died without a word.
+            let old: Vec<_> = self.resources.iter().filter(|(_, shown)| shown.seen_ms + OLD_MS < now_ms).collect();
+            let old: Vec<Jid> = old.into_iter().map(|(jid, _)| jid.clone()).collect();
+            old.iter().for_each(|jid| self.forget(jid));
+        }
+        self.resources.len() < MOST_RESOURCES && of_domain < MOST_OF_DOMAIN
+    }
+
+    /// Notes that a resource has hidden itself from an account.
+    pub(super) fn hide(&mut self, resource: &Jid, account: &Jid) {
+        let Some(shown) = self.resources.get_mut(resource) else { return };
+        shown.accounts.remove(account);
+        if shown.accounts.is_empty() {
+            self.forget(resource);
+        }
+    }
+
+    fn forget(&mut self, resource: &Jid) {
+        if self.resources.remove(resource).is_some()
+            && let Some(domain) = self.domains.get_mut(resource.domain())
+        {
+            domain.resources -= 1;
+            if domain.resources == 0 {
+                self.domains.remove(resource.domain());
+            }
+        }
+    }
+
+    /// Returns the resources of a contact, with what they have shown.
+    fn of<'a>(&'a self, contact: JidRef<'_>) -> impl Iterator<Item = (&'a Jid, &'a Shown)> {
+        let bare = contact.bare().to_jid();
+        let within = bare.clone();
+        let resources = self.resources.range(bare..);
+        let resources = resources.take_while(move |(jid, _)| jid.as_str().starts_with(within.as_str()));
+        let bare = contact.bare().to_jid();
+        resources.filter(move |(jid, _)| jid.bare() == bare.as_ref())
+    }
+
+    /// Returns the resources of a contact that want a node of an account.
+    pub(super) fn wanting(&self, contact: JidRef<'_>, account: &Jid, node: &str) -> Vec<Jid> {
+        let wants = |shown: &Shown| {
+            let nodes = shown.nodes.as_ref().filter(|_| shown.accounts.contains(account));
+            nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
+        };
+        self.of(contact).filter(|(_, shown)| wants(shown)).map(|(jid, _)| jid.clone()).collect()
+    }
+
+    /// Returns the nodes that each resource of a contact wants of an account.
+    pub(super) fn nodes_of(&self, contact: JidRef<'_>, account: &Jid) -> Vec<(Jid, Vec<String>)> {
+        let shown = self.of(contact).filter(|(_, shown)| shown.accounts.contains(account));
+        shown.filter_map(|(jid, shown)| Some((jid.clone(), texts(shown.nodes.as_ref()?)))).collect()
+    }
+
+    /// Notes the nodes that a resource wants, if it still has these capabilities; returns the
+    /// accounts for which that is news.
+    pub(super) fn learn(&mut self, resource: &Jid, caps: &Rc<Caps>, nodes: &Nodes) -> Vec<Jid> {
+        let Some(shown) = self.resources.get_mut(resource).filter(|shown| shown.caps == *caps) else {
+            return Vec::new();
+        };
+        let is_news = shown.nodes.is_none();
+        (shown.caps, shown.nodes) = (caps.clone(), Some(nodes.clone()));
+        if is_news { shown.accounts.iter().cloned().collect() } else { Vec::new() }
+    }
+
+    /// Returns the nodes that a resource wants, as far as that is known.
+    pub(super) fn nodes(&self, resource: &Jid) -> Vec<String> {
+        self.resources.get(resource).and_then(|shown| shown.nodes.as_ref()).map(texts).unwrap_or_default()
+    }
+
+    /// Tells whether a resource may be asked what it can do.
+    pub(super) fn may_ask(&mut self, resource: &Jid, now_ms: u64) -> bool {
+        self.may(resource.domain(), |domain| &mut domain.questions, QUESTION, now_ms)
+    }
+
+    /// Tells whether a resource may get the last items of an account.
+    pub(super) fn may_get(&mut self, resource: &Jid, now_ms: u64) -> bool {
+        self.may(resource.domain(), |domain| &mut domain.last_items, LAST_ITEMS, now_ms)
+    }
+
+    /// Tells whether something may be done for a domain, which costs its bucket as much.
+    fn may(&mut self, domain: &str, bucket: fn(&mut OfDomain) -> &mut Bucket, cost: Cost, now_ms: u64) -> bool {
+        let Some(of_domain) = self.domains.get_mut(domain) else { return false };
+        let bucket = bucket(of_domain);
+        let fits = bucket.level(now_ms) + cost.ms <= cost.ms * cost.burst;
+        if fits {
+            bucket.put(cost.ms, now_ms);
+        }
+        fits
+    }
+}
+
+/// Milliseconds for one, and how many may come at once.
+#[derive(Clone, Copy)]
+struct Cost {
+    ms: u64,
+    burst: u64,
+}
+
+/// Resources elsewhere that a shard remembers, and those of one domain.
+pub(super) const MOST_RESOURCES: usize = 50_000;
+pub(super) const MOST_OF_DOMAIN: usize = MOST_RESOURCES / 4;
+/// Accounts that a resource may have shown itself to.
+pub(super) const MOST_ACCOUNTS: usize = 1000;
+/// Milliseconds without a word after which a resource makes room for others.
+const OLD_MS: u64 = 24 * 3600 * 1000;
+/// A question about capabilities to the clients of a domain.
+const QUESTION: Cost = Cost { ms: 1000, burst: 20 };
+/// The last items of an account for a resource of a domain.
+const LAST_ITEMS: Cost = Cost { ms: 50, burst: 500 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jid(text: &str) -> Jid {
+        Jid::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_a_domain_shows_is_bounded() {
+        let mut afar = Afar::default();
+        let caps = Caps::named("one");
+        for number in 0..MOST_OF_DOMAIN + 10 {
+            afar.show(&jid(&format!("u{number}@far.example/x")), &caps, jid("a@example.org"), 0);
+        }
+        assert_eq!(afar.resources.len(), MOST_OF_DOMAIN);
+        assert_eq!(afar.show(&jid("u@other.example/x"), &caps, jid("a@example.org"), 0), (true, false));
+        for number in 0..MOST_ACCOUNTS + 10 {
+            afar.show(&jid("u@other.example/x"), &caps, jid(&format!("a{number}@example.org")), 0);
+        }
+        assert_eq!(afar.resources[&jid("u@other.example/x")].accounts.len(), MOST_ACCOUNTS);
+        afar.hide(&jid("u1@far.example/x"), &jid("a@example.org"));
+        assert_eq!(afar.domains["far.example"].resources, MOST_OF_DOMAIN - 1);
+    }
+
+    #[test]
+    fn questions_are_paced() {
+        let mut afar = Afar::default();
+        afar.show(&jid("u@far.example/x"), &Caps::named("one"), jid("a@example.org"), 0);
+        let mut asked = |now_ms| afar.may("far.example", |domain| &mut domain.questions, QUESTION, now_ms);
+        assert_eq!((0..100).filter(|_| asked(0)).count() as u64, QUESTION.burst);
+        assert!(asked(QUESTION.ms) && !asked(QUESTION.ms));
+    }
+}

@@ -1,0 +1,328 @@
+//! Components that act for accounts (XEP-0356), and in the place of the server (XEP-0355).
+
+use rookery_hub::{Privileges, Requests};
+use rookery_testkit::{Client, Config, Server, client};
+
+const BRIDGE: &str = "bridge.example.org";
+const OTHER: &str = "other.example.org";
+const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
+const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
+
+fn all() -> Privileges {
+    Privileges {
+        roster: Requests::BOTH,
+        messages: true,
+        presence: true,
+        requests: vec![(PUBSUB.to_owned(), Requests::BOTH), (OWNER.to_owned(), Requests { get: false, set: true })],
+        delegated: vec!["urn:example:service".to_owned()],
+    }
+}
+
+struct Scene {
+    server: Server,
+    bridge: Client,
+    romeo: Client,
+}
+
+impl Scene {
+    fn with(privileges: Privileges) -> Self {
+        let server = Server::with(Config {
+            shards: 3,
+            components: vec![BRIDGE.to_owned(), OTHER.to_owned()],
+            privileges: vec![(BRIDGE.to_owned(), privileges)],
+            ..Config::default()
+        });
+        let romeo = server.online("romeo/orchard");
+        let mut bridge = server.component(BRIDGE);
+        bridge.all();
+        Self { server, bridge, romeo }
+    }
+}
+
+fn seen(client: &mut Client) -> String {
+    client.all().iter().map(client::xml).collect()
+}
+
+fn privileged_message(from: &str, to: &str) -> String {
+    format!(
+        "<message from='{BRIDGE}' to='example.org' id='w'><privilege xmlns='urn:xmpp:privilege:2'>\
+         <forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' type='chat' from='{from}' to='{to}' id='m'>\
+         <body>from elsewhere</body></message></forwarded></privilege></message>"
+    )
+}
+
+fn privileged_iq(to: &str, type_: &str, inner: &str) -> String {
+    format!(
+        "<iq type='{type_}' id='o' from='{BRIDGE}' to='{to}'>\
+         <privileged_iq xmlns='urn:xmpp:privilege:2'>{inner}</privileged_iq></iq>"
+    )
+}
+
+#[test]
+fn a_component_is_told_what_it_may() {
+    let mut scene = Scene::with(all());
+    let mut bridge = scene.server.component(BRIDGE);
+    // Another connection may be the one that hears of it.
+    let told = seen(&mut bridge) + &seen(&mut scene.bridge);
+    for part in [
+        "<perm access='roster' type='both' push='false'/>",
+        "<perm access='message' type='outgoing'/>",
+        "<perm access='presence' type='managed_entity'/>",
+        &format!("<namespace ns='{OWNER}' type='set'/>"),
+        "<delegated namespace='urn:example:service'/>",
+        "from='example.org'",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let mut other = scene.server.component(OTHER);
+    other.expect_nothing();
+}
+
+#[test]
+fn a_bridge_keeps_its_users_in_the_roster() {
+    let mut scene = Scene::with(all());
+    let romeo = scene.romeo.bare().to_owned();
+    scene.romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    let set = |from: &str, item: &str| {
+        format!("<iq type='set' id='s' from='{from}' to='{romeo}'><query xmlns='jabber:iq:roster'>{item}</query></iq>")
+    };
+    scene.bridge.send(&set(
+        BRIDGE,
+        "<item jid='a@bridge.example.org' name='Ann' subscription='both'><group>Bridge</group></item>",
+    ));
+    assert!(seen(&mut scene.bridge).contains("type='result'"));
+    let push = seen(&mut scene.romeo);
+    assert!(push.contains("jid='a@bridge.example.org'") && push.contains("subscription='both'"), "{push}");
+    // Who sees whom is decided for its own users alone.
+    scene.bridge.send(&set(BRIDGE, "<item jid='paris@example.org' subscription='both'/>"));
+    scene.bridge.all();
+    let push = seen(&mut scene.romeo);
+    assert!(push.contains("paris@example.org") && push.contains("subscription='none'"), "{push}");
+    let get = format!("<iq type='get' id='g' from='{BRIDGE}' to='{romeo}'><query xmlns='jabber:iq:roster'/></iq>");
+    scene.bridge.send(&get);
+    let told = seen(&mut scene.bridge);
+    assert!(told.contains("name='Ann'") && told.contains(&format!("from='{romeo}'")), "{told}");
+    scene.bridge.send(&set(BRIDGE, "<item jid='a@bridge.example.org' subscription='remove'/>"));
+    assert!(seen(&mut scene.bridge).contains("type='unsubscribe"));
+    // Its users can't, nor can another component.
+    scene.bridge.send(&get.replace(BRIDGE, "a@bridge.example.org"));
+    assert!(seen(&mut scene.bridge).contains("type='error'"));
+    let mut other = scene.server.component(OTHER);
+    other.send(&set(OTHER, "<item jid='b@other.example.org' subscription='both'/>"));
+    assert!(seen(&mut other).contains("<forbidden"));
+}
+
+/// A client that says who sees whom is not believed.
+#[test]
+fn a_client_subscribes_nobody_by_its_roster() {
+    let mut scene = Scene::with(all());
+    scene.romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    scene.romeo.send(
+        "<iq type='set' id='s'><query xmlns='jabber:iq:roster'>\
+         <item jid='juliet@example.org' subscription='both'/></query></iq>",
+    );
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("subscription='none'") && !told.contains("subscription='both'"), "{told}");
+}
+
+#[test]
+fn roster_access_is_as_wide_as_it_was_given() {
+    let mut scene = Scene::with(Privileges { roster: Requests { get: true, set: false }, ..Privileges::default() });
+    let romeo = scene.romeo.bare().to_owned();
+    for (type_, expected) in [("get", "type='result'"), ("set", "<forbidden")] {
+        let item = if type_ == "set" { "<item jid='a@bridge.example.org'/>" } else { "" };
+        scene.bridge.send(&format!(
+            "<iq type='{type_}' id='g' from='{BRIDGE}' to='{romeo}'><query xmlns='jabber:iq:roster'>{item}</query></iq>"
+        ));
+        let told = seen(&mut scene.bridge);
+        assert!(told.contains(expected), "{type_}: {told}");
+    }
+}
+
+/// Messages that a bridge sends for an account are in its archive, and its other clients see them.
+#[test]
+fn messages_in_the_name_of_an_account_are_its_own() {
+    let mut scene = Scene::with(all());
+    let mut juliet = scene.server.online("juliet/balcony");
+    let (romeo, to) = (scene.romeo.bare().to_owned(), juliet.bare().to_owned());
+    scene.romeo.ask("<iq type='set' id='e'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
+    scene.bridge.all();
+    scene.bridge.send(&privileged_message(&romeo, &to));
+    scene.bridge.expect_nothing();
+    let told = seen(&mut juliet);
+    assert!(told.contains(&format!("from='{romeo}'")) && told.contains("from elsewhere"), "{told}");
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("<sent") && told.contains("from elsewhere"), "{told}");
+    scene.romeo.send("<iq type='set' id='a'><query xmlns='urn:xmpp:mam:2' queryid='q'/></iq>");
+    let told = seen(&mut scene.romeo);
+    assert!(told.contains("from elsewhere") && told.contains("<fin"), "{told}");
+}
+
+/// A bare address of the domain that it turns to, and nobody else's (XEP-0356 §6.1).
+#[test]
+fn messages_in_other_names_are_forbidden() {
+    let mut scene = Scene::with(all());
+    let mut juliet = scene.server.online("juliet/balcony");
+    let (romeo, to) = (scene.romeo.full().to_owned(), juliet.bare().to_owned());
+    for from in [&*romeo, "romeo@elsewhere.example", "a@conference.example.org", "example.org", "@@"] {
+        scene.bridge.send(&privileged_message(from, &to));
+        let told = seen(&mut scene.bridge);
+        assert!(told.contains("<forbidden") && told.contains("id='w'"), "{from}: {told}");
+    }
+    let request = privileged_message("romeo@example.org", &to);
+    scene.bridge.send(
+        &request
+            .replace("<message xmlns='jabber:client'", "<presence xmlns='jabber:client'")
+            .replace("</body></message>", "</body></presence>"),
+    );
+    assert!(seen(&mut scene.bridge).contains("<forbidden"), "another kind than was wrapped");
+    let mut other = scene.server.component(OTHER);
+    other.send(&request.replace(BRIDGE, OTHER));
+    assert!(seen(&mut other).contains("<forbidden"));
+    scene.bridge.send(&request.replace(&format!("from='{BRIDGE}'"), "from='a@bridge.example.org'"));
+    assert!(seen(&mut scene.bridge).contains("<forbidden"), "its users have no privileges");
+    juliet.expect_nothing();
+}
+
+#[test]
+fn requests_in_the_name_of_an_account_are_its_own() {
+    let mut scene = Scene::with(all());
+    let romeo = scene.romeo.bare().to_owned();
+    let publish = format!(
+        "<iq xmlns='jabber:client' type='set' id='i' from='{romeo}'><pubsub xmlns='{PUBSUB}'><publish node='urn:n'>\
+         <item id='1'><x xmlns='urn:x'/></item></publish></pubsub></iq>"
+    );
+    scene.bridge.send(&privileged_iq(&romeo, "set", &publish));
+    let told = seen(&mut scene.bridge);
+    assert!(told.contains("id='o'") && told.contains("type='result'") && told.contains("id='i'"), "{told}");
+    scene.romeo.all();
+    let items = format!("<pubsub xmlns='{PUBSUB}'><items node='urn:n'/></pubsub>");
+    let own = client::xml(&scene.romeo.ask(&format!("<iq type='get' id='g'>{items}</iq>")));
+    assert!(own.contains("<item id='1'"), "{own}");
+    // An error comes back as it was, inside and outside.
+    let wrong = format!(
+        "<iq xmlns='jabber:client' type='get' id='i'><pubsub xmlns='{PUBSUB}'><items node='urn:none'/></pubsub></iq>"
+    );
+    scene.bridge.send(&privileged_iq(&romeo, "get", &wrong));
+    let told = seen(&mut scene.bridge);
+    assert!(told.matches("item-not-found").count() == 2 && told.contains("<privilege"), "{told}");
+    scene.romeo.expect_nothing();
+}
+
+/// The six refusals of XEP-0356 §5.
+#[test]
+fn requests_that_were_not_granted_are_forbidden() {
+    let mut scene = Scene::with(all());
+    let romeo = scene.romeo.bare().to_owned();
+    let iq = |type_: &str, from: &str, ns: &str| {
+        format!("<iq xmlns='jabber:client' type='{type_}' id='i' from='{from}'><pubsub xmlns='{ns}'/></iq>")
+    };
+    let full = scene.romeo.full().to_owned();
+    for (what, request) in [
+        ("a namespace", privileged_iq(&romeo, "get", &iq("get", &romeo, "urn:other"))),
+        ("a type of request", privileged_iq(&romeo, "get", &iq("get", &romeo, OWNER))),
+        ("another type within", privileged_iq(&romeo, "get", &iq("set", &romeo, PUBSUB))),
+        ("somebody else within", privileged_iq(&romeo, "get", &iq("get", "juliet@example.org", PUBSUB))),
+        ("a session", privileged_iq(&full, "get", &iq("get", &romeo, PUBSUB))),
+        ("the server itself", privileged_iq("example.org", "get", &iq("get", "example.org", PUBSUB))),
+        ("nothing", privileged_iq(&romeo, "get", "")),
+        (
+            "a user of the component",
+            privileged_iq(&romeo, "get", &iq("get", &romeo, PUBSUB)).replace(BRIDGE, "a@bridge.example.org"),
+        ),
+    ] {
+        scene.bridge.send(&request);
+        let told = seen(&mut scene.bridge);
+        assert!(told.contains("<forbidden") && told.contains("id='o'"), "{what}: {told}");
+    }
+    let mut other = scene.server.component(OTHER);
+    other.send(&privileged_iq(&romeo, "get", &iq("get", &romeo, PUBSUB)).replace(BRIDGE, OTHER));
+    assert!(seen(&mut other).contains("<forbidden"));
+    scene.romeo.expect_nothing();
+}
+
+#[test]
+fn a_component_sees_who_is_available() {
+    let mut scene = Scene::with(all());
+    let mut juliet = scene.server.online("juliet/balcony");
+    let full = juliet.full().to_owned();
+    assert!(seen(&mut scene.bridge).contains(&format!("from='{full}'")));
+    juliet.send("<presence><show>away</show></presence>");
+    assert!(seen(&mut scene.bridge).contains("<show>away</show>"));
+    // Those who were there before it came.
+    let mut again = scene.server.component(BRIDGE);
+    let told = seen(&mut again) + &seen(&mut scene.bridge);
+    assert!(told.contains(&format!("from='{full}'")) && told.contains(scene.romeo.full()), "{told}");
+    juliet.close();
+    let told = seen(&mut again) + &seen(&mut scene.bridge);
+    assert!(told.contains("type='unavailable'"), "{told}");
+    let mut other = scene.server.component(OTHER);
+    scene.romeo.send("<presence/>");
+    other.expect_nothing();
+}
+
+fn ask_service(client: &mut Client, to: &str) {
+    client.send(&format!("<iq type='get' id='d' to='{to}'><ask xmlns='urn:example:service'>who?</ask></iq>"));
+}
+
+#[test]
+fn a_component_answers_in_the_place_of_the_server() {
+    let mut scene = Scene::with(all());
+    scene.bridge.all();
+    let (romeo, full) = (scene.romeo.bare().to_owned(), scene.romeo.full().to_owned());
+    for to in [&*romeo, "example.org"] {
+        ask_service(&mut scene.romeo, to);
+        let asked = scene.bridge.all().pop().expect("a request");
+        let text = client::xml(&asked);
+        assert!(
+            text.contains("<delegation") && text.contains(&format!("from='{full}'")) && text.contains("who?"),
+            "{text}"
+        );
+        let (id, from) = (asked.attr("id").expect("an id"), asked.attr("from").expect("a sender"));
+        scene.bridge.send(&format!(
+            "<iq type='result' id='{id}' from='{BRIDGE}' to='{from}'><delegation xmlns='urn:xmpp:delegation:2'>\
+             <forwarded xmlns='urn:xmpp:forward:0'><iq xmlns='jabber:client' type='result' id='d' from='{to}' to='{full}'>\
+             <answer xmlns='urn:example:service'>I</answer></iq></forwarded></delegation></iq>"
+        ));
+        scene.romeo.expect(&format!(
+            "<iq type='result' id='d' from='{to}'><answer xmlns='urn:example:service'>I</answer></iq>"
+        ));
+    }
+    // Its own requests go to the server.
+    scene.bridge.send(&format!(
+        "<iq type='get' id='x' from='{BRIDGE}' to='example.org'><ask xmlns='urn:example:service'/></iq>"
+    ));
+    assert!(seen(&mut scene.bridge).contains("service-unavailable"));
+}
+
+/// An answer for somebody else, or to something else, counts for nothing (XEP-0355 §4.3).
+#[test]
+fn answers_that_do_not_fit_the_request_are_not_passed_on() {
+    let mut scene = Scene::with(all());
+    let mut juliet = scene.server.online("juliet/balcony");
+    scene.bridge.all();
+    let (full, victim) = (scene.romeo.full().to_owned(), juliet.full().to_owned());
+    for (from, to, id, type_) in [
+        ("example.org", &*victim, "d", "result"),
+        ("juliet@example.org", &*full, "d", "result"),
+        ("example.org", &*full, "other", "result"),
+        ("example.org", &*full, "d", "set"),
+    ] {
+        ask_service(&mut scene.romeo, "example.org");
+        let asked = scene.bridge.all().pop().expect("a request");
+        let (own, back) = (asked.attr("id").expect("an id"), asked.attr("from").expect("a sender"));
+        scene.bridge.send(&format!(
+            "<iq type='result' id='{own}' from='{BRIDGE}' to='{back}'><delegation xmlns='urn:xmpp:delegation:2'>\
+             <forwarded xmlns='urn:xmpp:forward:0'><iq xmlns='jabber:client' type='{type_}' id='{id}' from='{from}' to='{to}'/>\
+             </forwarded></delegation></iq>"
+        ));
+        let told = seen(&mut scene.romeo);
+        assert!(told.contains("service-unavailable") && told.contains("id='d'"), "{told}");
+    }
+    juliet.expect_nothing();
+    // Nor is one that says nothing, or a manager that is away.
+    scene.bridge.vanish();
+    ask_service(&mut scene.romeo, "example.org");
+    scene.server.advance(60_000);
+    assert!(seen(&mut scene.romeo).contains("service-unavailable"));
+}
