@@ -309,6 +309,7 @@ scenarios! {
         a_component_and_people_talk
         a_component_with_another_secret_stays_out
         biboumi_is_a_component
+        slidge_is_a_privileged_component
     }
     examples {
         the_bot_tells_the_time

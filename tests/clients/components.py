@@ -1,8 +1,11 @@
 """Components (XEP-0114): slixmpp's, and two bridges as they are installed: slidge from PyPI's libraries, biboumi from Debian."""
 
 import asyncio
+import os
 import subprocess
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import slixmpp
 from slixmpp.componentxmpp import ComponentXMPP
@@ -74,6 +77,54 @@ db_name={server.folder}/biboumi.sqlite
             process.wait()
 
 
+async def slidge_is_a_privileged_component():
+    """It puts its users into the roster and says what the user has said elsewhere (XEP-0356). When it dies, they are gone."""
+    privileges = """roster = "both"
+messages = true
+presence = true
+requests = ["http://jabber.org/protocol/pubsub both", "http://jabber.org/protocol/pubsub#owner set"]
+"""
+    async with _server("tiny.localhost", privileges) as server:
+        options = {
+            "legacy-module": "tiny_bridge", "jid": "tiny.localhost", "secret": SECRET, "server": "127.0.0.1",
+            "port": await _port(server), "home-dir": server.folder / "slidge", "user-jid-validator": ".*@localhost",
+        }
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        log = open(server.folder / "slidge.log", "w")
+        place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+        process = subprocess.Popen([sys.executable, "-m", "slidge", *arguments], env=place, stdout=log, stderr=log)
+        try:
+            await server.says("a component is connected")
+            async with Person(server, "alice@localhost") as alice:
+                alice.client.register_plugin("xep_0280")
+                await alice.client["xep_0280"].enable(timeout=PATIENCE)
+                register = alice.client.make_iq_set(ito="tiny.localhost")
+                register.append(
+                    slixmpp.xmlstream.ET.fromstring("<query xmlns='jabber:iq:register'><username>alice</username></query>")
+                )
+                await register.send(timeout=PATIENCE)
+                ann = "ann@tiny.localhost"
+                await alice.until(lambda: alice.client.client_roster[ann]["subscription"] == "both", "Ann in the roster")
+                assert alice.client.client_roster[ann]["name"] == "Ann", alice.client.client_roster[ann]
+                await alice.until(lambda: alice.client.client_roster.presence(ann), "Ann's presence")
+                alice.write(ann, "hello")
+                # The bridge has said welcome before.
+                await alice.until(lambda: any(it["body"] == "echo of hello" for it in alice.seen["message"]), "an echo")
+                sent = []
+                alice.client.add_event_handler("carbon_sent", sent.append)
+                alice.write(ann, "elsewhere")
+                await alice.until(lambda: any("written on my phone" in str(message) for message in sent), "a copy of it")
+                process.kill()
+                await alice.until(lambda: not alice.client.client_roster.presence(ann), "Ann's farewell")
+        except BaseException:
+            print("What slidge said:", *(server.folder / "slidge.log").read_text().splitlines()[-60:], sep="\n  ")
+            raise
+        finally:
+            process.kill()
+            process.wait()
+            log.close()
+
+
 def _heard(person):
     return [it for event in ("message", "message_error", "presence") for it in person.seen[event]] + [
         it for it in person.seen.get("presence_error", [])
@@ -81,8 +132,8 @@ def _heard(person):
 
 
 @asynccontextmanager
-async def _server(name):
-    tables = f'[component."{name}"]\nsecret = "{SECRET}"\n'
+async def _server(name, privileges=""):
+    tables = f'[component."{name}"]\nsecret = "{SECRET}"\n{privileges}'
     async with Rookery("alice", listen='components = ["127.0.0.1:0"]', tables=tables) as server:
         yield server
 

@@ -47,6 +47,7 @@ fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
             ("/usr/share/doc/libnss-wrapper/copyright", "libnss-wrapper"),
         ],
         "components.biboumi_is_a_component" => &[("biboumi", "biboumi")],
+        "components.slidge_is_a_privileged_component" => &[("/usr/share/doc/libmagic1/copyright", "libmagic1")],
         "foreign.accounts_come_from_the_database_of_ejabberd" => &[
             ("ejabberdctl", "ejabberd"),
             ("erl", "erlang-base"),
