@@ -3,11 +3,15 @@
 //! A node's row counts its items and its bytes, so that no publication has to. Items lie in the order of their positions, which only grow while an item
 //! is there: the newest has the highest.
 
+mod news;
+mod rows;
 pub(super) mod statements;
 
+pub(crate) use self::news::news;
+use self::rows::{ITEMS_AT_ONCE, number_of, read_affiliation, read_item, read_optional_affiliation, read_subscription};
 use self::statements::*;
 use super::connection::{Connection, Row, Value, all, one};
-use super::{ids, rosters};
+use super::ids;
 use crate::StoreError;
 use crate::pubsub::*;
 use rookery_jid::{Jid, JidRef};
@@ -287,111 +291,6 @@ pub(crate) fn affiliations_of(
     all(c, AFFILIATIONS_OF, &values, |row| Ok((row.text(0)?.to_owned(), read_affiliation(row, 1)?)))
 }
 
-pub(crate) fn news(
-    c: &mut dyn Connection,
-    asker: JidRef<'_>,
-    owners: &[Jid],
-    nodes: &[String],
-    mut after: Option<(Jid, String)>,
-) -> Result<(Vec<News>, bool), StoreError> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    let (asker, names) =
-        (Value::Text(asker.bare_str()), nodes.iter().map(|node| Value::Text(node)).collect::<Vec<_>>());
-    for hosts in owners.chunks(HOSTS) {
-        let mut heads = news_heads(c, asker, hosts, &names)?;
-        let mut due = Vec::new();
-        for host in hosts {
-            for node in nodes {
-                match &after {
-                    Some((last_host, last_node)) if last_host == host && last_node == node => after = None,
-                    Some(_) => {}
-                    None => due.extend(
-                        heads.remove(&(host.bare_str().to_owned(), node.clone())).map(|head| (host, node, head)),
-                    ),
-                }
-            }
-        }
-        let mut due = due.into_iter().peekable();
-        while due.peek().is_some() {
-            if bytes >= PAGE_BYTES {
-                return Ok((found, true));
-            }
-            let portion: Vec<_> = due.by_ref().take(ITEMS_AT_ONCE).collect();
-            let ids: Vec<_> = portion.iter().map(|(.., head)| Value::Integer(head.id)).collect();
-            let mut items = newest(c, &ids)?;
-            for (host, node, head) in portion {
-                let Some(item) = items.remove(&head.id) else { continue };
-                if bytes >= PAGE_BYTES {
-                    return Ok((found, true));
-                }
-                bytes += item.bytes();
-                found.push(News {
-                    host: host.clone(),
-                    node: node.clone(),
-                    config: head.config,
-                    affiliation: head.affiliation,
-                    sees_presence: head.sees_presence,
-                    groups: head.groups,
-                    item,
-                });
-            }
-        }
-    }
-    Ok((found, false))
-}
-
-/// Holds what news of a node need in addition to the item.
-struct NewsHead {
-    id: i64,
-    config: Vec<u8>,
-    affiliation: Option<Affiliation>,
-    sees_presence: bool,
-    groups: Vec<String>,
-}
-
-/// The nodes of these hosts that hold an item, by host and node.
-fn news_heads(
-    c: &mut dyn Connection,
-    asker: Value<'_>,
-    hosts: &[Jid],
-    nodes: &[Value<'_>],
-) -> Result<HashMap<(String, String), NewsHead>, StoreError> {
-    let mut hosts: Vec<_> = hosts.iter().map(|host| Value::Text(host.bare_str())).collect();
-    let Some(last) = hosts.last().copied() else { return Ok(HashMap::new()) };
-    let query = if hosts.len() == 1 { &NEWS_OF_ONE } else { &NEWS };
-    hosts.resize(if hosts.len() == 1 { 1 } else { HOSTS }, last);
-    let (before, mut heads) = ([&[asker, asker], &hosts[..]].concat(), HashMap::new());
-    query.query(c, (&before, nodes, &[]), &mut |row| {
-        let groups = row.optional_text(6)?.map(|groups| rosters::groups(row, groups)).transpose()?;
-        let head = NewsHead {
-            id: row.integer(2)?,
-            config: row.bytes(3)?.to_vec(),
-            affiliation: read_optional_affiliation(row, 4)?,
-            // Subscriptions 2 and 3 are `from` and `both`.
-            sees_presence: row.integer(5)? >= 2,
-            groups: groups.unwrap_or_default(),
-        };
-        heads.insert((row.text(0)?.to_owned(), row.text(1)?.to_owned()), head);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(heads)
-}
-
-/// The newest items of nodes, by the nodes' keys.
-fn newest(c: &mut dyn Connection, nodes: &[Value<'_>]) -> Result<HashMap<i64, Item>, StoreError> {
-    let mut items = HashMap::new();
-    NEWEST_ITEMS.query(c, (&[], nodes, &[]), &mut |row| {
-        items.insert(row.integer(4)?, read_item(row)?);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(items)
-}
-
-/// Accounts whose nodes are looked up at once.
-const HOSTS: usize = 64;
-/// Items that are loaded at once.
-const ITEMS_AT_ONCE: usize = 64;
-
 pub(crate) fn accounts_nodes(
     c: &mut dyn Connection,
     after: u64,
@@ -560,41 +459,6 @@ fn by_ids(c: &mut dyn Connection, node: Value<'_>, ids: &[String], since: Value<
         }
     }
     Ok(items)
-}
-
-fn read_item(row: &dyn Row) -> Result<Item, StoreError> {
-    Ok(Item {
-        id: row.text(0)?.to_owned(),
-        publisher: row.jid(1)?,
-        unix_ms: row.number(2)?,
-        payload: row.bytes(3)?.to_vec(),
-    })
-}
-
-fn read_subscription(row: &dyn Row, column: usize) -> Result<NodeSubscription, StoreError> {
-    Ok(NodeSubscription { pending: row.integer(column)? != 0, options: row.bytes(column + 1)?.to_vec() })
-}
-
-fn read_affiliation(row: &dyn Row, column: usize) -> Result<Affiliation, StoreError> {
-    let number = row.integer(column)?;
-    let found = Affiliation::ALL.into_iter().find(|affiliation| number_of(*affiliation) == number);
-    found.ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))
-}
-
-/// 0 where the row of a join is missing.
-fn read_optional_affiliation(row: &dyn Row, column: usize) -> Result<Option<Affiliation>, StoreError> {
-    if row.integer(column)? == 0 { Ok(None) } else { read_affiliation(row, column).map(Some) }
-}
-
-/// How rows name an affiliation.
-fn number_of(affiliation: Affiliation) -> i64 {
-    match affiliation {
-        Affiliation::Owner => 1,
-        Affiliation::Publisher => 2,
-        Affiliation::PublishOnly => 3,
-        Affiliation::Member => 4,
-        Affiliation::Outcast => 5,
-    }
 }
 
 /// The range in which the full JIDs of an account lie, its end excluded: `0` is what follows `/`.

@@ -1,0 +1,43 @@
+//! What rows of nodes and items say.
+
+use crate::StoreError;
+use crate::pubsub::{Affiliation, Item, NodeSubscription};
+use crate::sql::connection::Row;
+
+pub(super) fn read_item(row: &dyn Row) -> Result<Item, StoreError> {
+    Ok(Item {
+        id: row.text(0)?.to_owned(),
+        publisher: row.jid(1)?,
+        unix_ms: row.number(2)?,
+        payload: row.bytes(3)?.to_vec(),
+    })
+}
+
+pub(super) fn read_subscription(row: &dyn Row, column: usize) -> Result<NodeSubscription, StoreError> {
+    Ok(NodeSubscription { pending: row.integer(column)? != 0, options: row.bytes(column + 1)?.to_vec() })
+}
+
+pub(super) fn read_affiliation(row: &dyn Row, column: usize) -> Result<Affiliation, StoreError> {
+    let number = row.integer(column)?;
+    let found = Affiliation::ALL.into_iter().find(|affiliation| number_of(*affiliation) == number);
+    found.ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))
+}
+
+/// Reads an affiliation, which is 0 where the row of a join is missing.
+pub(super) fn read_optional_affiliation(row: &dyn Row, column: usize) -> Result<Option<Affiliation>, StoreError> {
+    if row.integer(column)? == 0 { Ok(None) } else { read_affiliation(row, column).map(Some) }
+}
+
+/// Returns the number by which rows name an affiliation.
+pub(super) fn number_of(affiliation: Affiliation) -> i64 {
+    match affiliation {
+        Affiliation::Owner => 1,
+        Affiliation::Publisher => 2,
+        Affiliation::PublishOnly => 3,
+        Affiliation::Member => 4,
+        Affiliation::Outcast => 5,
+    }
+}
+
+/// Items that are loaded at once.
+pub(super) const ITEMS_AT_ONCE: usize = 64;
