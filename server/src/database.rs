@@ -128,7 +128,7 @@ pub fn named(text: &str, store: &Store) -> Result<Address, Failure> {
 ///
 /// [`Failure::Unfit`] if a file that the configuration names can't be read, with its key.
 pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
-    let Store { connections, trusts_durability, migrations, .. } = *store;
+    let Store { connections, trusts_durability, migrations, months, .. } = *store;
     let is_encrypted = |is_local: bool| store.encrypted.unwrap_or(!is_local);
     let authorities = || authorities(store.authorities.as_deref());
     Ok(match address {
@@ -138,14 +138,16 @@ pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
             let password = password(store.password.as_deref())?;
             let address = options.address.clone();
             let options = postgres::Options::at(address);
-            let options = postgres::Options { password, tls, connections, trusts_durability, migrations, ..options };
+            let options =
+                postgres::Options { password, tls, connections, trusts_durability, migrations, months, ..options };
             Address::Postgres(Box::new(options))
         }
         Address::Mysql(options) => {
             let roots = if is_encrypted(options.address.is_local()) { Some(authorities()?) } else { None };
             let password = password(store.password.as_deref())?;
             let options = mysql::Options::at(options.address.clone());
-            let options = mysql::Options { password, roots, connections, trusts_durability, migrations, ..options };
+            let options =
+                mysql::Options { password, roots, connections, trusts_durability, migrations, months, ..options };
             Address::Mysql(Box::new(options))
         }
     })

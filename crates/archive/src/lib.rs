@@ -57,6 +57,7 @@ pub use purge::Purge;
 pub use query::View;
 pub use recorder::{Archives, Record, record, refusal, write};
 pub use retract::{Retracted, retract, tombstone_mark};
+pub use sweep::{PERIOD_MS, expire};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{

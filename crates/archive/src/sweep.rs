@@ -2,6 +2,7 @@
 //! small steps, with pauses for everybody else.
 
 use rookery_hub::World;
+use rookery_jid::Jid;
 use rookery_store::{Expiry, Retention};
 use tracing::warn;
 
@@ -19,8 +20,19 @@ pub(super) struct Sweeps {
 pub(super) fn begin(world: &mut World) {
     if world.shard() == 0 && !std::mem::replace(&mut world.state_mut::<Sweeps>().is_running, true) {
         clear(world);
-        step(world, 0);
+        months(world);
     }
+}
+
+/// Lets whole months go, where archives are divided into some, and looks for single messages then.
+fn months(world: &mut World) {
+    let kept = world.stores.archive.months(retention(world));
+    world.wait(kept, |world, kept| {
+        if let Err(error) = kept {
+            warn!(%error, "old months of archives could not be removed; the next round tries again");
+        }
+        step(world, 0);
+    });
 }
 
 /// Begins to remove what is left of archives whose owners are gone, unless that goes on.
@@ -54,6 +66,17 @@ fn step(world: &mut World, after: u64) {
     });
 }
 
+/// Removes what is older than some days from the archive of an owner of whom the store doesn't know how long that is to stay, a little at a time.
+pub fn expire(world: &mut World, owner: Jid, days: u64) {
+    let before = id::at(world.time().saturating_sub(days.saturating_mul(DAY_MS)));
+    let removed = world.stores.archive.expire(owner.as_ref(), before, STEP);
+    world.wait(removed, move |world, removed| match removed {
+        Ok(removed) if removed >= STEP as u64 => drop(world.after(PAUSE_MS, move |world| expire(world, owner, days))),
+        Ok(_) => {}
+        Err(error) => warn!(%error, %owner, "old archived messages could not be removed; the next round tries again"),
+    });
+}
+
 /// Returns what may go. A service's archives go by what its domain says of rooms.
 fn retention(world: &World) -> Retention {
     let now = world.time();
@@ -71,7 +94,7 @@ fn retention(world: &World) -> Retention {
 }
 
 /// The time between two rounds, in milliseconds.
-pub(super) const PERIOD_MS: u64 = 60 * 60 * 1000;
+pub const PERIOD_MS: u64 = 60 * 60 * 1000;
 /// Messages that go in one step.
 const STEP: usize = 500;
 /// Between two steps, milliseconds.

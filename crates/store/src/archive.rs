@@ -37,6 +37,15 @@ pub trait Archive: Send + Sync {
     /// Removes some of what may go. A small step: it looks at a hundred archives, and takes at most `limit` messages out of a few of them. `after`: where
     /// the step before ended, 0 at first.
     fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept>;
+
+    /// Removes up to `limit` of an owner's messages below an id, the oldest first. Returns how many were removed.
+    fn expire(&self, owner: JidRef<'_>, before: u64, limit: usize) -> Pending<u64>;
+
+    /// Looks after the months that a database may have its archives divided into: makes those to come, and removes those that may go as a whole, since the
+    /// retention of no owner keeps anything in them. Returns how many were removed. It does nothing where archives aren't divided.
+    ///
+    /// The upper bits of ids are the time for this, in units of 2⁻²¹ milliseconds.
+    fn months(&self, retention: Retention) -> Pending<u64>;
 }
 
 /// Whose archive it is.
@@ -121,7 +130,7 @@ pub struct Retention {
     pub domains: Vec<Expiry>,
     /// The lowest id that a message of this moment could have,
     pub now: u64,
-    /// and the number of ids that a day has, for [persistent rooms](crate::RoomDocument::archive_days) that say something themselves.
+    /// and the number of ids that a day has, for [persistent rooms](crate::RoomDocument::archive_days) that say something themselves. For others there is [`Archive::expire`].
     pub day: u64,
 }
 

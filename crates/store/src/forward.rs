@@ -197,6 +197,8 @@ forward! { Archive in archive {
     purge(owner: jid) -> (), of Owners::of(owner).of_archives();
     clear(limit: [usize]) -> bool, of Owners::NONE;
     sweep(after: [u64], retention: [Retention], limit: [usize]) -> Swept, of Owners::NONE;
+    expire(owner: jid, before: [u64], limit: [usize]) -> u64, of Owners::of(owner).of_archives();
+    months(retention: [Retention]) -> u64, of Owners::NONE;
 }}
 
 forward! { Invitations in invitations {

@@ -49,15 +49,50 @@ macro_rules! over_all_stores {
 
             #[test]
             fn in_postgres() {
-                crate::with_postgres(crate::suite::$concern::$test);
+                crate::with_postgres(false, crate::suite::$concern::$test);
             }
 
             #[test]
             fn in_mariadb() {
-                crate::with_mariadb(crate::suite::$concern::$test);
+                crate::with_mariadb(false, crate::suite::$concern::$test);
             }
         }
     )*};
+}
+
+/// The same tests over archives that are divided into months.
+macro_rules! over_months {
+    ($($test:ident),* $(,)?) => {$(
+        mod $test {
+            #[test]
+            fn in_postgres() {
+                crate::with_postgres(true, crate::suite::archive::$test);
+            }
+
+            #[test]
+            fn in_mariadb() {
+                crate::with_mariadb(true, crate::suite::archive::$test);
+            }
+        }
+    )*};
+}
+
+mod by_months {
+    over_months! {
+        pages_go_both_ways,
+        a_full_archive_loses_what_its_excess_is_of,
+        what_leaves_an_archive_makes_room,
+        conversations_are_told_apart,
+        ids_must_be_there,
+        counts_are_bounded,
+        archives_have_ends_and_can_be_emptied,
+        removed_archives_are_cleared_in_steps,
+        a_message_can_be_replaced_and_stretches_follow_each_other,
+        groups_of_any_size_are_written_once,
+        a_sweep_goes_through_all_archives_in_steps,
+        one_archive_expires_in_steps,
+        rooms_say_how_long_messages_stay,
+    }
 }
 
 over_all_stores! {
@@ -112,6 +147,7 @@ over_all_stores! {
     archive::only_accounts_and_rooms_have_archives,
     archive::groups_of_any_size_are_written_once,
     archive::a_sweep_goes_through_all_archives_in_steps,
+    archive::one_archive_expires_in_steps,
     archive::a_sweep_takes_little_at_a_time,
     archive::rooms_say_how_long_messages_stay,
     rooms::rooms_read_as_written,
@@ -177,14 +213,15 @@ fn with_sqlite(contested: bool, test: impl FnOnce(&Stores)) {
     assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
 }
 
-fn with_postgres(test: impl FnOnce(&Stores)) {
+fn with_postgres(months: bool, test: impl FnOnce(&Stores)) {
     if rookery_needs::skips("store.postgres") {
         return;
     }
     static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
     let address = postgres::Address::parse(&CLUSTER.database()).expect("an address");
     // The cluster's own setting: fsync is off.
-    let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
+    let options =
+        postgres::Options { trusts_durability: true, connections: 2, months, ..postgres::Options::at(address) };
     let store = Arc::new(postgres::open(&options).expect("an empty database"));
     test(&Stores::of(store.clone()));
     store.close();
@@ -192,13 +229,19 @@ fn with_postgres(test: impl FnOnce(&Stores)) {
     assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
 }
 
-fn with_mariadb(test: impl FnOnce(&Stores)) {
+fn with_mariadb(months: bool, test: impl FnOnce(&Stores)) {
     if rookery_needs::skips("store.mariadb") {
         return;
     }
     static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
-    let address = mysql::Address::parse(&SERVER.database()).expect("an address");
-    let options = mysql::Options { connections: 2, ..mysql::Options::at(address) };
+    let database = SERVER.database();
+    if months {
+        let name = database.rsplit('/').next().expect("a name");
+        let grant = format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'");
+        SERVER.sql(&database, &grant).expect("rights");
+    }
+    let address = mysql::Address::parse(&database).expect("an address");
+    let options = mysql::Options { connections: 2, months, ..mysql::Options::at(address) };
     let store = Arc::new(mysql::open(&options).expect("an empty database"));
     test(&Stores::of(store.clone()));
     store.close();

@@ -258,6 +258,8 @@ pub struct Store {
     pub trusts_durability: bool,
     /// The occasions on which the schema of the database may change.
     pub migrations: Migrations,
+    /// Whether archives are divided into months.
+    pub months: bool,
 }
 
 /// The place of the database.
@@ -280,6 +282,7 @@ impl Default for Store {
             cache: sqlite::Options::default().cache_bytes,
             trusts_durability: false,
             migrations: Migrations::default(),
+            months: false,
         }
     }
 }

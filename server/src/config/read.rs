@@ -11,7 +11,7 @@ use super::error::Wrong;
 use super::given::Given;
 use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, TABLES};
 use super::nearest::nearest;
-use super::{ComponentConfig, Config, DATA, DomainConfig, Files, Modules};
+use super::{ComponentConfig, Config, DATA, DomainConfig, Files, Modules, Place};
 
 type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
@@ -220,6 +220,11 @@ impl Reader<'_> {
             let at = place(&limits, &["stanza_bytes_before_login", "stanza_bytes"]);
             let what = "a client may send more before login than after (`stanza_bytes`)";
             self.wrongs.push(Wrong::new(at, what).of("limits.stanza_bytes_before_login"));
+        }
+        let (_, store) = section("store");
+        if self.config.store.months && self.config.store.place == Place::Folder {
+            let what = "SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`";
+            self.wrongs.push(Wrong::new(place(&store, &["archives"]), what).of("store.archives"));
         }
         let (at, _) = section("listen");
         if self.config.listen.c2s.is_empty() && self.config.listen.c2s_tls.is_empty() {

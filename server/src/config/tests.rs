@@ -164,6 +164,11 @@ fn wrong_values_are_refused_with_what_is_right() {
         ("[listen]\nc2s = []\nc2s_tls = []", "listen: no address is left to listen on; give `c2s` or `c2s_tls` one"),
         ("[login]\nmechanisms = []", "login.mechanisms: nobody could log in; leave the key out for all mechanisms"),
         ("[tls]\ncertificate = \"x\"", "tls.certificate: it needs a `key` beside it"),
+        (
+            "[store]\narchives = \"months\"",
+            "store.archives: SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
+        ),
+        ("[store]\narchives = \"days\"", "store.archives: \"days\" is not \"whole\" or \"months\""),
         ("[modules.sample]\nlimit = 10", "modules.sample.limit: a number below 10 is expected"),
         ("[modules.sample]\nwords = \"a\"", "modules.sample.words: a list in [ ] is expected, not \"a\""),
     ];

@@ -22,6 +22,7 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
             say(&format!("-- version {}\n{}", step.number, step.sql));
         }
         begin.inspect(|_| say("COMMIT;\n"));
+        plan.division.inspect(|division| say(&format!("-- archives in months\n{division}")));
         return Ok(());
     }
     let name = match &database {
@@ -29,18 +30,21 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
         server => server.to_string(),
     };
     let (found, known) = (plan.found, plan.known);
+    if !dry_run {
+        if let Address::Sqlite(_) = database {
+            source.folder.create()?;
+        }
+        database.migrate()?;
+    }
     match plan.steps.len() {
         0 => say(&format!("{name} has schema version {known}, the newest\n")),
         steps if dry_run => {
             say(&format!("{name} has schema version {found}; {steps} steps lead to {known}\n"));
         }
-        _ => {
-            if let Address::Sqlite(_) = database {
-                source.folder.create()?;
-            }
-            database.migrate()?;
-            say(&format!("{name} had schema version {found} and has {known} now\n"));
-        }
+        _ => say(&format!("{name} had schema version {found} and has {known} now\n")),
+    }
+    if plan.division.is_some() {
+        say(if dry_run { "its archives are to be divided into months\n" } else { "its archives have months now\n" });
     }
     Ok(())
 }

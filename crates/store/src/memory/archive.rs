@@ -63,6 +63,18 @@ impl Archive for Memory {
     fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept> {
         ready(Ok(sweep(&mut self.world(), after, &retention, limit)))
     }
+
+    fn expire(&self, owner: JidRef<'_>, before: u64, limit: usize) -> Pending<u64> {
+        let mut world = self.world();
+        let Some(archive) = world.archives.kept.get_mut(&key(owner)) else { return ready(Ok(0)) };
+        let old: Vec<_> = archive.messages.range(..before).map(|(id, _)| *id).take(limit).collect();
+        old.iter().for_each(|id| drop(archive.messages.remove(id)));
+        ready(Ok(old.len() as u64))
+    }
+
+    fn months(&self, _: Retention) -> Pending<u64> {
+        ready(Ok(0))
+    }
 }
 
 fn append(archives: &mut Archives, message: ArchivedMessage) {

@@ -132,6 +132,13 @@ impl KnownArchives {
         self.archives.retain(|_, archive| archive.id != id);
     }
 
+    /// Notes that some archives have lost messages, whichever.
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code, reason = "left out of this build"))]
+    pub(crate) fn forget_changed(&mut self) {
+        self.has_changed = true;
+        self.forget_known();
+    }
+
     /// Returns whether archives have changed otherwise than by being added to since this was asked last.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "left out of this build"))]
     pub(crate) fn take_changed(&mut self) -> bool {

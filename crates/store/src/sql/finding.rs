@@ -34,7 +34,7 @@ impl fmt::Display for Finding {
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) use remote::{clock, connections, distance, schema};
+pub(crate) use remote::{clock, connections, distance, divided, schema};
 
 /// Findings about databases that are other processes.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -46,6 +46,19 @@ mod remote {
     fn finding(is_good: bool, text: String) -> Finding {
         let severity = if is_good { Severity::Note } else { Severity::Warning };
         Finding { severity, text }
+    }
+
+    /// Says of how many parts archives are, and what is to be done if they should be divided and
+    /// aren't.
+    pub(crate) fn divided(parts: usize, is_wanted: bool) -> Option<Finding> {
+        let (severity, text) = match (parts, is_wanted) {
+            (0, false) => return None,
+            (0, true) => {
+                (Severity::Warning, "its archives aren't divided into months: run `rookery store migrate`".to_owned())
+            }
+            (parts, _) => (Severity::Note, format!("archives in {parts} parts by months")),
+        };
+        Some(Finding { severity, text })
     }
 
     /// Says whether a database takes the connections that a server makes, of which so many are for

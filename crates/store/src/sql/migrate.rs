@@ -69,6 +69,9 @@ pub struct Plan {
     pub known: i64,
     /// The steps between the two.
     pub steps: Vec<Step>,
+    /// The statements that divide its archives into months, if they are to be divided and aren't. They come behind the steps, in no transaction
+    /// with them.
+    pub division: Option<String>,
 }
 
 /// Tells which steps a database has not gone through.
@@ -76,7 +79,7 @@ pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
     let found = database.schema_version()?;
     let steps = left(database, found).map(|(number, text)| (number, format!("{text}{}\n", database.note_of(number))));
     let steps = steps.map(|(number, sql)| Step { number, sql }).collect();
-    Ok(Plan { found, known: known(database), steps })
+    Ok(Plan { found, known: known(database), steps, division: None })
 }
 
 /// Brings a database, which may be empty, to the current schema. Returns the number of steps that it took.

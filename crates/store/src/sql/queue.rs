@@ -256,6 +256,12 @@ impl Queues {
         oldest.map_or(Duration::ZERO, |oldest| oldest.elapsed())
     }
 
+    /// Returns true if nothing is taken any more.
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(dead_code, reason = "left out of this build"))]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
     /// Waits for a time, unless the queues are closed. Returns whether any operation waits or runs, or may come.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let state = self.state();

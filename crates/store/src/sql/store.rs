@@ -1,5 +1,7 @@
 //! The handle on a SQL store: turns every method call into a queued operation.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::archive::months::{self, OpenMonths};
 use super::connection::Connection;
 use super::lanes::{Lanes, Route};
 use super::meta;
@@ -8,6 +10,9 @@ use super::queue::{Bounds, Patience, Queues};
 use super::transactions::Transactions;
 use super::trouble::Trouble;
 use super::worker::{self, Counts, Shared};
+use crate::pending::ready;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::pending::{caught, pending};
 use crate::{Activity, Pending, StoreError};
 use rookery_jid::JidRef;
 use rookery_observe::vital;
@@ -27,6 +32,9 @@ pub struct SqlStore {
     is_remote: bool,
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Connects to look after the months that archives are divided into.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    months: Option<Arc<OpenMonths>>,
 }
 
 /// The connections of a store.
@@ -77,7 +85,14 @@ impl SqlStore {
         let lanes = Lanes::new(owners.len(), archive.is_some(), reads.is_some());
         let (trouble, counts) = (Trouble::default(), Counts::default());
         let shared = Arc::new(Shared { queues: Queues::new(lanes.count(), bounds, patience), trouble, counts });
-        let store = SqlStore { lanes, is_remote: patience.is_some(), shared, threads: Mutex::default() };
+        let store = SqlStore {
+            lanes,
+            is_remote: patience.is_some(),
+            shared,
+            threads: Mutex::default(),
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
+            months: None,
+        };
         let (connected, others) = mpsc::channel::<()>();
         let mut others = Some(others);
         for (lane, connection) in owners.into_iter().chain(archive).chain(reads).enumerate() {
@@ -94,6 +109,38 @@ impl SqlStore {
             store.threads().push(thread::Builder::new().name(name).spawn(|| vital(serve))?);
         }
         Ok(store)
+    }
+
+    /// Has the months looked after that archives may be divided into.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn with_months(mut self, open: Arc<OpenMonths>) -> SqlStore {
+        self.months = Some(open);
+        self
+    }
+
+    /// Looks after the months on a thread of its own, since that may take as long as a month has messages.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn keep_months(&self, retention: crate::Retention) -> Pending<u64> {
+        let Some(open) = self.months.clone() else { return ready(Ok(0)) };
+        let (completer, kept) = pending();
+        let shared = self.shared.clone();
+        let keep = move || {
+            let is_over = || shared.queues.is_closed();
+            let keep = || months::keep(&mut *open()?, &retention, &is_over);
+            completer.complete(caught(keep));
+        };
+        let mut threads = self.threads();
+        threads.retain(|thread| !thread.is_finished());
+        // One that can't be started completes nothing, which is told as the end of the store.
+        if let Ok(thread) = thread::Builder::new().name("store-months".into()).spawn(keep) {
+            threads.push(thread);
+        }
+        kept
+    }
+
+    #[cfg(not(any(feature = "postgres", feature = "mysql")))]
+    fn keep_months(&self, _: crate::Retention) -> Pending<u64> {
+        ready(Ok(0))
     }
 
     /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued

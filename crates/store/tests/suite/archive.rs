@@ -197,6 +197,15 @@ fn retention(before: u64) -> Retention {
     Retention { domains: vec![Expiry { domain: "a.example".into(), before }], ..Retention::default() }
 }
 
+pub fn one_archive_expires_in_steps(stores: &Stores) {
+    let [romeo, juliet] = ["romeo@a.example", "juliet@a.example"].map(|name| account(stores, name));
+    [&romeo, &juliet].into_iter().for_each(|owner| append(stores, owner, &[10, 20, 30, 40]));
+    let expire = |before, limit| done(stores.archive.expire(romeo.as_ref(), before, limit));
+    assert_eq!([expire(0, 9), expire(10, 9), expire(40, 2), expire(40, 2), expire(40, 2)], [0, 0, 2, 1, 0]);
+    assert_eq!((all(stores, &romeo), all(stores, &juliet).len()), (vec![40], 4));
+    assert_eq!(done(stores.archive.expire(jid("nobody@a.example").as_ref(), 99, 9)), 0);
+}
+
 pub fn a_sweep_takes_little_at_a_time(stores: &Stores) {
     let owners: Vec<_> = (0..40).map(|n| account(stores, &format!("user{n}@a.example"))).collect();
     owners.iter().for_each(|owner| append(stores, owner, &[10, 20]));

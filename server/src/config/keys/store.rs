@@ -81,6 +81,14 @@ pub(super) const KEYS: &[Key] = &[
         },
         show: |config| word(MIGRATIONS, config.store.migrations),
     },
+    Key {
+        table: "store",
+        name: "archives",
+        doc: "\"whole\": the messages of archives are one table. \"months\": a part for each month, so that what `expire_days` of all domains lets go\n\
+              goes a month at a time; for PostgreSQL and MariaDB. `rookery store migrate` divides archives that are there already.",
+        set: |config, given| put(&mut config.store.months, given.choice(ARCHIVES)),
+        show: |config| word(ARCHIVES, config.store.months),
+    },
 ];
 
 fn place(given: &Given<'_>) -> Result<Place, Wrong> {
@@ -99,4 +107,5 @@ fn place(given: &Given<'_>) -> Result<Place, Wrong> {
 
 const ENCRYPTED: &[(&str, Option<bool>)] = &[("verify", Some(true)), ("off", Some(false))];
 const DURABILITY: &[(&str, bool)] = &[("check", false), ("trust", true)];
+const ARCHIVES: &[(&str, bool)] = &[("whole", false), ("months", true)];
 const MIGRATIONS: &[(&str, Migrations)] = &[("auto", Migrations::Auto), ("never", Migrations::Never)];

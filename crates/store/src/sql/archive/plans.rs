@@ -1,8 +1,11 @@
 //! The plans of the statements of archives: each must find its rows by an index, on every engine, whatever that knows of the tables.
 //!
+//! This holds for archives that are one table and for those that are divided into months.
+//!
 //! The operations run over a connection that listens, in a database with a few thousand messages. Each statement that was heard is explained then,
 //! with the values that it had.
 
+use super::months::first_end;
 use super::{MAKE_FOR_ROOMS, append, clear, ends, page, purge, sweep};
 use crate::sql::accounts;
 use crate::sql::archives::KnownArchives;
@@ -16,6 +19,7 @@ use rookery_needs::{Mariadb, Postgres};
 use rookery_sasl::Credentials;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
 /// A connection that remembers what it was asked, each text with the values that it had first.
 struct Listening<'c> {
@@ -133,9 +137,10 @@ fn message(owner: Jid, at: u64) -> ArchivedMessage {
     ArchivedMessage { owner, of: ArchiveOf::Account, id: id(at), with, contacts_only: false, stanza, most: 1 << 30 }
 }
 
-/// An id of a message; they are half a minute apart.
+/// Returns an id of a message; they are half a minute apart, half of them in the month behind the first part.
 fn id(at: u64) -> u64 {
-    (1 << 60) + (at << 36)
+    static MIDDLE: LazyLock<u64> = LazyLock::new(first_end);
+    *MIDDLE - (1000 << 36) + (at << 36)
 }
 
 const OWNERS: usize = 20;
@@ -187,30 +192,41 @@ fn postgres_finds_messages_by_an_index() {
         return;
     }
     let cluster = Postgres::start();
-    let address = cluster.database();
-    let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
-    let options = postgres::Options { trusts_durability: true, ..options };
-    let mut connection = postgres::destination(&options).expect("a database");
-    let heard = statements(&mut *connection);
-    for analyze in ["", "ANALYZE;"] {
-        // As a prepared statement is planned at first, with its values, and later without.
-        for mode in ["force_custom_plan", "force_generic_plan"] {
-            assert_good(heard.iter().map(|(sql, values)| {
-                let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
-                let explain = format!("PREPARE asked AS {}; EXPLAIN EXECUTE asked{values}", numbered(sql));
-                // As sessions of the store are set.
-                let set = format!(
-                    "{analyze} SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}"
-                );
-                let plan = cluster.psql(&address, &format!("{set}; {explain}"));
-                let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
-                let is_scan = plan.contains("Seq Scan on archive") || plan.contains("Seq Scan on accounts");
-                let is_sort = plan.contains("Sort");
-                let fault = (is_scan || is_sort).then(|| format!("a scan or a sort, {mode} {analyze}"));
-                (sql.to_string(), plan, fault)
-            }));
+    for months in [false, true] {
+        let address = cluster.database();
+        let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
+        let options = postgres::Options { trusts_durability: true, months, ..options };
+        let mut connection = postgres::destination(&options).expect("a database");
+        let heard = statements(&mut *connection);
+        for analyze in ["", "ANALYZE;"] {
+            // As a prepared statement is planned at first, with its values, and later without.
+            for mode in ["force_custom_plan", "force_generic_plan"] {
+                assert_good(heard.iter().map(|(sql, values)| {
+                    let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+                    let explain = format!("PREPARE asked AS {}; EXPLAIN EXECUTE asked{values}", numbered(sql));
+                    // As sessions of the store are set.
+                    let set = format!(
+                        "{analyze} SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}"
+                    );
+                    let plan = cluster.psql(&address, &format!("{set}; {explain}"));
+                    let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
+                    let is_scan = plan.contains("Seq Scan on archive") || plan.contains("Seq Scan on accounts");
+                    // Parts follow each other in the order of their ids: none is sorted into another.
+                    let is_sort = plan.contains("Sort");
+                    let is_far = is_bounded(sql) && plan.contains("archive_messages_rest");
+                    let fault = (is_scan || is_sort || is_far).then(|| {
+                        format!("a scan, a sort or a part that can't have any, {mode} {analyze} months: {months}")
+                    });
+                    (sql.to_string(), plan, fault)
+                }));
+            }
         }
     }
+}
+
+/// Tells whether a statement asks for messages between two ids, which lie in some of the parts.
+fn is_bounded(sql: &str) -> bool {
+    sql.contains("FROM archive_messages") && sql.contains("id > ? AND id < ?")
 }
 
 #[test]
@@ -219,27 +235,36 @@ fn mariadb_finds_messages_by_an_index() {
         return;
     }
     let server = Mariadb::start();
-    let address = server.database();
-    let options = mysql::Options::at(mysql::Address::parse(&address).expect("an address"));
-    let mut connection = mysql::destination(&options).expect("a database");
-    let heard = statements(&mut *connection);
-    for analyze in [false, true] {
-        if analyze {
-            let tables = "archive_messages, archives, archive_shares, accounts";
-            server.sql(&address, &format!("ANALYZE TABLE {tables} PERSISTENT FOR ALL")).expect("statistics");
+    for months in [false, true] {
+        let address = server.database();
+        let name = address.rsplit('/').next().expect("a name");
+        server.sql(&address, &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'")).expect("rights");
+        let options = mysql::Options::at(mysql::Address::parse(&address).expect("an address"));
+        let options = mysql::Options { months, ..options };
+        let mut connection = mysql::destination(&options).expect("a database");
+        let heard = statements(&mut *connection);
+        for analyze in [false, true] {
+            if analyze {
+                let tables = "archive_messages, archives, archive_shares, accounts";
+                server.sql(&address, &format!("ANALYZE TABLE {tables} PERSISTENT FOR ALL")).expect("statistics");
+            }
+            assert_good(heard.iter().map(|(sql, values)| {
+                let plan = server.sql(&address, &format!("EXPLAIN PARTITIONS {}", with_values(sql, values)));
+                let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
+                // Number, kind of query, table, parts, way to the rows, …, notes.
+                let is_bad = |line: &str| {
+                    let columns: Vec<_> = line.split('\t').collect();
+                    let column = |at: usize| columns.get(at).copied().unwrap_or_default();
+                    let (table, parts, way) = (column(2), column(3), column(4));
+                    let is_scan = matches!(way, "ALL" | "index") && table != "counters" && !table.starts_with('<');
+                    let is_far = is_bounded(sql) && parts.contains("rest");
+                    is_scan || is_far || line.contains("filesort")
+                };
+                let fault = plan.lines().any(is_bad).then(|| {
+                    format!("a scan, a sort or a part that can't have any, analyzed: {analyze}, months: {months}")
+                });
+                (sql.to_string(), plan, fault)
+            }));
         }
-        assert_good(heard.iter().map(|(sql, values)| {
-            let plan = server.sql(&address, &format!("EXPLAIN {}", with_values(sql, values)));
-            let plan = plan.unwrap_or_else(|error| panic!("{sql}: {error}"));
-            // Number, kind of query, table, way to the rows, …, notes.
-            let is_bad = |line: &str| {
-                let columns: Vec<_> = line.split('\t').collect();
-                let (table, way) = (columns.get(2).copied().unwrap_or_default(), columns.get(3).copied());
-                let is_scan = matches!(way, Some("ALL" | "index")) && table != "counters" && !table.starts_with('<');
-                is_scan || line.contains("filesort")
-            };
-            let fault = plan.lines().any(is_bad).then(|| format!("a scan or a sort, analyzed: {analyze}"));
-            (sql.to_string(), plan, fault)
-        }));
     }
 }

@@ -80,6 +80,11 @@ impl Driver {
         Ok(integer(&self.run(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
     }
 
+    /// Makes another connection to the same database.
+    pub(super) fn another(&self, limit: Duration) -> Result<Driver, StoreError> {
+        Driver::open(self.target.clone(), limit)
+    }
+
     /// Returns the name of the database, for people.
     pub(super) fn database(&self) -> &str {
         &self.target.name

@@ -31,8 +31,8 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
 
 fn server_failure(code: u16, engine: Engine) -> StoreError {
     match code {
-        LOCK_WAIT | DEADLOCK | CHANGED_SINCE_READ | DUPLICATE | NO_PARENT | HAS_CHILDREN | PREPARE_AGAIN
-        | UNKNOWN_STATEMENT => StoreError::Conflict(engine),
+        LOCK_WAIT | DEADLOCK | CHANGED_SINCE_READ | TABLE_CHANGED | DUPLICATE | NO_PARENT | HAS_CHILDREN
+        | PREPARE_AGAIN | UNKNOWN_STATEMENT => StoreError::Conflict(engine),
         DISK_FULL | TABLE_FULL => StoreError::Full(engine),
         READ_ONLY_OPTION | READ_ONLY_TRANSACTION | READ_ONLY_MODE => StoreError::ReadOnly(engine),
         INTERRUPTED | STATEMENT_TIMEOUT | QUERY_TIMEOUT => StoreError::Locked(engine),
@@ -97,6 +97,8 @@ const USER_LIMIT: u16 = 1226;
 const UNKNOWN_STATEMENT: u16 = 1243;
 const READ_ONLY_OPTION: u16 = 1290;
 const INTERRUPTED: u16 = 1317;
+/// Since what the transaction sees was there.
+const TABLE_CHANGED: u16 = 1412;
 const HAS_CHILDREN: u16 = 1451;
 const NO_PARENT: u16 = 1452;
 const PREPARE_AGAIN: u16 = 1615;

@@ -7,6 +7,7 @@ mod check;
 mod copying;
 mod driver;
 mod failure;
+mod months;
 mod schema;
 mod target;
 mod values;
@@ -15,6 +16,7 @@ pub use check::check;
 pub use target::{Address, Options};
 
 use super::SqlStore;
+use super::archive::months::{self as division, Months};
 use super::copy::copying::Copying;
 use super::migrate::{self, Migrations, Plan};
 use super::queue::Patience;
@@ -37,6 +39,9 @@ pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
     let mut driver = fit(&target, options)?;
     migrate::prepare(&mut driver, options.migrations)?;
     driver.forget_lanes()?;
+    if options.migrations == Migrations::Auto {
+        division::prepare(&mut *look_after(&target)?, options.months)?;
+    }
     let mut owners = vec![driver];
     for _ in 1..options.connections {
         owners.push(Driver::open(target.clone(), ANSWER)?);
@@ -44,7 +49,17 @@ pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
     let archive = Some(Driver::open(target.clone(), ANSWER)?);
     let reads = Some(Driver::open(target.clone(), LONG_ANSWER)?);
     let started = SqlStore::start_remote(Connections { owners, archive, reads }, options.bounds, PATIENCE);
-    started.map_err(|error| StoreError::Other(target.engine(error.to_string())))
+    let store = started.map_err(|error| StoreError::Other(target.engine(error.to_string())))?;
+    Ok(match options.migrations {
+        Migrations::Auto => store.with_months(Arc::new(move || look_after(&target))),
+        // Who may not change tables can't.
+        Migrations::Never => store,
+    })
+}
+
+/// Connects to look after the months of archives.
+fn look_after(target: &Arc<Target>) -> Result<Box<dyn Months>, StoreError> {
+    Ok(Box::new(Driver::open(target.clone(), LONG_ANSWER)?))
 }
 
 /// Tells which steps of the schema a database has not gone through. Changes nothing.
@@ -53,16 +68,24 @@ pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
 ///
 /// As [`open`].
 pub fn plan(options: &Options) -> Result<Plan, StoreError> {
-    migrate::plan(&mut Driver::open(Arc::new(Target::new(options)), ANSWER)?)
+    let mut driver = Driver::open(Arc::new(Target::new(options)), ANSWER)?;
+    let plan = migrate::plan(&mut driver)?;
+    let is_due = options.months && driver.parts()?.is_empty();
+    Ok(Plan { division: is_due.then(|| months::division(division::first_end())), ..plan })
 }
 
-/// Brings the schema of a database up to date. Returns the number of steps that it took.
+/// Brings the schema of a database up to date, and divides its archives into months if they are to be. Returns the number of steps that the schema took.
 ///
 /// # Errors
 ///
 /// As [`open`].
 pub fn migrate(options: &Options) -> Result<usize, StoreError> {
-    migrate::migrate(&mut fit(&Arc::new(Target::new(options)), options)?)
+    let mut driver = fit(&Arc::new(Target::new(options)), options)?;
+    let steps = migrate::migrate(&mut driver)?;
+    if options.months || !driver.parts()?.is_empty() {
+        division::divide(&mut driver)?;
+    }
+    Ok(steps)
 }
 
 /// Connects, and looks before anything is written: the database may not be ours.
@@ -82,8 +105,12 @@ pub(super) fn source(options: &Options) -> Result<Box<dyn Copying + Send>, Store
 
 /// Connects to copy to a database.
 pub(super) fn destination(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let mut driver = fit(&Arc::new(Target::new(options)), options)?;
+    let target = Arc::new(Target::new(options));
+    let mut driver = fit(&target, options)?;
     migrate::migrate(&mut driver)?;
+    if options.months {
+        division::prepare(&mut *look_after(&target)?, true)?;
+    }
     driver.wait_for(LONG_ANSWER)?;
     Ok(Box::new(driver))
 }

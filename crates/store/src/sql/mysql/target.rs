@@ -25,6 +25,8 @@ pub struct Options {
     pub connections: usize,
     /// Trusts the database to keep what it has acknowledged, whatever its settings say.
     pub trusts_durability: bool,
+    /// Set if archives are to be divided into months.
+    pub months: bool,
     /// Bounds what may wait.
     pub bounds: crate::sql::Bounds,
     /// Says when the schema may change.
@@ -35,7 +37,16 @@ impl Options {
     /// Returns the options for an address of which nothing else is known: in the clear, eight connections.
     pub fn at(address: Address) -> Options {
         let (bounds, migrations) = (crate::sql::Bounds::default(), Migrations::default());
-        Options { address, password: None, roots: None, connections: 8, trusts_durability: false, bounds, migrations }
+        Options {
+            address,
+            password: None,
+            roots: None,
+            connections: 8,
+            trusts_durability: false,
+            months: false,
+            bounds,
+            migrations,
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::driver::{Driver, POOLED};
 use super::schema;
 use super::target::{Options, Target};
 use crate::StoreError;
-use crate::sql::finding::{self, Finding, Severity, clock, connections, distance};
+use crate::sql::archive::months::Months;
+use crate::sql::finding::{self, Finding, Severity, clock, connections, distance, divided};
 use crate::sql::transactions::Remote;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,6 +93,7 @@ fn look(options: &Options, findings: &mut Vec<Finding>) -> Result<(), StoreError
     if version > 0 {
         let accounts = driver.run("SELECT COUNT(*) FROM accounts")?;
         findings.push(Finding { severity: Severity::Note, text: format!("{} accounts", accounts.concat()) });
+        findings.extend(divided(driver.parts()?.len(), options.months));
     }
     findings.push(distance(options.connections, || driver.run("SELECT 1").map(drop))?);
     Ok(())

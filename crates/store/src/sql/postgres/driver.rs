@@ -60,10 +60,11 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Lets answers take so long from now on.
-    pub(super) fn wait_for(&mut self, limit: Duration) -> Result<(), StoreError> {
-        self.limit = limit;
-        self.simple(&self.limits()).map(drop)
+    /// Lets answers take so long from now on. Returns how long they might take before.
+    pub(super) fn wait_for(&mut self, limit: Duration) -> Result<Duration, StoreError> {
+        let before = std::mem::replace(&mut self.limit, limit);
+        self.simple(&self.limits())?;
+        Ok(before)
     }
 
     /// Returns what lets the server give up before we do, and end what it hears nothing of any more.

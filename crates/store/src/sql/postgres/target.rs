@@ -35,6 +35,8 @@ pub struct Options {
     pub trusts_durability: bool,
     /// Says whether the schema may be changed.
     pub migrations: Migrations,
+    /// Set if archives are to be divided into months.
+    pub months: bool,
     /// Bounds what may wait.
     pub bounds: crate::sql::Bounds,
 }
@@ -50,6 +52,7 @@ impl Options {
             connections: 8,
             trusts_durability: false,
             migrations: Migrations::Auto,
+            months: false,
             bounds,
         }
     }

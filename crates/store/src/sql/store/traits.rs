@@ -237,6 +237,17 @@ impl Archive for SqlStore {
     fn sweep(&self, after: u64, retention: Retention, limit: usize) -> Pending<Swept> {
         self.write(self.lanes.archive([].into_iter()), 0, move |c| archive::sweep(c, after, &retention, limit))
     }
+
+    fn expire(&self, owner: JidRef<'_>, before: u64, limit: usize) -> Pending<u64> {
+        let owner = owner.bare().to_jid();
+        self.write(self.lanes.archive([owner.as_str()].into_iter()), 0, move |c| {
+            archive::expire(c, owner.as_ref(), before, limit as u64)
+        })
+    }
+
+    fn months(&self, retention: Retention) -> Pending<u64> {
+        self.keep_months(retention)
+    }
 }
 
 impl Invitations for SqlStore {

@@ -1,0 +1,176 @@
+//! What leaves archives: whole ones that nobody has any more, and what is too old, a little at a time.
+
+use super::owners::locked;
+use super::pages::OLDEST;
+use crate::archive::{ARCHIVES_PER_SWEEP, SWEPT_AT_ONCE};
+use crate::sql::archives::stretch;
+use crate::sql::connection::{Connection, Value, all, one};
+use crate::sql::dialect::Text;
+use crate::sql::sizes::{self, Removed};
+use crate::{Retention, StoreError, Swept};
+use rookery_jid::JidRef;
+
+/// Lets go of an owner's archive: nobody finds it any more, whoever has the name next begins another one, and its messages are for [`clear`].
+pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+    c.known_archives().forget(owner);
+    let Some(archive) = locked(c, owner)? else { return Ok(()) };
+    // Names are told apart by the number.
+    let name = archive.to_string();
+    c.execute(LET_GO, &[Value::Text(&name), Value::Integer(archive)]).map(drop)
+}
+
+pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreError> {
+    let Some(archive) = one(c, NEXT_GONE, &[], |row| row.number(0))? else { return Ok(false) };
+    let is_empty = remove_below(c, archive, u64::MAX, limit)? < limit
+        && remove_conversations(c, archive, [FAR_SHARE, REMOVE_SHARES], limit)?
+        && (!c.dialect().notes_stretches() || remove_conversations(c, archive, [FAR_NOTE, REMOVE_ALL_NOTES], limit)?);
+    if is_empty {
+        c.execute(REMOVE_ARCHIVE, &[Value::number(archive)])?;
+    }
+    Ok(true)
+}
+
+/// Removes what is kept of some conversations of an archive, by statements that find the first that stays and that remove those before it. Returns
+/// whether nothing is left. An account may have had as many conversations as messages.
+fn remove_conversations(
+    c: &mut dyn Connection,
+    archive: u64,
+    [far, remove]: [&'static str; 2],
+    limit: u64,
+) -> Result<bool, StoreError> {
+    let archive = Value::number(archive);
+    let staying = one(c, far, &[archive, Value::number(limit)], |row| row.integer(0))?;
+    c.execute(remove, &[archive, Value::Integer(staying.unwrap_or(i64::MAX))])?;
+    Ok(staying.is_none())
+}
+
+pub(crate) fn sweep(
+    c: &mut dyn Connection,
+    after: u64,
+    retention: &Retention,
+    limit: usize,
+) -> Result<Swept, StoreError> {
+    let values = [Value::number(after), Value::number(ARCHIVES_PER_SWEEP as u64)];
+    let next = NEXT.on(c.dialect());
+    let found = all(c, next, &values, |row| {
+        let days = row.optional_integer(2)?.and_then(|days| u64::try_from(days).ok());
+        Ok((row.number(0)?, retention.before(row.text(1)?, days), row.optional_integer(3)?))
+    })?;
+    let (mut at, mut removed, mut visited) = (after, 0, 0);
+    for (archive, before, oldest) in &found {
+        if oldest.is_some_and(|oldest| oldest.unsigned_abs() < *before) {
+            let left = (limit as u64).saturating_sub(removed);
+            if left == 0 || visited >= SWEPT_AT_ONCE {
+                return Ok(Swept { removed, next: Some(at) });
+            }
+            let of_this = remove_below(c, *archive, *before, left)?;
+            (removed, visited) = (removed + of_this, visited + 1);
+            if of_this >= left {
+                // There may be more in this archive.
+                return Ok(Swept { removed, next: Some(at) });
+            }
+        }
+        at = *archive;
+    }
+    Ok(Swept { removed, next: (found.len() >= ARCHIVES_PER_SWEEP).then_some(at) })
+}
+
+pub(crate) fn expire(c: &mut dyn Connection, owner: JidRef<'_>, before: u64, limit: u64) -> Result<u64, StoreError> {
+    let Some(archive) = locked(c, owner)? else { return Ok(0) };
+    remove_below(c, archive.unsigned_abs(), before, limit)
+}
+
+/// Removes the oldest messages below an id, and the notes of stretches that have none any more. Returns how many messages those were.
+fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
+    if before == 0 || limit == 0 {
+        return Ok(0);
+    }
+    let values = [Value::number(archive), Value::number(before), Value::number(limit)];
+    let expired = all(c, EXPIRED, &values, Removed::read)?;
+    let Some((first, last)) = expired.first().zip(expired.last()).map(|(first, last)| (first.id, last.id)) else {
+        return Ok(0);
+    };
+    let removed = c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])?;
+    sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
+    let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
+    // Of an archive that nobody has any more they go by themselves.
+    if before < u64::MAX && stretch(first) < rest {
+        remove_notes(c, archive, rest)?;
+        c.known_archives().forget_conversations();
+    }
+    Ok(removed)
+}
+
+/// Removes the notes of stretches below this one, on an engine that has them.
+fn remove_notes(c: &mut dyn Connection, archive: u64, stretch: u64) -> Result<(), StoreError> {
+    if c.dialect().notes_stretches() {
+        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(stretch)])?;
+    }
+    Ok(())
+}
+
+/// No domain is empty: what is there is nobody's, and waits to be removed. Values: new localpart, archive.
+const LET_GO: &str = "UPDATE archives SET domain = '', localpart = ?, account = NULL WHERE id = ?";
+
+const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY localpart LIMIT 1";
+
+/// Values: archive.
+const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE id = ?";
+
+/// Makes the query of archives behind one, with what their rooms say and their oldest messages.
+macro_rules! next {
+    ($index:literal) => {
+        concat!(
+            "SELECT a.id, a.domain, r.archive_days, \
+            (SELECT m.id FROM archive_messages m",
+            $index,
+            " WHERE m.owner = a.id ORDER BY m.id LIMIT 1) \
+            FROM archives a LEFT JOIN rooms r ON r.host = a.domain AND r.localpart = a.localpart \
+            WHERE a.id > ? ORDER BY a.id LIMIT ?"
+        )
+    };
+}
+
+/// Archives that were emptied go by [`clear`]. MariaDB would sort all that an index has of an owner. Values: archive, limit.
+const NEXT: Text = Text { mysql: next!(" FORCE INDEX (PRIMARY)"), ..Text::same(next!("")) };
+
+/// Values: archive, id, limit.
+const EXPIRED: &str =
+    "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id < ? ORDER BY id LIMIT ?";
+
+/// Values: archive, how many to leave out.
+const FAR_SHARE: &str = "SELECT contact_key FROM archive_shares WHERE owner = ? ORDER BY contact_key LIMIT 1 OFFSET ?";
+
+/// Values: archive, contact's key.
+const REMOVE_SHARES: &str = "DELETE FROM archive_shares WHERE owner = ? AND contact_key < ?";
+
+/// Values: archive, how many to leave out.
+const FAR_NOTE: &str = "\
+    SELECT contact_key FROM archive_conversations WHERE owner = ? GROUP BY contact_key ORDER BY contact_key LIMIT 1 OFFSET ?";
+
+/// Values: archive, contact's key.
+const REMOVE_ALL_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AND contact_key < ?";
+
+/// Values: archive, id.
+const REMOVE_UP_TO: &str = "DELETE FROM archive_messages WHERE owner = ? AND id <= ?";
+
+/// Values: archive, stretch.
+const REMOVE_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AND stretch < ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        LET_GO,
+        NEXT_GONE,
+        REMOVE_ARCHIVE,
+        NEXT,
+        EXPIRED,
+        FAR_SHARE,
+        REMOVE_SHARES,
+        FAR_NOTE,
+        REMOVE_ALL_NOTES,
+        REMOVE_UP_TO,
+        REMOVE_NOTES
+    ]
+}

@@ -1,0 +1,470 @@
+//! Archives that are divided into months, on engines that can divide a table: what is too old for all owners goes a month at a time, without a
+//! look at each message.
+//!
+//! The messages lie in parts of one table, by their ids, whose upper bits are the time. Statements know nothing of that: the engine finds the parts that a
+//! page needs by the bounds of its ids.
+//!
+//! # Invariants
+//!
+//! - A message always has a place: the last part has no end. It is empty as long as the months to come are made in time.
+//! - A month that goes is taken out first, at once: nobody finds its messages any more, and they are a table of their own, `archive_messages_gone`.
+//!   Then it is taken out of the counts of its owners, a portion of them in each transaction with a mark of how far that is, in
+//!   `rookery_months`. It is dropped last; whatever ends this in the middle, it goes on from the mark.
+//! - What is taken out of a count was in it: before a month goes, all that lies in it is counted (see `sizes`).
+//! - One connection at a time looks after the months of a database. It is none of a lane: nobody waits for it but for the moment in which a
+//!   part is added or taken out.
+
+use crate::archive::BYTES_PER_MESSAGE;
+use crate::sql::connection::{Connection, Value, all, one};
+use crate::sql::dialect::{Text, locking};
+use crate::sql::transactions::Transactions;
+use crate::{Retention, StoreError};
+use std::fmt;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use time::{Date, OffsetDateTime};
+
+/// Divides a table of messages, in the way of an engine. Its calls are for times when no transaction is open.
+pub(crate) trait Months: Transactions {
+    /// Returns the parts in the order of their ids; none if the archives aren't divided.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unfit`] if somebody else has divided them, otherwise what the engine says.
+    fn parts(&mut self) -> Result<Vec<Part>, StoreError>;
+
+    /// Returns false if another connection looks after the months; otherwise none does as long as this one lasts.
+    fn is_alone(&mut self) -> Result<bool, StoreError>;
+
+    /// Returns the error that tells of the other one.
+    fn busy(&self) -> StoreError;
+
+    /// Returns the highest id of all messages, 0 if there is none.
+    fn newest(&mut self) -> Result<u64, StoreError>;
+
+    /// Returns true if there is any message.
+    fn has_messages(&mut self) -> Result<bool, StoreError>;
+
+    /// Makes all that is there the first part, which ends with this id, and another one that has no end. It can be run again when it was interrupted.
+    fn divide(&mut self, below: u64) -> Result<(), StoreError>;
+
+    /// Returns true if a division that was interrupted has left something that would be in somebody's way one day.
+    fn is_untidy(&mut self) -> Result<bool, StoreError>;
+
+    /// Removes what it has left, or takes it over.
+    fn tidy(&mut self) -> Result<(), StoreError>;
+
+    /// Cuts a month off the last part, which begins with the id `from`. Returns false if there is no such month.
+    fn add(&mut self, from: u64) -> Result<bool, StoreError>;
+
+    /// Makes a part a table of its own, and tells other connections that archives have lost messages.
+    fn take_out(&mut self, name: &str) -> Result<(), StoreError>;
+
+    /// Returns true if a part was taken out and not dropped.
+    fn has_taken_out(&mut self) -> Result<bool, StoreError>;
+
+    /// Drops what was taken out.
+    fn drop_taken_out(&mut self) -> Result<(), StoreError>;
+}
+
+/// Opens a connection of its own to look after the months.
+pub(crate) type OpenMonths = dyn Fn() -> Result<Box<dyn Months>, StoreError> + Send + Sync;
+
+/// A part of the archives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The engine's name for it.
+    pub(crate) name: String,
+    /// All of its ids are below this one; `None`: it is the last.
+    pub(crate) below: Option<u64>,
+}
+
+/// A month, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Month(Date);
+
+impl Month {
+    /// Returns the month in which a message with this id came.
+    pub(crate) fn of(id: u64) -> Month {
+        let seconds = i64::try_from(id / IDS_PER_MS / 1000).unwrap_or(i64::MAX);
+        let day = OffsetDateTime::from_unix_timestamp(seconds).map_or(Date::MAX, OffsetDateTime::date);
+        Month(day.replace_day(1).unwrap_or(day))
+    }
+
+    /// Returns the lowest id of the month behind this one; `None` behind the last one that ids have.
+    pub(crate) fn end(self) -> Option<u64> {
+        let next = Date::from_calendar_date(
+            self.0.year() + i32::from(self.0.month() == time::Month::December),
+            self.0.month().next(),
+            1,
+        );
+        let seconds = u64::try_from(next.ok()?.midnight().assume_utc().unix_timestamp()).ok()?;
+        let id = seconds.checked_mul(1000 * IDS_PER_MS)?;
+        (id <= i64::MAX.cast_unsigned()).then_some(id)
+    }
+}
+
+/// In the names of parts: 202612.
+impl fmt::Display for Month {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}{:02}", self.0.year(), u8::from(self.0.month()))
+    }
+}
+
+/// Returns the lowest id of this moment.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(IDS_PER_MS)
+}
+
+/// Returns the end of the first part if archives are divided now: the end of a month, some days away at least, so that nothing comes beyond it meanwhile.
+pub(crate) fn first_end() -> u64 {
+    end_behind(now())
+}
+
+fn end_behind(newest: u64) -> u64 {
+    Month::of(newest.saturating_add(MARGIN)).end().unwrap_or(i64::MAX.cast_unsigned())
+}
+
+/// Divides the archives into months, unless they are, and makes the next months. Returns whether they were divided now.
+///
+/// # Errors
+///
+/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It can be run again.
+pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
+    if !is_alone(months)? {
+        return Err(months.busy());
+    }
+    let is_whole = months.parts()?.is_empty();
+    if is_whole {
+        let newest = months.newest()?.max(now());
+        months.divide(end_behind(newest))?;
+    }
+    if months.is_untidy()? {
+        months.tidy()?;
+    }
+    make_ahead(months, now())?;
+    Ok(is_whole)
+}
+
+/// Makes the next months when a server starts. Divides archives in which nothing is, if they are to be divided.
+///
+/// # Errors
+///
+/// What the engine says of dividing them. Months that can't be made are told to the log: the last part takes their messages.
+pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), StoreError> {
+    let is_whole = months.parts()?.is_empty();
+    let is_wanted = is_wanted && !(is_whole && is_too_late(months)?);
+    if is_of_no_concern(months, is_whole && !is_wanted)? {
+        return Ok(());
+    }
+    if is_whole && !is_wanted {
+        return Ok(());
+    }
+    if is_whole {
+        months.divide(first_end())?;
+    }
+    if let Err(error) = make_ahead(months, now()) {
+        tell(&error);
+    }
+    Ok(())
+}
+
+/// Waits for a moment until nobody else looks after the months: a connection that has just ended counts until the server notices.
+fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
+    for _ in 1..ATTEMPTS {
+        if months.is_alone()? {
+            return Ok(true);
+        }
+        thread::sleep(PAUSE);
+    }
+    months.is_alone()
+}
+
+/// Returns true if there is nothing to look after, or somebody else does. Tidies up otherwise.
+fn is_of_no_concern(months: &mut dyn Months, is_whole: bool) -> Result<bool, StoreError> {
+    let is_untidy = months.is_untidy()?;
+    if (is_whole && !is_untidy) || !is_alone(months)? {
+        return Ok(true);
+    }
+    if is_untidy {
+        months.tidy()?;
+    }
+    Ok(false)
+}
+
+/// Tells whether there are messages, which a start leaves where they are, and says so.
+fn is_too_late(months: &mut dyn Months) -> Result<bool, StoreError> {
+    let has_messages = months.has_messages()?;
+    if has_messages {
+        tracing::warn!(
+            "`archives` under [store] is \"months\", but the archives of the database aren't divided: run `rookery store migrate`; \
+             until then they are one table"
+        );
+    }
+    Ok(has_messages)
+}
+
+fn tell(error: &StoreError) {
+    tracing::warn!(
+        %error,
+        "the next months of archives couldn't be made: their messages share the last part; let the server's user change \
+         the tables, or run `rookery store migrate` as somebody who may"
+    );
+}
+
+/// Looks after the months of a database: makes those to come, and removes those that all owners' retention lets go. Returns how many were removed.
+///
+/// # Errors
+///
+/// What the engine says. The next call goes on with what was begun.
+pub(crate) fn keep(
+    months: &mut dyn Months,
+    retention: &Retention,
+    is_over: &dyn Fn() -> bool,
+) -> Result<u64, StoreError> {
+    let is_whole = months.parts()?.is_empty();
+    if is_of_no_concern(months, is_whole)? || is_whole {
+        return Ok(0);
+    }
+    if let Err(error) = make_ahead(months, retention.now) {
+        tell(&error);
+    }
+    let (before, mut removed) = (kept_from(months, retention)?, 0);
+    loop {
+        if months.has_taken_out()? {
+            while !portion(months, uncount)? {
+                if is_over() {
+                    return Err(StoreError::Closed);
+                }
+            }
+            months.drop_taken_out()?;
+            removed += 1;
+        }
+        let parts = months.parts()?;
+        let Some(Part { name, below: Some(below) }) = parts.into_iter().next() else { return Ok(removed) };
+        if below > before {
+            return Ok(removed);
+        }
+        count_below(months, below, is_over)?;
+        months.take_out(&name)?;
+        tracing::info!(part = name, "a month of archives goes: it is too old for all owners");
+    }
+}
+
+/// Makes the months to come.
+fn make_ahead(months: &mut dyn Months, now: u64) -> Result<(), StoreError> {
+    let wanted = now.saturating_add(AHEAD);
+    loop {
+        let parts = months.parts()?;
+        let Some(Part { below: Some(last), .. }) = parts.iter().rev().nth(1) else { return Ok(()) };
+        if *last > wanted || !months.add(*last)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns the id below which the messages of all owners may go, 0 if those of some stay.
+fn kept_from(months: &mut dyn Months, retention: &Retention) -> Result<u64, StoreError> {
+    months.begin_read()?;
+    let found = lowest(months, retention);
+    months.rollback();
+    found
+}
+
+fn lowest(c: &mut dyn Connection, retention: &Retention) -> Result<u64, StoreError> {
+    // What was let go of has no domain.
+    let (mut domain, mut lowest) = (String::new(), None);
+    while let Some(next) = one(c, NEXT_DOMAIN, &[Value::Text(&domain)], |row| row.text(0).map(str::to_owned))? {
+        let before = retention.before(&next, None);
+        lowest = Some(lowest.map_or(before, |lowest: u64| lowest.min(before)));
+        domain = next;
+    }
+    Ok(lowest.unwrap_or_default())
+}
+
+/// Counts the messages below an id that are not counted yet.
+fn count_below(months: &mut dyn Months, below: u64, is_over: &dyn Fn() -> bool) -> Result<(), StoreError> {
+    let mut after = 0;
+    loop {
+        let until = portion(months, |c| {
+            let far = [Value::Integer(after), Value::number(ARCHIVES)];
+            let until = one(c, FAR_ARCHIVE, &far, |row| row.integer(0))?;
+            let [first, last] = [Value::Integer(after), Value::Integer(until.unwrap_or(i64::MAX))];
+            let [end, newest] = [Value::number(below), Value::number(below.saturating_sub(1))];
+            let locked = UNCOUNTED.on(c.dialect());
+            if !all(c, locked, &[first, last, newest], |_| Ok(()))?.is_empty() {
+                let counted = c.execute(COUNT.on(c.dialect()), &[end, first, last, newest, newest])?;
+                if counted > 0 {
+                    c.known_archives().forget_changed();
+                }
+            }
+            Ok(until)
+        })?;
+        match until {
+            Some(until) if !is_over() => after = until,
+            Some(_) => return Err(StoreError::Closed),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Takes the messages of some owners that were taken out from their counts. Returns true if all are.
+fn uncount(c: &mut dyn Connection) -> Result<bool, StoreError> {
+    let mark = MARK.on(c.dialect());
+    let after = Value::Integer(one(c, mark, &[], |row| row.integer(0))?.unwrap_or_default());
+    let until = one(c, FAR_OWNER, &[after, Value::number(MESSAGES)], |row| row.integer(0))?;
+    let range = [after, Value::Integer(until.unwrap_or(i64::MAX))];
+    c.execute(TAKE.on(c.dialect()), &range)?;
+    c.execute(TAKE_SHARES.on(c.dialect()), &range)?;
+    c.execute(SET_MARK, &range[1..])?;
+    c.known_archives().forget_changed();
+    Ok(until.is_none())
+}
+
+/// Runs a portion of the work in a transaction of its own, again if others get in its way.
+fn portion<T>(
+    months: &mut dyn Months,
+    run: impl Fn(&mut dyn Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut attempts = 0;
+    loop {
+        months.begin_write(attempts)?;
+        let outcome = run(months).and_then(|found| months.commit().map(|()| found));
+        let Err(error) = outcome else { return outcome };
+        months.rollback();
+        attempts += 1;
+        if !error.is_conflict() || attempts >= ATTEMPTS {
+            return Err(error);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+const NEXT_DOMAIN: &str = "SELECT domain FROM archives WHERE domain > ? ORDER BY domain LIMIT 1";
+
+/// Values: archive, how many to leave out.
+const FAR_ARCHIVE: &str = "SELECT id FROM archives WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?";
+
+/// Values: an archive, another one, id.
+const UNCOUNTED: Text = locking!("SELECT id FROM archives WHERE id > ? AND id <= ? AND counted < ? ORDER BY id");
+
+/// Counts what is below an id. Values: id, an archive, another one, the id before it twice. The bytes of each message besides its stanza are [`BYTES_PER_MESSAGE`].
+const COUNT: Text = Text {
+    mysql: "UPDATE archives JOIN (SELECT a.id AS owner, SUM(length(m.stanza) + 128) AS more FROM archives a \
+        JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted AND m.id < ? \
+        WHERE a.id > ? AND a.id <= ? AND a.counted < ? GROUP BY a.id) found ON archives.id = found.owner \
+        SET archives.bytes = archives.bytes + found.more, archives.counted = ?",
+    ..Text::same(
+        "UPDATE archives SET bytes = bytes + found.more, counted = $5 FROM (\
+            SELECT a.id AS owner, SUM(m.length + 128) AS more FROM archives a CROSS JOIN LATERAL (\
+            SELECT length(stanza) AS length FROM archive_messages \
+            WHERE owner = a.id AND id > a.counted AND id < $1 OFFSET 0) m \
+            WHERE a.id > $2 AND a.id <= $3 AND a.counted < $4 GROUP BY a.id) found \
+        WHERE archives.id = found.owner",
+    )
+};
+
+/// How far the owners are of what was taken out.
+const MARK: Text = locking!("SELECT owner FROM rookery_months WHERE id = 1");
+
+/// Values: owner.
+const SET_MARK: &str = "UPDATE rookery_months SET owner = ? WHERE id = 1";
+
+/// Values: owner, how many messages to leave out.
+const FAR_OWNER: &str = "SELECT owner FROM archive_messages_gone WHERE owner > ? ORDER BY owner LIMIT 1 OFFSET ?";
+
+/// Values: an owner, another one.
+const TAKE: Text = Text {
+    mysql: "UPDATE archives JOIN (SELECT owner, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
+        WHERE owner > ? AND owner <= ? GROUP BY owner) gone ON archives.id = gone.owner \
+        SET archives.bytes = GREATEST(archives.bytes - gone.bytes, 0)",
+    ..Text::same(
+        "UPDATE archives SET bytes = GREATEST(archives.bytes - gone.bytes, 0) FROM (\
+            SELECT owner, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
+            WHERE owner > ? AND owner <= ? GROUP BY owner) gone WHERE archives.id = gone.owner",
+    )
+};
+
+/// Values: an owner, another one.
+const TAKE_SHARES: Text = Text {
+    mysql: "UPDATE archive_shares JOIN (\
+            SELECT owner, contact_key, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
+            WHERE owner > ? AND owner <= ? GROUP BY owner, contact_key) gone \
+        ON archive_shares.owner = gone.owner AND archive_shares.contact_key = gone.contact_key \
+        SET archive_shares.bytes = GREATEST(archive_shares.bytes - gone.bytes, 0)",
+    ..Text::same(
+        "UPDATE archive_shares SET bytes = GREATEST(archive_shares.bytes - gone.bytes, 0) FROM (\
+            SELECT owner, contact_key, SUM(length(stanza) + 128) AS bytes FROM archive_messages_gone \
+            WHERE owner > ? AND owner <= ? GROUP BY owner, contact_key) gone \
+        WHERE archive_shares.owner = gone.owner AND archive_shares.contact_key = gone.contact_key",
+    )
+};
+
+/// The ids of a millisecond: the time is in the bits above.
+const IDS_PER_MS: u64 = 1 << 21;
+
+const DAY: u64 = 24 * 60 * 60 * 1000 * IDS_PER_MS;
+
+/// The days that the first part has left at least when archives are divided.
+const MARGIN: u64 = 7 * DAY;
+
+/// How far ahead months are made.
+const AHEAD: u64 = 62 * DAY;
+
+/// Archives that are counted at a time.
+const ARCHIVES: u64 = 2000;
+
+/// Messages that are taken out of counts at a time, and those of one owner.
+const MESSAGES: u64 = 20_000;
+
+/// How often something is tried that others get in the way of.
+const ATTEMPTS: u64 = 10;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+// As the statements say.
+const _: () = assert!(BYTES_PER_MESSAGE == 128);
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        NEXT_DOMAIN,
+        FAR_ARCHIVE,
+        UNCOUNTED,
+        COUNT,
+        MARK,
+        SET_MARK,
+        FAR_OWNER,
+        TAKE,
+        TAKE_SHARES
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_follow_each_other() {
+        // 2026-11-23T00:00:00Z
+        let id = 1_795_392_000_000 * IDS_PER_MS;
+        let month = Month::of(id);
+        assert_eq!(month.to_string(), "202611");
+        let december = month.end().expect("a month");
+        // 2026-12-01T00:00:00Z
+        assert_eq!(december, 1_796_083_200_000 * IDS_PER_MS);
+        assert_eq!((Month::of(december - 1), Month::of(december).to_string().as_str()), (month, "202612"));
+        assert_eq!(Month::of(Month::of(december).end().expect("a month")).to_string(), "202701");
+        assert_eq!(Month::of(0).to_string(), "197001");
+        assert_eq!(Month::of(u64::MAX >> 1).end(), None, "ids end in the middle of a month");
+    }
+
+    #[test]
+    fn the_first_part_ends_some_days_away() {
+        let (late, early) = (1_796_083_200_000 - 1, 1_796_083_200_000);
+        let months = [late, early].map(|ms| Month::of(end_behind(ms * IDS_PER_MS)).to_string());
+        assert_eq!(months, ["202701", "202701"]);
+    }
+}

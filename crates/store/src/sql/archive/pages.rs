@@ -1,0 +1,261 @@
+//! Pages of archives, by key or by the stretches of a conversation.
+
+use super::owners::archive;
+use crate::archive::Gathered;
+use crate::sql::archives::{contact_key, stretch};
+use crate::sql::connection::{Connection, EachRow, Value, all, one};
+use crate::sql::many::Among;
+use crate::{ArchivePage, ArchiveQuery, StoreError};
+use rookery_jid::JidRef;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+pub(crate) fn page(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    query: &ArchiveQuery,
+) -> Result<Option<ArchivePage>, StoreError> {
+    let Some(archive) = archive(c, owner)? else {
+        let is_known = query.known.is_empty() && query.ids.as_ref().is_none_or(Vec::is_empty);
+        return Ok(is_known.then(|| ArchivePage { count: (query.count_to > 0).then_some(0), ..ArchivePage::default() }));
+    };
+    if !has_all(c, archive, &query.known)? {
+        return Ok(None);
+    }
+    match &query.ids {
+        Some(ids) => by_ids(c, archive, ids, query),
+        None => Ok(Some(Scan::new(archive, query).page(c)?)),
+    }
+}
+
+pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(u64, u64)>, StoreError> {
+    let Some(archive) = archive(c, owner)? else { return Ok(None) };
+    let archive = [Value::Integer(archive)];
+    let oldest = one(c, OLDEST, &archive, |row| row.number(0))?;
+    let newest = one(c, NEWEST, &archive, |row| row.number(0))?;
+    Ok(oldest.zip(newest))
+}
+
+fn by_ids(
+    c: &mut dyn Connection,
+    archive: i64,
+    ids: &[u64],
+    query: &ArchiveQuery,
+) -> Result<Option<ArchivePage>, StoreError> {
+    if !has_all(c, archive, ids)? {
+        return Ok(None);
+    }
+    let (mut page, wanted) = (Gathered::new(query), query.wanted(ids));
+    'page: for ids in wanted.chunks(STANZAS_AT_ONCE) {
+        let values: Vec<_> = ids.iter().copied().map(Value::number).collect();
+        let mut stanzas = HashMap::new();
+        STANZAS.query(c, (&[Value::Integer(archive)], &values, &[]), &mut |row| {
+            stanzas.insert(row.number(0)?, row.bytes(1)?.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for id in ids {
+            if !page.take(*id, stanzas.get(id).map(Vec::as_slice).unwrap_or_default()) {
+                break 'page;
+            }
+        }
+    }
+    Ok(Some(page.page()))
+}
+
+/// Tells whether an archive has messages with all of these ids.
+fn has_all(c: &mut dyn Connection, archive: i64, ids: &[u64]) -> Result<bool, StoreError> {
+    let (values, mut found): (Vec<_>, _) = (ids.iter().copied().map(Value::number).collect(), HashSet::new());
+    HAS.query(c, (&[Value::Integer(archive)], &values, &[]), &mut |row| {
+        found.insert(row.number(0)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(ids.iter().all(|id| found.contains(id)))
+}
+
+/// The messages of an archive that are asked for.
+struct Scan<'q> {
+    archive: Value<'q>,
+    query: &'q ArchiveQuery,
+    /// Ids lie between these.
+    after: Value<'q>,
+    before: Value<'q>,
+}
+
+impl<'q> Scan<'q> {
+    fn new(archive: i64, query: &'q ArchiveQuery) -> Self {
+        let (after, before) = (Value::number(query.after), Value::number(before_id(query)));
+        Self { archive: Value::Integer(archive), query, after, before }
+    }
+
+    fn page(&self, c: &mut dyn Connection) -> Result<ArchivePage, StoreError> {
+        let query = self.query;
+        let mut page = Gathered::new(query);
+        // One more tells whether there is more.
+        let limit = query.limit.saturating_add(1) as u64;
+        self.each(c, if query.last { &BACKWARD } else { &FORWARD }, limit, &mut |row| {
+            let is_taken = page.take(row.number(0)?, row.bytes(1)?);
+            Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        let mut page = page.page();
+        if query.count_to > 0 && self.is_countable(c)? {
+            let (mut count, limit) = (0, query.count_to.saturating_add(1));
+            self.each(c, &COUNT, limit as u64, &mut |row| {
+                count = row.integer(0)?.try_into().unwrap_or(usize::MAX);
+                Ok(ControlFlow::Break(()))
+            })?;
+            page.count = Some(count).filter(|count| *count <= query.count_to);
+        }
+        Ok(page)
+    }
+
+    /// Returns true if to count what is asked for is little work. A conversation is found in all of its stretches, of which there may be thousands.
+    fn is_countable(&self, c: &mut dyn Connection) -> Result<bool, StoreError> {
+        let Some(with) = self.query.with.as_ref().filter(|_| c.dialect().notes_stretches()) else { return Ok(true) };
+        let (first, last) = self.stretches();
+        let key = Value::Integer(contact_key(with.bare_str()));
+        let notes = all(c, NOTES, &[self.archive, key, first, last, Value::number(MOST_COUNTED + 1)], |_| Ok(()))?;
+        Ok(notes.len() as u64 <= MOST_COUNTED)
+    }
+
+    /// Returns the first and the last stretch of what is asked for.
+    fn stretches(&self) -> (Value<'static>, Value<'static>) {
+        (Value::number(stretch(self.query.after)), Value::number(stretch(before_id(self.query))))
+    }
+
+    /// Shows the rows to `each`, by the statement for everybody, for a bare JID or for a full one.
+    fn each(
+        &self,
+        c: &mut dyn Connection,
+        statements: &Statements,
+        limit: u64,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), StoreError> {
+        let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
+        let Some(with) = &self.query.with else {
+            return c.query(statements.everybody, &[archive, after, before, limit], each);
+        };
+        let (key, contact) = (Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str()));
+        let (first, last) = self.stretches();
+        let resource = with.resource().map(Value::Text);
+        let (bare, full) = if c.dialect().notes_stretches() { statements.by_stretch } else { statements.by_index };
+        let stretches = [first, last];
+        let stretches: &[_] = if c.dialect().notes_stretches() { &stretches } else { &[] };
+        let values = [&[archive, key], stretches, &[after, before, contact], resource.as_slice(), &[limit]].concat();
+        c.query(if resource.is_some() { full } else { bare }, &values, each)
+    }
+}
+
+/// Returns the bound of the ids, beyond all of them if there is none.
+fn before_id(query: &ArchiveQuery) -> u64 {
+    if query.before == 0 { u64::MAX } else { query.before }
+}
+
+/// Stretches of a conversation in which its messages are counted.
+const MOST_COUNTED: u64 = 100;
+
+/// Values: archive, ids.
+static HAS: Among = Among::new("SELECT id FROM archive_messages WHERE owner = ? AND id IN ", "");
+
+/// Values: archive, ids.
+static STANZAS: Among = Among::new("SELECT id, stanza FROM archive_messages WHERE owner = ? AND id IN ", "");
+
+/// Stanzas that are loaded at once when they are asked for by their ids.
+const STANZAS_AT_ONCE: usize = 64;
+
+/// Values: archive.
+pub(super) const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id LIMIT 1";
+
+/// Values: archive.
+const NEWEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id DESC LIMIT 1";
+
+/// Values: archive, contact's key, first stretch, last stretch, limit.
+const NOTES: &str = "\
+    SELECT 1 FROM archive_conversations WHERE owner = ? AND contact_key = ? AND stretch >= ? AND stretch <= ? LIMIT ?";
+
+/// The messages of a conversation, stretch by stretch. A stretch is bounded by its own last id and not by the next one's first, which may be beyond
+/// all numbers.
+macro_rules! conversation {
+    () => {
+        " FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
+         WHERE c.owner = ? AND c.contact_key = ? AND c.stretch >= ? AND c.stretch <= ? \
+         AND m.owner = c.owner AND m.id >= max(c.stretch << 43, ? + 1) AND m.id <= min((c.stretch << 43) + 8796093022207, ? - 1) \
+         AND m.contact_key = c.contact_key AND m.contact = ? "
+    };
+}
+
+/// The messages of a conversation by an index that has all of them in their order.
+macro_rules! indexed {
+    () => {
+        " FROM archive_messages WHERE owner = ? AND contact_key = ? AND id > ? AND id < ? AND contact = ? "
+    };
+}
+
+/// The statements of a question.
+struct Statements {
+    /// Values: archive, after, before, limit.
+    everybody: &'static str,
+    /// For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact, limit. For a full one: a resource in front of the
+    /// limit.
+    by_stretch: (&'static str, &'static str),
+    /// Values: the same without stretches.
+    by_index: (&'static str, &'static str),
+}
+
+const FORWARD: Statements = Statements {
+    everybody: "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
+    by_stretch: (
+        concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch, m.id LIMIT ?"),
+        concat!("SELECT m.id, m.stanza", conversation!(), "AND m.resource = ? ORDER BY c.stretch, m.id LIMIT ?"),
+    ),
+    by_index: (
+        concat!("SELECT id, stanza", indexed!(), "ORDER BY id LIMIT ?"),
+        concat!("SELECT id, stanza", indexed!(), "AND resource = ? ORDER BY id LIMIT ?"),
+    ),
+};
+
+const BACKWARD: Statements = Statements {
+    everybody: "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
+    by_stretch: (
+        concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
+        concat!(
+            "SELECT m.id, m.stanza",
+            conversation!(),
+            "AND m.resource = ? ORDER BY c.stretch DESC, m.id DESC LIMIT ?"
+        ),
+    ),
+    by_index: (
+        concat!("SELECT id, stanza", indexed!(), "ORDER BY id DESC LIMIT ?"),
+        concat!("SELECT id, stanza", indexed!(), "AND resource = ? ORDER BY id DESC LIMIT ?"),
+    ),
+};
+
+/// Makes the statement that counts the rows of another one. The database counts: a thousand rows that are sent cost more than the page.
+macro_rules! counted {
+    ($($rows:expr),+) => {
+        concat!("SELECT COUNT(*) FROM (", $($rows),+, " LIMIT ?) AS counted")
+    };
+}
+
+/// To count them.
+const COUNT: Statements = Statements {
+    everybody: counted!("SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ?"),
+    by_stretch: (
+        counted!("SELECT m.id", conversation!()),
+        counted!("SELECT m.id", conversation!(), "AND m.resource = ?"),
+    ),
+    by_index: (counted!("SELECT id", indexed!()), counted!("SELECT id", indexed!(), "AND resource = ?")),
+};
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![HAS, STANZAS, OLDEST, NEWEST, NOTES, FORWARD, BACKWARD, COUNT]
+}
+
+#[cfg(test)]
+impl crate::sql::listed::Texts for Statements {
+    fn texts(&self, dialect: crate::sql::dialect::Dialect) -> Vec<String> {
+        let (bare, full) = if dialect.notes_stretches() { self.by_stretch } else { self.by_index };
+        [self.everybody, bare, full].map(str::to_owned).into()
+    }
+}

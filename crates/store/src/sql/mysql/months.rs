@@ -1,0 +1,190 @@
+//! MariaDB's and MySQL's months of archives: partitions by ranges of ids.
+//!
+//! The table that was there becomes the first partition of a new one by an exchange, for which the server looks whether all of its rows are below its end. As long
+//! as that takes, servers wait: a change of the schema is in no transaction here, and nobody may look into the tables between two of them.
+
+use super::driver::Driver;
+use crate::StoreError;
+use crate::sql::archive::months::{Month, Months, Part};
+use std::time::Duration;
+
+impl Months for Driver {
+    fn parts(&mut self) -> Result<Vec<Part>, StoreError> {
+        let rows = self.run(&format!("{PARTS} ORDER BY partition_ordinal_position"))?;
+        let Some(parts) = rows.iter().map(|row| part(row)).collect::<Option<Vec<_>>>() else {
+            let message = format!("somebody else has divided its archives: {}", rows.concat().join(", "));
+            return Err(StoreError::Unfit(self.target().engine(message)));
+        };
+        Ok(parts)
+    }
+
+    /// The lock is the connection's, and goes with it.
+    fn is_alone(&mut self) -> Result<bool, StoreError> {
+        Ok(self.run(&format!("SELECT GET_LOCK({LOCK}, 0)"))?.concat().concat() == "1")
+    }
+
+    fn busy(&self) -> StoreError {
+        StoreError::Locked(self.target().engine("another server looks after the months of its archives".to_owned()))
+    }
+
+    fn newest(&mut self) -> Result<u64, StoreError> {
+        let newest = self.patiently("SELECT COALESCE(MAX(id), 0) FROM archive_messages")?;
+        Ok(newest.concat().concat().parse().unwrap_or_default())
+    }
+
+    fn has_messages(&mut self) -> Result<bool, StoreError> {
+        self.has_rows("archive_messages")
+    }
+
+    fn divide(&mut self, below: u64) -> Result<(), StoreError> {
+        let [prepare, exchange] = steps(below);
+        // An exchange that was made and not told of has left the messages there.
+        let is_exchanged = self.has_table("archive_messages_months")? && self.has_rows("archive_messages_months")?;
+        if !is_exchanged {
+            self.run(&prepare)?;
+        }
+        let exchange = alone(if is_exchanged { SWAP } else { &exchange });
+        let mut keeper = self.another(PATIENCE)?;
+        keeper.run(KEEP_OUT)?;
+        let outcome = self.patiently(&exchange);
+        keeper.run("UNLOCK TABLES")?;
+        outcome.map(drop)
+    }
+
+    fn is_untidy(&mut self) -> Result<bool, StoreError> {
+        self.has_table("archive_messages_plain")
+    }
+
+    fn tidy(&mut self) -> Result<(), StoreError> {
+        self.patiently(TIDY).map(drop)
+    }
+
+    fn add(&mut self, from: u64) -> Result<bool, StoreError> {
+        let month = Month::of(from);
+        let Some(until) = month.end() else { return Ok(false) };
+        self.patiently(&format!(
+            "{BRIEFLY}; ALTER TABLE archive_messages REORGANIZE PARTITION rest INTO (\
+             PARTITION m{month} VALUES LESS THAN ({until}), PARTITION rest VALUES LESS THAN MAXVALUE)"
+        ))?;
+        Ok(true)
+    }
+
+    fn take_out(&mut self, name: &str) -> Result<(), StoreError> {
+        self.patiently(&format!(
+            "{BRIEFLY}; CREATE TABLE archive_messages_gone LIKE archive_messages; \
+             ALTER TABLE archive_messages_gone REMOVE PARTITIONING; \
+             UPDATE rookery_months SET owner = 0 WHERE id = 1; COMMIT; \
+             {}; \
+             UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; COMMIT; \
+             ALTER TABLE archive_messages DROP PARTITION {name}",
+            alone(&format!("ALTER TABLE archive_messages EXCHANGE PARTITION {name} WITH TABLE archive_messages_gone"))
+        ))
+        .map(drop)
+    }
+
+    fn has_taken_out(&mut self) -> Result<bool, StoreError> {
+        self.has_table("archive_messages_gone")
+    }
+
+    fn drop_taken_out(&mut self) -> Result<(), StoreError> {
+        self.patiently("DROP TABLE archive_messages_gone").map(drop)
+    }
+}
+
+impl Driver {
+    /// Runs statements that take as long as a table has rows.
+    fn patiently(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
+        let before = self.wait_for(PATIENCE)?;
+        let outcome = self.run(statements);
+        let restored = self.wait_for(before);
+        outcome.and_then(|rows| restored.map(|_| rows))
+    }
+
+    fn has_table(&mut self, name: &str) -> Result<bool, StoreError> {
+        let found = self.run(&format!(
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '{name}'"
+        ))?;
+        Ok(!found.is_empty())
+    }
+
+    fn has_rows(&mut self, table: &str) -> Result<bool, StoreError> {
+        Ok(!self.run(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty())
+    }
+}
+
+/// Returns statements with what keeps each in a transaction of its own: an exchange waits in vain for the locks of what its own transaction has read.
+fn alone(statements: &str) -> String {
+    format!("SET SESSION autocommit = 1; {statements}; SET SESSION autocommit = 0")
+}
+
+/// Returns the statements that divide the archives, for those who run them themselves.
+pub(super) fn division(below: u64) -> String {
+    let [prepare, exchange] = steps(below);
+    format!(
+        "{prepare};\n-- no server may run from here on; or let another session say {KEEP_OUT}; and UNLOCK TABLES at the end\n\
+         {exchange};\n{TIDY};\n"
+    )
+}
+
+/// Returns what makes an empty table that is divided, and what exchanges it for the one that isn't, all at once.
+fn steps(below: u64) -> [String; 2] {
+    let prepare = format!(
+        "CREATE TABLE IF NOT EXISTS rookery_months (id TINYINT PRIMARY KEY, owner BIGINT NOT NULL) ENGINE = InnoDB;\n\
+         INSERT IGNORE INTO rookery_months (id, owner) VALUES (1, 0);\n\
+         DROP TABLE IF EXISTS archive_messages_months;\n\
+         CREATE TABLE archive_messages_months LIKE archive_messages;\n\
+         ALTER TABLE archive_messages_months PARTITION BY RANGE (id) (\
+         PARTITION first VALUES LESS THAN ({below}), PARTITION rest VALUES LESS THAN MAXVALUE)"
+    );
+    let exchange =
+        format!("ALTER TABLE archive_messages_months EXCHANGE PARTITION first WITH TABLE archive_messages;\n{SWAP}");
+    [prepare, exchange]
+}
+
+/// Reads a partition's name and its end.
+fn part(row: &[String]) -> Option<Part> {
+    let [method, name, below] = row else { return None };
+    let below = match below.as_str() {
+        _ if method != "RANGE" => return None,
+        "MAXVALUE" => None,
+        number => Some(number.parse().ok()?),
+    };
+    Some(Part { name: name.clone(), below })
+}
+
+const PARTS: &str = "\
+    SELECT partition_method, partition_name, partition_description FROM information_schema.partitions \
+    WHERE table_schema = DATABASE() AND table_name = 'archive_messages' AND partition_name IS NOT NULL";
+
+/// Keeps servers out while the table is exchanged: all that write begin with the one table, and all that read archives with the other.
+const KEEP_OUT: &str = "SET SESSION lock_wait_timeout = 60; LOCK TABLES rookery_lanes WRITE, archives WRITE";
+
+/// Gives the table that is divided the name of the one that isn't.
+const SWAP: &str = "\
+    RENAME TABLE archive_messages TO archive_messages_plain, archive_messages_months TO archive_messages";
+
+/// Takes over what came between the exchange and the new name, if a server was told to stop just then.
+const TIDY: &str = "\
+    INSERT IGNORE INTO archive_messages SELECT * FROM archive_messages_plain; COMMIT;\nDROP TABLE archive_messages_plain";
+
+/// Gives up soon where somebody uses the table: whoever comes meanwhile waits behind.
+const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
+
+/// The name of the lock of who looks after the months: locks are the server's, so that the database is in it.
+const LOCK: &str = "CONCAT('rookery months ', LEFT(SHA2(DATABASE(), 256), 40))";
+
+/// How long it may take to look at all messages, or to drop a month of them.
+const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_read() {
+        let read = |row: [&str; 3]| part(&row.map(str::to_owned)).map(|part| (part.name, part.below));
+        assert_eq!(read(["RANGE", "first", "7"]), Some(("first".into(), Some(7))));
+        assert_eq!(read(["RANGE", "rest", "MAXVALUE"]), Some(("rest".into(), None)));
+        assert_eq!(read(["HASH", "p0", ""]), None);
+    }
+}
