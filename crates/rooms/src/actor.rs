@@ -334,6 +334,20 @@ pub(super) fn heed_removals(world: &mut World) {
     world.state::<Directory>().heed(world.shard(), world.shards(), heeded);
 }
 
+/// Takes what is older than their owners want out of the archives of rooms that the store doesn't have: of others it knows how long that is to stay.
+pub(super) fn expire_archives(world: &mut World) {
+    let due = |(jid, slot): (&Jid, &Slot)| match slot {
+        Slot::Here(room) if !room.is_stored() && room.config.archive_days > 0 => {
+            Some((jid.clone(), room.config.archive_days))
+        }
+        _ => None,
+    };
+    let due: Vec<_> = world.state::<Actors>().slots.iter().filter_map(due).collect();
+    for (room, days) in due {
+        rookery_archive::expire(world, room, days);
+    }
+}
+
 /// Tells occupants that the server stops (§18.2), those of other servers above all.
 pub(super) fn shut_down(world: &mut World) {
     let slots = std::mem::take(&mut world.state_mut::<Actors>().slots);

@@ -171,6 +171,7 @@ impl Module for Rooms {
         hooks.stopping(actor::shut_down);
         hooks.every(unsaved::RETRY_MS, actor::save_again);
         hooks.every(HEED_MS, actor::heed_removals);
+        hooks.every(rookery_archive::PERIOD_MS, actor::expire_archives);
     }
 }
 

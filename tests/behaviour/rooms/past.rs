@@ -57,9 +57,15 @@ fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
             results.iter().map(|result| message(result).child_text("body", ns::CLIENT).unwrap()).collect();
         assert_eq!(found, bodies);
     };
-    for (days, options) in [("1", vec![]), ("30", vec![("archive", "room_expire_days", Value::Number(1))])] {
-        let mut s = Scene::with(Config { options, ..Config::default() })
-            .open(&format!("persistentroom=1 x-archive_days={days}"));
+    let of_operator = || vec![("archive", "room_expire_days", Value::Number(1))];
+    for (fields, options) in [
+        ("persistentroom=1 x-archive_days=1", vec![]),
+        ("persistentroom=1 x-archive_days=30", of_operator()),
+        // One that goes with its last occupant, and is in no store.
+        ("x-archive_days=1", vec![]),
+        ("x-archive_days=30", of_operator()),
+    ] {
+        let mut s = Scene::with(Config { options, ..Config::default() }).open(fields);
         say(&mut s.crone, "old");
         s.server.advance(23 * HOUR_MS);
         say(&mut s.crone, "new");
