@@ -97,3 +97,29 @@ fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
     held.set_flowing(true);
     assert_eq!(page(&mut sessions[2], &[(TEXT, "rose")], "").bodies(), ["rose"], "and again");
 }
+
+/// Whatever keeps the archive: what is found doesn't depend on the engine's own idea of words, letters and collations.
+#[test]
+fn words_of_all_scripts_are_found_by_their_parts() {
+    let mut scene = Scene::new();
+    let bodies = ["Ärger im Straßenverkehr", "東京都に住む", "naïve café 🦊 at 10:30", "that is it, and no more"];
+    for body in bodies {
+        scene.romeo_says(body);
+    }
+    for (words, expected) in [
+        ("ärger", &bodies[..1]),
+        ("STRASSE", &[]),
+        ("straße", &bodies[..1]),
+        ("verkehr im", &bodies[..1]),
+        ("京都", &bodies[1..2]),
+        ("🦊", &bodies[2..3]),
+        ("CAFÉ 10:3", &bodies[2..3]),
+        ("cafe", &[]),
+        // What engines leave out of their indexes: short and frequent words.
+        ("it is", &bodies[3..]),
+        ("%", &[]),
+        ("_", &[]),
+    ] {
+        assert_eq!(search(&mut scene, words, "").bodies(), expected, "{words}");
+    }
+}
