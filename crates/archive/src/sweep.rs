@@ -66,7 +66,8 @@ fn step(world: &mut World, after: u64) {
     });
 }
 
-/// Removes what is older than some days from the archive of an owner of whom the store doesn't know how long that is to stay, a little at a time.
+/// Removes what is older than some days from the archive of an owner of whom the store doesn't know
+/// how long that is to stay, a little at a time.
 pub fn expire(world: &mut World, owner: Jid, days: u64) {
     let before = id::at(world.time().saturating_sub(days.saturating_mul(DAY_MS)));
     let removed = world.stores.archive.expire(owner.as_ref(), before, STEP);

@@ -334,7 +334,8 @@ pub(super) fn heed_removals(world: &mut World) {
     world.state::<Directory>().heed(world.shard(), world.shards(), heeded);
 }
 
-/// Takes what is older than their owners want out of the archives of rooms that the store doesn't have: of others it knows how long that is to stay.
+/// Takes what is older than their owners want out of the archives of rooms that the store doesn't
+/// have: of others it knows how long that is to stay.
 pub(super) fn expire_archives(world: &mut World) {
     let due = |(jid, slot): (&Jid, &Slot)| match slot {
         Slot::Here(room) if !room.is_stored() && room.config.archive_days > 0 => {

@@ -84,8 +84,9 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "store",
         name: "archives",
-        doc: "\"whole\": the messages of archives are one table. \"months\": a part for each month, so that what `expire_days` of all domains lets go\n\
-              goes a month at a time; for PostgreSQL and MariaDB. `rookery store migrate` divides archives that are there already.",
+        doc: "\"whole\": the messages of archives are one table. \"months\": a part for each month, so that what all domains'\n\
+              `expire_days` let go goes a month at a time; for PostgreSQL and MariaDB. `rookery store migrate` divides archives\n\
+              that are there already.",
         set: |config, given| put(&mut config.store.months, given.choice(ARCHIVES)),
         show: |config| word(ARCHIVES, config.store.months),
     },
