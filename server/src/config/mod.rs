@@ -258,7 +258,7 @@ pub struct Store {
     pub trusts_durability: bool,
     /// The occasions on which the schema of the database may change.
     pub migrations: Migrations,
-    /// Whether archives are divided into months.
+    /// Set if archives are divided into months.
     pub months: bool,
 }
 
