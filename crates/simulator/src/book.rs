@@ -198,7 +198,7 @@ impl Book {
             To::Account(to) | To::Device(to, _) => to == account,
             To::Room(_) => true,
         };
-        if !is_for && !(how == How::Carbon && is_own) {
+        if !is_for && (how != How::Carbon || !is_own) {
             self.break_rule(format!("account {account} got message {number}, which is for {:?}", message.to));
         }
         if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|since| number >= *since) {

@@ -262,7 +262,7 @@ impl Device {
         if let Some(session) = self.session {
             book.sessions[session].was_cut = true;
         }
-        if !self.managed.as_ref().is_some_and(|managed| managed.id.is_some()) {
+        if self.managed.as_ref().is_none_or(|managed| managed.id.is_none()) {
             self.end_session(book);
         }
     }

@@ -180,7 +180,7 @@ impl Run {
             _ => 400_000 + event.b * 10,
         };
         // The process may not run meanwhile, and find that it is late.
-        if event.a / 10 % 4 == 0 {
+        if (event.a / 10).is_multiple_of(4) {
             self.server.move_clock(self.server.now() + ms as u64);
         } else {
             self.pass(ms as u64);
@@ -196,7 +196,7 @@ impl Run {
             2 => device.cut(false, book),
             _ => device.walk_away(book),
         }
-        if event.b % 10 == 0 {
+        if event.b.is_multiple_of(10) {
             device.forget(book);
         }
         was_connected
@@ -211,7 +211,7 @@ impl Run {
 
     fn kill(&mut self, choice: usize) -> bool {
         self.book.deaths += 1;
-        if choice % 2 == 0 {
+        if choice.is_multiple_of(2) {
             self.store.die();
         }
         self.server.kill();

@@ -52,8 +52,11 @@ enum Fate {
 
 struct Waiting {
     owners: Owners,
-    run: Box<dyn FnOnce(&Stores, Fate) + Send>,
+    run: Run,
 }
+
+/// Runs an operation, or tells its caller otherwise.
+type Run = Box<dyn FnOnce(&Stores, Fate) + Send>;
 
 impl Unsteady {
     /// Stands in front of these stores.

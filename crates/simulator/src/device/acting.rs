@@ -97,7 +97,7 @@ impl Device {
                 self.say(format!("<presence to='{to}'>{show}</presence>"), None, book);
             }
             What::Moderate if self.seats[room].nick.is_some() => self.moderate(room, event.b, people, book),
-            What::Block => self.block(account, event.b % 2 == 0, book),
+            What::Block => self.block(account, event.b.is_multiple_of(2), book),
             What::Publish => {
                 let item = format!("<item id='i{}'><note xmlns='urn:simulated'>{}</note></item>", event.b % 3, event.b);
                 let publish = format!("<publish node='urn:simulated'>{item}</publish>");

@@ -128,7 +128,7 @@ impl Device {
             // Most people like to be seen; some let others wait.
             Some("subscribe") => {
                 let contact = account_of(from).unwrap_or_default();
-                if (contact + self.plan.account) % 4 != 0 {
+                if !(contact + self.plan.account).is_multiple_of(4) {
                     self.say(format!("<presence type='subscribed' to='{from}'/>"), None, book);
                 }
             }

@@ -45,7 +45,7 @@ fn leaf(identity: &Identity) -> Vec<u8> {
 #[test]
 fn each_side_is_shown_the_certificate_of_the_other() {
     let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
-    let (calling, accepting) = (settings(&[a.clone()]), settings(&[b.clone()]));
+    let (calling, accepting) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
     let shown = shake(calling.connecting("a.example"), accepting.accepting(None), "b.example").unwrap();
     assert_eq!(shown, [vec![leaf(&a)], vec![leaf(&b)]]);
 }
@@ -54,7 +54,7 @@ fn each_side_is_shown_the_certificate_of_the_other() {
 #[test]
 fn a_certificate_without_its_key_ends_the_handshake() {
     let (a, b, thief) = (identity(&["a.example"]), identity(&["b.example"]), identity(&["thief.example"]));
-    let (own, peers) = (settings(&[a.clone()]), settings(&[b.clone()]));
+    let (own, peers) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
     for version in [&TLS13, &TLS12] {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let calling = ClientConfig::builder_with_provider(provider.clone())
