@@ -57,8 +57,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "store",
         name: "cache",
-        doc: "Memory for pages of the file \"sqlite\"; it is taken as far as there are pages. Archives are fastest if it has room for two\n\
-              pages of 4 KiB for each account that writes within a minute. A database that is a server has its own.",
+        doc: "Memory for pages of the file \"sqlite\", taken as far as there are pages. A database that is a server has its own.",
         set: |config, given| put(&mut config.store.cache, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.store.cache),
     },
