@@ -92,10 +92,10 @@ pub enum Event {
     /// The peer has proven to be of this domain, by its certificate in SASL.
     Proven(Box<str>),
     /// The peer wants its stanzas acknowledged; `true` if it wants to be able to resume the stream.
-    /// Call [`Inbound::enabled`].
+    /// Call `Inbound::enabled`.
     Enable(bool),
-    /// The peer wants to go on where this stream was. Call [`Inbound::resumed`] or
-    /// [`Inbound::not_resumed`].
+    /// The peer wants to go on where this stream was. Call `Inbound::resumed` or
+    /// `Inbound::not_resumed`.
     Resume(Box<str>),
     /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
     Verify(Question),
