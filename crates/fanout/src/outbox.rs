@@ -235,13 +235,13 @@ impl Outboxes {
             slot.dirty = true;
             self.dirty.push(link);
         }
+        self.assert_whole(link);
         if is_much {
             self.weigh(link);
             if self.waiting > self.limits.total {
-                pushed = Pushed::Crowded;
+                return Pushed::Crowded;
             }
         }
-        self.assert_whole(link);
         pushed
     }
 

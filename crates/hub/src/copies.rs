@@ -82,7 +82,9 @@ impl World {
         for (hash, name) in to.iter() {
             if is_state && !name.contains('/') {
                 let user = self.user_named(hash, name);
-                if !self.registry().passing.before_delivery.want(on, packet, || self.traits(user, name)) {
+                let is_wanted =
+                    || self.registry().passing.before_delivery.want(on, packet, || self.traits(user, name));
+                if !self.is_held(user) && !is_wanted() {
                     if let Some(user) = user {
                         self.show_to(user, packet);
                     }
@@ -102,7 +104,8 @@ impl World {
     }
 
     fn deliver_copy(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, is_state: bool) {
-        if !is_state || to.resource().is_some() {
+        // What is said of a state waits behind what was said of it before (RFC 6120 §10.1).
+        if !is_state || to.resource().is_some() || self.is_held(self.user_named(hash, to.bare_str())) {
             return self.deliver(hash, packet, to, Notes::default());
         }
         let on = self.filters(to.domain()).delivery;

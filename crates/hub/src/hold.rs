@@ -35,6 +35,11 @@ impl World {
         Some(Hold { account: account.bare().to_jid(), serial: held.serial })
     }
 
+    /// Returns whether stanzas for a user wait.
+    pub(crate) fn is_held(&self, user: Option<u32>) -> bool {
+        user.and_then(|user| self.people.users.get(user as usize)).is_some_and(|user| user.held.is_some())
+    }
+
     /// Ends a claim. After the last one the stanzas that waited are delivered, in their order.
     pub fn release(&mut self, hold: Hold) {
         let hash = self.hash(hold.account.as_str());
