@@ -82,8 +82,7 @@ impl World {
         for (hash, name) in to.iter() {
             if is_state && !name.contains('/') {
                 let user = self.user_named(hash, name);
-                let is_wanted =
-                    || self.registry().passing.before_delivery.want(on, packet, || self.traits(user, name));
+                let is_wanted = || self.registry().passing.before_delivery.want(on, packet, || self.traits(user, name));
                 if !self.is_held(user) && !is_wanted() {
                     if let Some(user) = user {
                         self.show_to(user, packet);
