@@ -62,9 +62,9 @@ impl Two {
                 domains: domains.join(", "),
                 listen: format!("s2s = [\"{port}\"]\ns2s_tls = []\n"),
                 tables: format!(
-                    "[tls]\ncertificate = {chain:?}\nkey = {key:?}\n[federation]\nenabled = true\ntrusted = [{trusted:?}]\n\
+                    "[tls]\ncertificate = {chain:?}\nkey = {key:?}\n[federation]\nenabled = true\nbytes_per_second = 0\nstanzas_per_second = 0\ntrusted = [{trusted:?}]\n\
                      allow_private_addresses = true\nroutes = [{}]\n\
-                     [modules.strangers]\nreceived_per_minute = 0\n",
+                     [modules.strangers]\nreceived_per_minute = 0\nabroad_per_hour = 0\ndomain_messages_per_minute = 0\n",
                     routes.join(", ")
                 ),
             };
