@@ -17,7 +17,7 @@ use crate::sent::{Sent, TooHigh};
 use crate::servers::{Key, Servers, Timer};
 use crate::writing::TAKEN_MS;
 
-/// How a stream begins.
+/// The ways in which a stream begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Nothing has left before.
@@ -187,9 +187,9 @@ impl Servers {
     }
 }
 
-/// How long after a stanza an acknowledgement is asked for that wasn't because of others.
+/// The time after a stanza until an acknowledgement is asked for that no other stanza has caused.
 pub(crate) const ASK_MS: u64 = 2_000;
-/// How long another server may take to acknowledge what it was sent.
+/// The time that another server may take to acknowledge what it was sent.
 pub const ACKNOWLEDGED_MS: u64 = 60_000;
-/// How long nothing happens on a stream until its server is asked whether it is there.
+/// The time for which a stream may be silent until its server is asked whether it is there.
 const QUIET_MS: u64 = 120_000;

@@ -1,4 +1,4 @@
-//! What other servers can fill, and how much of it.
+//! The bounds of what other servers can fill.
 
 use rookery_hub::{Bound, Most, Per, Unit};
 

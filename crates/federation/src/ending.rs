@@ -268,7 +268,7 @@ fn random() -> u32 {
 const SHORTEST_USE_MS: u64 = 5_000;
 /// The longest pause while a stream is to be resumed.
 const LONGEST_PAUSE_MS: u64 = 10_000;
-/// How long a way that nobody uses is remembered.
+/// The time for which a way that nobody uses is remembered.
 const FORGET_MS: u64 = 600_000;
-/// How long a server may take to answer whether keys are its own.
+/// The time that a server may take to say whether keys are its own.
 pub(crate) const ANSWER_MS: u64 = 30_000;

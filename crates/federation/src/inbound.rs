@@ -32,7 +32,7 @@ mod proofs;
 
 pub(crate) use managed::Managed;
 
-/// What a machine of an incoming stream asks of the server around it.
+/// The questions of an incoming stream to the server around it.
 pub trait Ours {
     /// Tells whether a host is one of this server: a domain or a service.
     fn is_ours(&self, host: &str) -> bool;
@@ -63,7 +63,7 @@ pub struct Inbound {
     /// Pairs whose keys are being verified.
     pending: Vec<(Box<str>, Box<str>)>,
     failures: u32,
-    /// What is acknowledged, if the peer wants that.
+    /// The state of acknowledgements, if the peer wants them.
     managed: Option<Managed>,
     /// The peer has ended the stream in good order: it won't be resumed.
     is_finished: bool,
@@ -84,7 +84,7 @@ enum Phase {
     Ended,
 }
 
-/// What the owner has to do.
+/// An act that is the owner's.
 #[derive(Debug)]
 pub enum Event {
     /// Begin the handshake, as the domain of [`Inbound::local`]; then call [`Inbound::secured`].
@@ -122,12 +122,12 @@ pub struct Question {
     pub is_certified: bool,
 }
 
-/// What a call has come to.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct Read {
     /// Bytes of the input that are done with.
     pub consumed: usize,
-    /// What to do before the next call; without one nothing happens until more bytes arrive.
+    /// The act that precedes the next call; without one nothing happens until more bytes arrive.
     pub event: Option<Event>,
 }
 

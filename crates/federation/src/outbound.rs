@@ -48,14 +48,14 @@ pub struct Outbound {
     tls: Option<Result<Names, Untrusted>>,
     /// SASL was tried and has failed.
     was_refused: bool,
-    /// Why the stream can't be used, in words for the operator.
+    /// The reason why the stream can't be used, in words for the operator.
     cause: Option<String>,
     /// Set if an operator looks on.
     is_noting: bool,
     notes: Vec<String>,
 }
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Stanzas.
@@ -90,7 +90,7 @@ enum Phase {
     Ended,
 }
 
-/// What the owner has to do.
+/// An act that is the owner's.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// Begin the handshake with the remote domain; then call [`Outbound::secured`].
@@ -112,19 +112,19 @@ pub enum Event {
         to: Box<str>,
         /// The id of the stream that the key came on.
         id: Box<str>,
-        /// Whether the key is right.
+        /// True if the key is right.
         outcome: Option<bool>,
     },
     /// The stream is over, for the reason of [`Outbound::cause`].
     End,
 }
 
-/// What a call has come to.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct Read {
     /// Bytes of the input that are done with.
     pub consumed: usize,
-    /// What to do before the next call.
+    /// The act that precedes the next call.
     pub event: Option<Event>,
 }
 

@@ -1,4 +1,4 @@
-//! What waits for a remote domain.
+//! Keeps the stanzas that wait for a remote domain.
 //!
 //! While there is no connection a sender has a quarter of the queue at most, so that the excess of
 //! one doesn't come back to others. Once there is one the queue empties with every tick, and bytes
@@ -16,7 +16,7 @@ pub(crate) struct Queue {
     waiting: VecDeque<Outgoing>,
     bytes: usize,
     most: Bounds,
-    /// Who has how much of it, while there is no connection.
+    /// The shares of senders, while there is no connection.
     share: Option<Share>,
 }
 

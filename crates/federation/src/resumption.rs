@@ -137,7 +137,7 @@ impl Servers {
     }
 }
 
-/// How long a broken stream may be resumed.
+/// The time for which a broken stream may be resumed.
 pub const KEPT_MS: u64 = 300_000;
 /// Broken streams of one domain.
 pub const MOST_OF_DOMAIN: usize = 16;

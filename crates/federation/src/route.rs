@@ -30,13 +30,13 @@ pub(crate) struct Route {
     pub asker: Option<Box<str>>,
     /// Failures since the last success.
     pub failures: u32,
-    /// What tells its timers from those of earlier attempts.
+    /// A number that tells its timers from those of earlier attempts.
     pub serial: u32,
-    /// Why it failed last, for the operator.
+    /// The reason why it failed last, for the operator.
     pub trouble: String,
 }
 
-/// How far it has come.
+/// The steps of a way.
 #[derive(Debug)]
 pub(crate) enum State {
     /// Nothing waits.
@@ -55,7 +55,7 @@ pub(crate) enum State {
     Failed { until_ms: u64, cause: Cause },
 }
 
-/// How long the connection has been taking what was written last.
+/// A write that the connection is still taking.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
     /// When that was written.
@@ -71,7 +71,7 @@ impl Default for Writing {
     }
 }
 
-/// Why there is no way, as the sender of a stanza is told.
+/// The reason why there is no way, as the sender of a stanza is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     NotFound,

@@ -1,4 +1,4 @@
-//! What has left on a stream and may still have to leave again (XEP-0198).
+//! Keeps what has left on a stream and may still have to leave again (XEP-0198).
 //!
 //! Without acknowledgements a stanza is done with when the connection has taken it: nobody can know
 //! more. With them it stays until the other server has handled it, so that it can be sent again on
@@ -19,20 +19,20 @@ pub(crate) struct Sent {
     acks: Option<Box<Acks>>,
 }
 
-/// What acknowledgements a stream has come to.
+/// The state of the acknowledgements of a stream.
 #[derive(Debug, Default)]
 struct Acks {
     /// Bytes of the stanzas that are not acknowledged.
     bytes: usize,
     /// The count of the last acknowledgement, modulo 2^32 (XEP-0198 §4).
     acked: u32,
-    /// What the other server calls the stream, if it can be resumed.
+    /// The id that the other server gave the stream, if it can be resumed.
     id: Option<Box<str>>,
-    /// How often the stream was resumed without any progress.
+    /// The number of times that the stream was resumed without any progress.
     resumptions: u8,
     /// When an acknowledgement was asked for that has not come.
     asked_ms: Option<u64>,
-    /// What has left since one was asked for last.
+    /// The number of stanzas that have left since one was asked for last.
     since_asked: Bulk,
 }
 
@@ -45,7 +45,7 @@ struct Bulk {
 /// A stream that has broken and can go on over another connection.
 #[derive(Debug)]
 pub(crate) struct Broken {
-    /// What the other server calls it.
+    /// The id that the other server gave it.
     pub id: Box<str>,
     acked: u32,
     resumptions: u8,
@@ -230,7 +230,7 @@ const ASKED_STANZAS: usize = 100;
 const ASKED_BYTES: usize = 64 * 1024;
 /// Stanzas that may wait for acknowledgements on one stream.
 pub const MOST_UNACKNOWLEDGED: usize = 10_000;
-/// How often a stream is resumed on which nothing arrives.
+/// The number of times that a stream is resumed on which nothing arrives.
 const MOST_RESUMPTIONS: u8 = 10;
 /// Places that are kept when nothing waits.
 const KEPT: usize = 8;

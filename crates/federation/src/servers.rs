@@ -41,7 +41,7 @@ use crate::targets::Address;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u32);
 
-/// What the streams ask of the server around them.
+/// The questions of the streams to the server around them.
 pub trait Home: inbound::Ours {
     /// Returns the shard that is the home of a remote domain.
     fn home(&self, domain: &str) -> usize;
@@ -49,7 +49,7 @@ pub trait Home: inbound::Ours {
     fn shard(&self) -> usize;
 }
 
-/// What has to be done outside.
+/// An act that has to be done outside.
 #[derive(Debug)]
 pub enum Action {
     /// Look up where the server of a domain is; then call [`Servers::resolved`].
@@ -115,7 +115,7 @@ pub(crate) enum Arriving {
     Server {
         machine: Box<Inbound>,
         peer: IpAddr,
-        /// What has to be done where it arrives.
+        /// The act that is due where it arrives.
         event: inbound::Event,
         deadline_ms: u64,
     },
@@ -213,7 +213,7 @@ pub struct Servers {
     pub(crate) questions_under_way: usize,
     /// Ways for questions, in whatever state.
     pub(crate) question_ways: usize,
-    /// How many ways are looked for at a time for whom.
+    /// The ways that are looked for at a time, by sender.
     pub(crate) askers: Map<Box<str>, usize>,
     /// Counts of the incoming streams that speak for a domain, by pairs of domains.
     pub(crate) speakers: Map<Box<str>, u32>,
@@ -228,7 +228,7 @@ pub struct Servers {
     pub(crate) dirty_components: Vec<Key>,
     /// Addresses of incoming streams that have proven nothing.
     pub(crate) strangers: Strangers,
-    /// How fast domains send.
+    /// The rates at which domains send.
     pub(crate) intake: Intake,
     pub(crate) resumable: Resumable,
     /// Connections to other servers that are being made.
@@ -573,7 +573,7 @@ enum Step {
     Component(component::Event),
 }
 
-/// How long a peer may take to end its direction after we have ended ours.
+/// The time that a peer may take to end its direction after we have ended ours.
 const LAST_WORDS_MS: u64 = 5_000;
 
 #[cfg(test)]

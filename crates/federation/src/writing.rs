@@ -144,7 +144,7 @@ impl Servers {
 pub(crate) const WRITE: usize = 64 * 1024;
 /// Bytes of stanzas that wait, for whatever domains.
 pub const MOST_WAITING: usize = 64 * 1024 * 1024;
-/// How long another server may take to read what one write has sent it.
+/// The time that another server may take to read what one write has sent it.
 pub const TAKEN_MS: u64 = 60_000;
 /// With these somebody turns to somebody elsewhere. Errors, answers and what rooms say don't count.
 const SPEAKING: [StanzaType; 5] =

@@ -58,7 +58,7 @@ impl Federation {
     /// Measures, and prints what came of it.
     ///
     /// # Errors
-    /// What the system or a server says.
+    /// The words of the system or of a server.
     pub fn run(&self) -> Outcome<()> {
         let binary = match &self.binary {
             Some(binary) => binary.clone(),

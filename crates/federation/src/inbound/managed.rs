@@ -20,7 +20,7 @@ pub(crate) struct Managed {
     pub handled: u32,
     /// The count that the peer was told last.
     told: u32,
-    /// What the stream is called, if it may be resumed.
+    /// The id of the stream, if it may be resumed.
     pub id: Option<Box<str>>,
 }
 

@@ -4,7 +4,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::{Event, Outbound, Phase};
 
-/// How far the two have agreed.
+/// The agreement that the two have come to.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
     /// The peer's features have them.

@@ -1,4 +1,4 @@
-//! What leaves archives: whole ones that nobody has any more, and what is too old, a little at a time.
+//! Removes from archives, a little at a time: whole ones that nobody has any more, and what is too old.
 
 use super::owners::locked;
 use super::pages::OLDEST;

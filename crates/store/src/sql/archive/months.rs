@@ -409,7 +409,7 @@ const DAY: u64 = 24 * 60 * 60 * 1000 * IDS_PER_MS;
 /// The days that the first part has left at least when archives are divided.
 const MARGIN: u64 = 7 * DAY;
 
-/// How far ahead months are made.
+/// The time for which months are made ahead.
 const AHEAD: u64 = 62 * DAY;
 
 /// Archives that are counted at a time.
@@ -418,7 +418,7 @@ const ARCHIVES: u64 = 2000;
 /// Messages that are taken out of counts at a time, and those of one owner.
 const MESSAGES: u64 = 20_000;
 
-/// How often something is tried that others get in the way of.
+/// The number of times that something is tried that others get in the way of.
 const ATTEMPTS: u64 = 10;
 
 const PAUSE: Duration = Duration::from_millis(100);
