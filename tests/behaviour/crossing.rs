@@ -19,16 +19,18 @@ pub(crate) fn server(internet: &Internet, domain: &str, components: &[&str]) -> 
     })
 }
 
-struct Scene {
-    internet: Internet,
-    a: Server,
-    b: Server,
-    romeo: Client,
-    juliet: Client,
+/// Two servers that can reach each other, with a user on each.
+pub struct Scene {
+    pub internet: Internet,
+    pub a: Server,
+    pub b: Server,
+    pub romeo: Client,
+    pub juliet: Client,
 }
 
 impl Scene {
-    fn new() -> Self {
+    /// Starts both, and logs both users in.
+    pub fn new() -> Self {
         let internet = Internet::default();
         let (a, b) = (server(&internet, "a.example", &[]), server(&internet, "b.example", &[]));
         let romeo = a.online("romeo@a.example/orchard");

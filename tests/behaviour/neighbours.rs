@@ -7,7 +7,7 @@ use rookery_federation::Address;
 use rookery_testkit::{Client, Config, Internet, Server, client};
 use sha1::{Digest, Sha1};
 
-use crate::crossing::server;
+use crate::crossing::{Scene, server};
 
 const DISCO: &str = "http://jabber.org/protocol/disco#info";
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
@@ -15,23 +15,7 @@ const TUNE: &str = "http://jabber.org/protocol/tune";
 const AVATAR: &str = "urn:xmpp:avatar:metadata";
 const ROOM: &str = "verona@conference.b.example";
 
-struct Scene {
-    internet: Internet,
-    a: Server,
-    b: Server,
-    romeo: Client,
-    juliet: Client,
-}
-
 impl Scene {
-    fn new() -> Self {
-        let internet = Internet::default();
-        let (a, b) = (server(&internet, "a.example", &[]), server(&internet, "b.example", &[]));
-        let romeo = a.online("romeo@a.example/orchard");
-        let juliet = b.online("juliet@b.example/balcony");
-        Self { internet, a, b, romeo, juliet }
-    }
-
     /// Juliet's room, which she keeps, with her and Romeo in it.
     fn meet(&mut self) {
         join(&mut self.juliet, "juliet");
