@@ -23,10 +23,10 @@ use rookery_xml::header::Header;
 use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, Writer, ns};
 
 use crate::dialback;
-use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
+use crate::reading::{Item, Reading, STREAM_END, has_features, judge};
 use crate::settings::{Policy, Settings};
-use crate::stream_id;
 
+mod features;
 mod managed;
 mod proofs;
 
@@ -386,49 +386,6 @@ impl Inbound {
             return Err(OLD_VERSION);
         }
         Ok(())
-    }
-
-    fn write_own_header(&mut self, versioned: bool, out: &mut Vec<u8>) {
-        self.id = stream_id();
-        write_header(self.local.as_deref(), self.remote.as_deref(), Some(&self.id), versioned, out);
-        self.is_open = true;
-    }
-
-    /// Returns how the peer has to prove itself.
-    fn policy(&self) -> Policy {
-        self.remote.as_deref().map_or(self.settings.policy, |remote| self.settings.policy_for(remote))
-    }
-
-    fn write_features(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"<stream:features>");
-        let policy = self.policy();
-        let mut append = |feature: Writer| out.extend_from_slice(feature.finish().bytes());
-        if self.tls.is_none() {
-            let mut starttls = Writer::with_ns("starttls", ns::STARTTLS);
-            if policy != Policy::Plain {
-                starttls.start("required").end();
-            }
-            append(starttls);
-        }
-        if self.tls.is_some() && self.proven.is_empty() && self.certified().is_some() {
-            let mut mechanisms = Writer::with_ns("mechanisms", ns::SASL);
-            mechanisms.start("mechanism").text("EXTERNAL").end();
-            append(mechanisms);
-        }
-        if self.tls.is_some() || policy == Policy::Plain {
-            let mut feature = Writer::with_ns("dialback", ns::DIALBACK_FEATURE);
-            feature.start("errors").end();
-            append(feature);
-        }
-        if self.may_be_managed() {
-            append(Writer::with_ns("sm", ns::SM));
-        }
-        let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
-        limits.start("max-bytes").text(&self.limits().bytes.to_string()).end();
-        // Twice as long as our own streams rest: see `Timer::Idle`.
-        limits.start("idle-seconds").text(&(2 * self.settings.idle_ms / 1000).to_string()).end();
-        append(limits);
-        out.extend_from_slice(b"</stream:features>");
     }
 
     // --- elements ---
