@@ -32,9 +32,10 @@
 //!
 //! # Layout
 //!
-//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way
-//! out, in a `page`. `id`: ids; `own`: forged ones. `prefs`: preferences. `sweep`: expiry. `purge`:
-//! archives that are emptied. `retract`: what was taken back. `options`: what the operator decides.
+//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`, with
+//! `terms`: the way out, in a `page`. `id`: ids; `own`: forged ones. `prefs`: preferences. `sweep`:
+//! expiry. `purge`: archives that are emptied. `retract`: what was taken back. `options`: what the
+//! operator decides.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -50,6 +51,7 @@ mod recorder;
 mod retract;
 mod search;
 mod sweep;
+mod terms;
 
 pub use answer::answer;
 pub use options::NAME;
@@ -58,6 +60,7 @@ pub use query::View;
 pub use recorder::{Archives, Record, record, refusal, write};
 pub use retract::{Retracted, retract, tombstone_mark};
 pub use sweep::{PERIOD_MS, expire};
+pub use terms::terms;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
@@ -245,11 +248,12 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
 /// Refuses a message that its sender would take for archived once it is acknowledged, and that the
 /// archive of `owner` can't take.
 fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef<'_>, packet: &Packet) -> bool {
+    // Nearly always there is room, which is found out sooner than what the owner wants.
+    let Some(error) = recorder::refusal(world, from, packet.bytes().len()) else { return false };
     let with = if owner.bare() == from.bare() { to } else { from };
     if prefs::wanted(world, owner, with) == Policy::Never {
         return false;
     }
-    let Some(error) = recorder::refusal(world, from, packet.bytes().len()) else { return false };
     world.bounce(packet, to, error);
     true
 }

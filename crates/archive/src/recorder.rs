@@ -303,7 +303,9 @@ fn ask(world: &mut World, group: Group) {
 fn done(world: &mut World, group: &Group) {
     let archives = world.state_mut::<Archives>();
     for (message, (cause, _)) in group.messages.iter().zip(&group.notes) {
+        debug_assert!(archives.unconfirmed >= size(message), "what the store was given was counted");
         archives.unconfirmed = archives.unconfirmed.saturating_sub(size(message));
+        debug_assert!(*archives.caused.of(*cause) >= size(message), "a cause has what it caused");
         *archives.caused.of(*cause) -= size(message);
     }
 }
@@ -364,6 +366,9 @@ fn refused(world: &mut World, group: &Group, error: &StoreError) {
     world.counters.archive_lost += count as u64;
     warn!(%error, messages = count, "archives lack messages that the store did not take");
     let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody))| *is_in_custody);
+    // The group doesn't know which share is whose: a sender that is told nothing sends again what
+    // the archives have, rather than not what they lack.
+    group.custody.iter().for_each(Custody::refuse);
     for (message, _) in told {
         tell_sender(world, message, condition(error));
     }
@@ -416,6 +421,7 @@ impl Waiting {
         }
         self.count += 1;
         self.bytes += bytes;
+        debug_assert!(bytes >= BYTES_PER_MESSAGE, "a message takes more than its text");
         (self.count, self.bytes)
     }
 
@@ -425,6 +431,7 @@ impl Waiting {
             heap.retain(|Recorded { cause, message, .. }| {
                 let is_kept = message.owner.as_ref() != owner.bare();
                 if !is_kept {
+                    debug_assert!(self.count > 0 && self.bytes >= size(message), "what waits is counted");
                     self.count -= 1;
                     self.bytes -= size(message);
                     *caused.of(*cause) -= size(message);

@@ -2,8 +2,9 @@
 //! for, in whatever case and place. What somebody said in a room under whatever nick is found the
 //! same way, by the real JID (XEP-0313 §4.1.1).
 //!
-//! There is no index of either: an archive is read in portions from the end that is asked for, and
-//! the background threads look into them.
+//! An archive is read in portions from the end that is asked for, and the background threads look
+//! into them. A store with an index (see `terms`) leaves out what can't have the words; what
+//! somebody said has none.
 //!
 //! # Invariants
 //!
@@ -28,6 +29,7 @@ use rookery_xml::{Stanza, ns};
 use super::options::SEARCH;
 use super::page::{Found, failed, option, scanned, send_page, wait, was_open};
 use super::query::{Query, View};
+use super::terms;
 
 /// Counts the searches of a shard, and gives them their turns.
 #[derive(Default)]
@@ -98,11 +100,12 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn begin(world: &mut World, iq: Iq, query: Query, view: View) {
+    pub(super) fn begin(world: &mut World, iq: Iq, mut query: Query, view: View) {
         if !world.state_mut::<Searches>().enter(iq.from.as_ref()) {
             let error = StanzaError::new(Condition::ResourceConstraint);
             return world.reply_error(&iq, error.with_text("too many searches at a time"));
         }
+        query.wanted.terms = terms::of_words(&query.words);
         let most = option(world, &iq.to, SEARCH.key);
         Self { query, view, page: ArchivePage::default(), bytes: 0, examined: (0, 0), most }.next(world, iq);
     }

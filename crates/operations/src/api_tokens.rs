@@ -43,11 +43,17 @@ pub enum Scope {
     StatisticsRead,
     /// To see who did what.
     LogRead,
+    /// To see streams with other servers and components.
+    StreamsRead,
+    /// To close them.
+    StreamsWrite,
+    /// To have the server read its configuration again.
+    ServerWrite,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 14] = [
+    pub const ALL: [Scope; 17] = [
         Self::UsersRead,
         Self::UsersWrite,
         Self::UsersExport,
@@ -62,6 +68,9 @@ impl Scope {
         Self::DomainsRead,
         Self::StatisticsRead,
         Self::LogRead,
+        Self::StreamsRead,
+        Self::StreamsWrite,
+        Self::ServerWrite,
     ];
 
     /// Returns its name, as operators and clients write it.
@@ -81,6 +90,9 @@ impl Scope {
             Self::DomainsRead => "domains:read",
             Self::StatisticsRead => "statistics:read",
             Self::LogRead => "log:read",
+            Self::StreamsRead => "streams:read",
+            Self::StreamsWrite => "streams:write",
+            Self::ServerWrite => "server:write",
         }
     }
 
@@ -105,6 +117,13 @@ pub struct Token {
 }
 
 impl Token {
+    /// Returns all rights, for the owner of the server's files, who could make any token. The store
+    /// doesn't know it and it has no secret.
+    pub fn of_owner() -> Self {
+        let scopes = Scope::ALL.to_vec();
+        Self { name: String::new(), scopes, domain: None, made_ms: 0, hash: String::new() }
+    }
+
     /// Returns whether it gives a right.
     pub fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)

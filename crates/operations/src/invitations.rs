@@ -65,6 +65,26 @@ pub fn make(stores: &Stores, wanted: LinkPurpose, days: u64, now_ms: u64) -> Pen
     })
 }
 
+/// Returns the address of the page that an invitation opens (XEP-0401 §3.1, `landing-url`), which
+/// somebody without a client can use. `pages` is the address of the web front, with `@` for the
+/// domain.
+pub fn page(invitation: &Invitation, pages: &str) -> String {
+    let Invitation { token, domain, purpose, .. } = invitation;
+    let folder = match purpose {
+        Purpose::Account(_) => "invite",
+        Purpose::Password => "reset",
+    };
+    format!("{}/{folder}/{token}", pages.replace('@', domain))
+}
+
+/// Returns the one name that an invitation is good for, if there is only one.
+pub fn fixed_name(invitation: &Invitation) -> Option<String> {
+    match &invitation.purpose {
+        Purpose::Account(name) => name.clone(),
+        Purpose::Password => invitation.owner.as_ref().and_then(Jid::local).map(str::to_owned),
+    }
+}
+
 /// Returns the link of an invitation (XEP-0401 §3, XEP-0445 §2). `invites`: it is a user's to a
 /// contact, who may have an account elsewhere.
 pub fn uri(invitation: &Invitation, invites: bool) -> String {
@@ -82,10 +102,12 @@ pub fn uri(invitation: &Invitation, invites: bool) -> String {
 /// # Errors
 /// The operating system gives no random bytes.
 fn token() -> Result<String, NoChance> {
-    chance::text(26)
+    chance::text(TOKEN_CHARS)
 }
 
 /// Invitations of one account that may be open.
 pub const MAX_OPEN: usize = 50;
+/// The characters of a token.
+pub const TOKEN_CHARS: usize = 26;
 /// A day, milliseconds.
 const DAY_MS: u64 = 86_400_000;

@@ -3,7 +3,7 @@
 //!
 //! One for all shards and the web front. The last thousand entries are kept in the store, some
 //! seconds later, so that they outlive a restart; the log of the process has all of them at once.
-//! Acts of the command line are not here: it works beside the server.
+//! Acts of the command line come here while a server runs, by its control socket.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -38,7 +38,8 @@ pub struct Entry {
     pub unix_ms: u64,
     /// The actor: an account, or a token.
     pub who: String,
-    /// The way: `page`, `api` or `command`; for those from outside with the address.
+    /// The way: `page`, `api`, `command` or `command line`; for those from outside with the
+    /// address.
     pub by: String,
     /// The act, in words.
     pub act: String,

@@ -8,8 +8,9 @@
 //! # Layout
 //!
 //! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
-//! [`administrators`]: for which domains an account may do it. [`api_tokens`]: who may do it by the
-//! API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
+//! [`registration`]: what people do themselves, without an account. [`administrators`]: for which
+//! domains an account may do it. [`api_tokens`]: who may do it by the API. [`journal`]: what was
+//! done, and by whom. [`logins`]: who logged in, and who failed to.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
 //! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password
@@ -39,6 +40,7 @@ pub mod lookalike;
 pub mod messages;
 pub mod password;
 pub mod process;
+pub mod registration;
 pub mod removed;
 pub mod rights;
 pub mod rooms;

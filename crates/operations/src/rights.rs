@@ -13,7 +13,7 @@
 //!   and one that looks like it, is given by operators only (`with_reserved`).
 
 use rookery_base::Set;
-use rookery_hub::{OptionSpec, Settings, Value, World};
+use rookery_hub::{Domain, OptionSpec, Options, Settings, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Pending, Stores};
 
@@ -106,6 +106,39 @@ pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<Set<Jid>> {
     })
 }
 
+/// The administrators of a domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Administrators {
+    /// The domain.
+    pub domain: String,
+    /// Those that the configuration names.
+    pub configured: Vec<Jid>,
+    /// Those that were named since, by the first start, an administrator or the command line.
+    pub named: Vec<Jid>,
+}
+
+/// Returns the administrators of all domains that can have some.
+pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Administrators>> {
+    let of = |domain: &Domain| Some((domain.name.clone(), listed(domain.module(ADMINISTRATION)?)));
+    let mut configured: Vec<(String, Vec<Jid>)> = settings.domains.iter().filter_map(of).collect();
+    let domains: Vec<String> = configured.iter().map(|(domain, _)| domain.clone()).collect();
+    let lists = lists(stores, &domains);
+    Box::pin(async move {
+        let lists = lists.await?.into_iter().zip(configured.drain(..));
+        Ok(lists.map(|((domain, named), (_, configured))| Administrators { domain, configured, named }).collect())
+    })
+}
+
+/// Names an administrator of a domain, beside those that there are.
+pub fn name(stores: &Stores, domain: &str, admin: &Jid) -> Pending<()> {
+    stores.meta.put_entry(&key(domain), admin.bare_str(), Vec::new())
+}
+
+/// Takes an administrator that was named off a domain's list. Returns `false` if it wasn't there.
+pub fn unname(stores: &Stores, domain: &str, admin: &Jid) -> Pending<bool> {
+    stores.meta.remove_entry(&key(domain), admin.bare_str())
+}
+
 /// Returns the names of all domains of this server.
 pub fn domains(world: &World) -> Vec<String> {
     world.settings().domains.iter().map(|domain| domain.name.clone()).collect()
@@ -127,9 +160,11 @@ fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>
 /// Returns the administrators that the configuration names, if the domain has administrators at
 /// all.
 pub fn configured(world: &World, domain: &str) -> Option<Vec<Jid>> {
-    let options = world.domain(domain)?.module(ADMINISTRATION)?;
-    let named = options.list(ADMINS.key).iter();
-    Some(named.filter_map(|text| Jid::parse(text).ok()).collect())
+    Some(listed(world.domain(domain)?.module(ADMINISTRATION)?))
+}
+
+fn listed(options: &Options) -> Vec<Jid> {
+    options.list(ADMINS.key).iter().filter_map(|text| Jid::parse(text).ok()).collect()
 }
 
 /// Finds the administrators that administrators have named.

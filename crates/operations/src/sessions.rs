@@ -60,13 +60,13 @@ pub fn list(
     domain: &str,
     after: Option<Jid>,
     limit: usize,
-    then: impl FnOnce(&mut World, Gathered<Jid>) + 'static,
+    then: impl FnOnce(&mut World, Gathered<SessionInfo>) + 'static,
 ) {
     let most = limit.max(1).saturating_add(1);
     let asked = In { domain: domain.to_owned(), after, most };
     world.put_to_all(asked, move |world, found| {
         let Gathered { items, is_partial } = Gathered::from(found);
-        then(world, Gathered { items: first(items, most), is_partial });
+        then(world, Gathered { items: first(items, most, |info| info.jid.as_str()), is_partial });
     });
 }
 
@@ -81,14 +81,16 @@ struct In {
 impl Question for In {
     const NAME: &'static str = "operations sessions of a domain";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Vec<Jid>;
+    type Answer = Vec<SessionInfo>;
 
     fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
         let after = self.after.as_ref().map_or("", Jid::as_str);
         let links = world.present(&self.domain).flat_map(|(_, links)| links);
-        let addresses = links.filter_map(|link| world.address(link)).filter(|jid| jid.as_str() > after);
-        let found = first(addresses.cloned().collect(), self.most);
-        reply.give(world, found);
+        let addresses = links.filter_map(|link| Some((link, world.address(link)?)));
+        let behind = addresses.filter(|(_, jid)| jid.as_str() > after);
+        let links = first(behind.collect(), self.most, |(_, jid)| jid.as_str()).into_iter().map(|(link, _)| link);
+        let found: Vec<_> = links.filter_map(|link| look(world, link)).collect();
+        with_peers(world, found.into_iter(), Vec::new(), reply);
     }
 }
 
@@ -218,12 +220,12 @@ fn with_peers(
     });
 }
 
-/// Returns the first so many, in order.
-fn first(mut jids: Vec<Jid>, most: usize) -> Vec<Jid> {
-    if jids.len() > most {
-        jids.select_nth_unstable_by(most, |a, b| a.as_str().cmp(b.as_str()));
-        jids.truncate(most);
+/// Returns the first so many, in the order of their addresses.
+fn first<T>(mut all: Vec<T>, most: usize, address: impl Fn(&T) -> &str) -> Vec<T> {
+    if all.len() > most {
+        all.select_nth_unstable_by(most, |a, b| address(a).cmp(address(b)));
+        all.truncate(most);
     }
-    jids.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
-    jids
+    all.sort_unstable_by(|a, b| address(a).cmp(address(b)));
+    all
 }

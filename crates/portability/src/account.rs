@@ -3,8 +3,6 @@
 //! The standard has no order of the parts: the account is made when the first of them needs it,
 //! with keys that nobody has unless they came before; keys that come later replace those.
 
-use std::collections::VecDeque;
-
 use rookery_archive::id;
 use rookery_jid::Jid;
 use rookery_pubsub::bookmarks;
@@ -15,6 +13,7 @@ use rookery_store::{
 };
 use rookery_xml::{Element, Writer, ns};
 
+use super::ahead::Ahead;
 use super::input::{Input, Next, Tag};
 use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
 use super::parts::{complete, keys_in_password, name_of, read_document, read_keys, time};
@@ -35,10 +34,8 @@ pub struct Account {
     is_open: bool,
     /// The id of the last message of its archive.
     last_archived: u64,
-    /// The writes that the store is still busy with, oldest first, with their bytes.
-    writing: VecDeque<(usize, Pending<()>)>,
-    /// All of their bytes.
-    bytes: usize,
+    /// The writes that the store is still busy with.
+    writing: Ahead,
 }
 
 impl Account {
@@ -55,8 +52,7 @@ impl Account {
             is_made: false,
             has_its_keys: false,
             last_archived: 0,
-            writing: VecDeque::new(),
-            bytes: 0,
+            writing: Ahead::default(),
         }
     }
 
@@ -115,9 +111,7 @@ impl Account {
                 import.leave_out(input, self.line, &what);
             }
         }
-        while let Some((_, write)) = self.writing.pop_front() {
-            wait(write)?;
-        }
+        self.writing.finish()?;
         Ok(true)
     }
 
@@ -360,7 +354,7 @@ impl Account {
             }
             if !batch.is_empty() && (is_end || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
                 let append = import.stores.archive.append(std::mem::take(&mut batch).into());
-                self.write(std::mem::take(&mut bytes), append)?;
+                self.writing.push_batch(std::mem::take(&mut bytes), append)?;
             }
             if is_end {
                 return Ok(());
@@ -439,15 +433,7 @@ impl Account {
 
     /// Lets the store write, a stretch ahead of the file.
     fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), ImportError> {
-        self.writing.push_back((bytes, write));
-        self.bytes += bytes;
-        while (self.writing.len() > AHEAD || self.bytes > BYTES_AHEAD)
-            && let Some((bytes, oldest)) = self.writing.pop_front()
-        {
-            self.bytes -= bytes;
-            wait(oldest)?;
-        }
-        Ok(())
+        Ok(self.writing.push(bytes, write)?)
     }
 }
 
@@ -482,10 +468,6 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// Writes that the store may have before it.
-const AHEAD: usize = 256;
-/// The same in bytes: a part of what its queue holds.
-const BYTES_AHEAD: usize = 16 << 20;
 /// The estimated size of a roster item.
 const BYTES_PER_ITEM: usize = 1024;
 /// Messages of an archive that are written together.

@@ -78,6 +78,24 @@ pub fn to_new_file(
     synced
 }
 
+/// Exports an account, or with a domain all of its accounts, as [`to_new_file`] does, to where an
+/// end that is missing is noticed: a pipe.
+///
+/// # Errors
+///
+/// What is behind it doesn't take it, or the store failed.
+pub fn to_stream(
+    what: &Jid,
+    out: impl Write,
+    stores: &Stores,
+    damaged: &mut dyn FnMut(&str),
+) -> Result<usize, ExportError> {
+    let mut out = BufWriter::new(out);
+    let accounts = write(what, &mut out, stores, damaged)?;
+    out.flush()?;
+    Ok(accounts)
+}
+
 /// Exports an account into a file in `folder` that has no name any more and goes with its last
 /// reader: however large it is, it takes no memory. `damaged` is told of what is left out, as by
 /// [`to_new_file`].

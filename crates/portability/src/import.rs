@@ -1,5 +1,6 @@
 //! Reads an export: walks through the file, and tells with line numbers what it leaves out.
 
+use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -14,23 +15,24 @@ use super::parts::{documents, private};
 use super::progress::Import;
 pub use super::progress::{Counts, ImportError, Importer, Terms};
 
-/// Imports a file. An account that exists is left alone. The numbers tell how far it came, even
-/// where it ended early.
+/// Imports a file that was opened, or a pipe. The path names it, and files that it includes lie
+/// beside that. An account that exists is left alone. The numbers tell how far it came, even where
+/// it ended early.
 ///
 /// # Errors
 ///
-/// The file can't be read to its end, or the store failed; what was imported before stays.
-pub fn from_file(
+/// It can't be read to its end, or the store failed; what was imported before stays.
+pub fn from_reader(
     path: &Path,
+    content: impl Read + 'static,
     terms: Terms,
     stores: &Stores,
     importer: &mut dyn Importer,
 ) -> (Counts, Result<(), ImportError>) {
-    let opened = Input::open(path).map_err(|error| ImportError::File(format!("{}: {error}", path.display())));
-    from_input(opened, terms, stores, importer)
+    from_input(Ok(Input::of_opened(path, content)), terms, stores, importer)
 }
 
-/// Imports the database of another server, as [`from_file`] imports a file.
+/// Imports the database of another server, as [`from_reader`] imports a file.
 ///
 /// # Errors
 ///

@@ -69,19 +69,20 @@ impl Tag {
 }
 
 impl Input {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Self::nested(path.to_owned(), 0)
+    /// Reads what was opened already under this name.
+    pub fn of_opened(path: &Path, content: impl Read + 'static) -> Self {
+        Self::of(path.to_owned(), Box::new(content), 0)
     }
 
     fn nested(path: PathBuf, depth: usize) -> io::Result<Self> {
+        let file = File::open(&path)?;
+        Ok(Self::of(path, Box::new(file), depth))
+    }
+
+    fn of(path: PathBuf, content: Box<dyn Read>, depth: usize) -> Self {
         let line = Rc::new(Cell::new(1));
-        let file: Box<dyn Read> = Box::new(File::open(&path)?);
-        let lines = Lines { file: BufReader::new(file), line: line.clone() };
-        Ok(Self { reader: reader(lines), line, path, whose: None, depth })
+        let lines = Lines { file: BufReader::new(content), line: line.clone() };
+        Self { reader: reader(lines), line, path, whose: None, depth }
     }
 
     /// Reads a database as the file that it would be; `whose` tells which account it gives.

@@ -14,12 +14,13 @@
 //! # Layout
 //!
 //! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line
-//! numbers and what it includes; `account` is one account on its way into the stores; `progress` is
-//! how far an import has come, and why it ends; `parts` and `nodes` hold what both ways must agree
-//! on. [`foreign`] gives [`import`] the databases of other servers to read, as if they were such a
-//! file.
+//! numbers and what it includes; `account` is one account on its way into the stores, `ahead` its
+//! writes; `progress` is how far an import has come, and why it ends; `parts` and `nodes` hold what
+//! both ways must agree on. [`foreign`] gives [`import`] the databases of other servers to read, as
+//! if they were such a file.
 
 mod account;
+mod ahead;
 pub mod export;
 pub mod foreign;
 pub mod import;

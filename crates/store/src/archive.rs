@@ -48,6 +48,13 @@ pub trait Archive: Send + Sync {
     fn months(&self, retention: Retention) -> Pending<u64>;
 }
 
+/// Returns the terms that a stanza can be found by: numbers without an order, each once; the same for the same stanza in all versions of this server that
+/// share a database.
+pub type TermsOf = fn(&[u8]) -> Vec<u32>;
+
+/// The terms of a message that an index takes: one with more is found by all terms.
+pub(crate) const MOST_TERMS: usize = 4096;
+
 /// Whose archive it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ArchiveOf {
@@ -108,6 +115,9 @@ pub struct ArchiveQuery {
     pub limit: usize,
     /// Bytes of stanzas on the page at most, but always one message.
     pub max_bytes: usize,
+    /// Only messages that have all of these terms ([`TermsOf`]), as far as the store has an index of them: it may leave out those that don't, and whoever
+    /// asks looks into the rest.
+    pub terms: Vec<u32>,
     /// Count what is asked for up to this many, without the limits of the page; 0: don't count.
     pub count_to: usize,
 }
@@ -119,7 +129,8 @@ pub struct ArchivePage {
     pub messages: Vec<(u64, Vec<u8>)>,
     /// Whether there is more of what is asked for: behind the page, or before it where the end was asked for.
     pub more: bool,
-    /// How many messages were asked for, if they were counted and are not more than that. A store may leave it out where counting is much work.
+    /// How many messages were asked for, if they were counted and are not more than that. A store may leave it out where counting is much work, and may count
+    /// contacts together whose addresses it can't tell apart by an index.
     pub count: Option<usize>,
 }
 

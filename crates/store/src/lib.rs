@@ -50,6 +50,7 @@ mod stores;
 pub use accounts::Accounts;
 pub use archive::{
     Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Retention, Swept,
+    TermsOf,
 };
 pub use background::{Background, WorkError};
 pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};

@@ -7,30 +7,31 @@
 use crate::forward::{Forward, Owners};
 use crate::pending::pending;
 use crate::{Pending, Stores};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
+use rookery_base::chance::Sequence;
 use rookery_base::lock::lock;
 
 /// Stores that shuffle between owners.
 pub struct Shuffled {
     inner: Stores,
-    state: Mutex<State>,
+    waiting: Mutex<Waiting<Run>>,
 }
 
-struct State {
-    random: u64,
-    waiting: Vec<Waiting>,
-}
+type Run = Box<dyn FnOnce(&Stores) + Send>;
 
-struct Waiting {
-    owners: Owners,
-    run: Box<dyn FnOnce(&Stores) + Send>,
+/// Operations that were called and not carried out, of which any may be next that has no earlier one of the same owner in
+/// front of it.
+#[derive(Debug)]
+pub struct Waiting<T> {
+    sequence: Sequence,
+    operations: Vec<(Owners, T)>,
 }
 
 impl Shuffled {
     /// Shuffles what goes to these stores; the same calls with the same seed give the same order.
     pub fn new(inner: Stores, seed: u64) -> Arc<Shuffled> {
-        Arc::new(Shuffled { inner, state: Mutex::new(State { random: seed, waiting: Vec::new() }) })
+        Arc::new(Shuffled { inner, waiting: Mutex::new(Waiting::new(seed)) })
     }
 
     /// The stores as the code under test sees them.
@@ -41,12 +42,8 @@ impl Shuffled {
     /// Carries out one operation. `false` if none waits.
     pub fn run_one(&self) -> bool {
         // The lock must be free when the operation completes: its waker may call the store.
-        let next = self.state().draw();
-        next.map(|waiting| (waiting.run)(&self.inner)).is_some()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        let next = lock(&self.waiting).take_next();
+        next.map(|run| run(&self.inner)).is_some()
     }
 }
 
@@ -62,27 +59,45 @@ impl Forward for Shuffled {
     ) -> Pending<T> {
         let (completer, called) = pending();
         let run = Box::new(move |stores: &Stores| completer.complete(Ok(call(stores))));
-        self.state().waiting.push(Waiting { owners, run });
+        lock(&self.waiting).push(owners, run);
         Box::pin(async move { called.await?.await })
     }
 }
 
-impl State {
-    fn draw(&mut self) -> Option<Waiting> {
-        let is_next = |at: &usize| {
-            let (before, rest) = self.waiting.split_at(*at);
-            rest.first().is_some_and(|own| before.iter().all(|other| !own.owners.waits_for(&other.owners)))
-        };
-        let next: Vec<usize> = (0..self.waiting.len()).filter(is_next).collect();
-        let drawn = next.get((self.number() % next.len().max(1) as u64) as usize).copied()?;
-        Some(self.waiting.remove(drawn))
+impl<T> Waiting<T> {
+    /// Returns an empty list, whose order is drawn from a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { sequence: Sequence::new(seed), operations: Vec::new() }
     }
 
-    /// The next number of SplitMix64.
-    fn number(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    /// Adds an operation.
+    pub fn push(&mut self, owners: Owners, operation: T) {
+        self.operations.push((owners, operation));
+    }
+
+    /// Takes one of those that may be next; `None` if there is none.
+    pub fn take_next(&mut self) -> Option<T> {
+        let is_next = |at: &usize| {
+            let (before, rest) = self.operations.split_at(*at);
+            rest.first().is_some_and(|(own, _)| before.iter().all(|(other, _)| !own.waits_for(other)))
+        };
+        let next: Vec<usize> = (0..self.operations.len()).filter(is_next).collect();
+        let drawn = next.get(self.sequence.below(next.len())).copied()?;
+        Some(self.operations.remove(drawn).1)
+    }
+
+    /// Takes all of them, in the order of their calls.
+    pub fn take_all(&mut self) -> Vec<(Owners, T)> {
+        std::mem::take(&mut self.operations)
+    }
+
+    /// Returns the number of operations.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Returns whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
     }
 }

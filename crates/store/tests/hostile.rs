@@ -3,8 +3,8 @@
 use rookery_store::{StoreError, mysql, postgres};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 #[test]
@@ -83,18 +83,7 @@ fn a_packet_that_is_too_large_is_refused() {
     let taken = Arc::<AtomicUsize>::default();
     let counted = taken.clone();
     let port = serve(move |mut client| {
-        // https://mariadb.com/kb/en/connection/: the greeting of a server without a password.
-        let capabilities = 0x000F_A20F_u32.to_le_bytes();
-        let (low, high) = capabilities.split_at(2);
-        let greeting = [
-            &b"\x0A10.11.6-MariaDB\0\x01\0\0\0saltsalt\0"[..],
-            low,
-            b"\x21\x02\0",
-            high,
-            b"\x15\0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0",
-        ]
-        .concat();
-        drop(client.write_all(&packet(0, &greeting)));
+        drop(client.write_all(&packet(0, &greeting())));
         drop(client.read(&mut [0; 4096]));
         drop(client.write_all(&packet(2, b"\0\0\0\x02\0\0\0")));
         drop(client.read(&mut [0; 4096]));
@@ -111,6 +100,53 @@ fn a_packet_that_is_too_large_is_refused() {
     assert!(error.to_string().contains("max_allowed_packet"), "{error}");
     let taken = taken.load(Ordering::Relaxed);
     assert!(taken < 100 << 20, "{taken} bytes were taken");
+}
+
+/// No server on a way that isn't encrypted gets the password itself, whatever it asks for.
+#[test]
+fn a_password_is_not_told_in_the_clear() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let port = serve(move |mut client| {
+        drop(client.read(&mut [0; 4096]));
+        // AuthenticationCleartextPassword
+        drop(client.write_all(b"R\0\0\0\x08\0\0\0\x03"));
+        drop(client.read_to_end(&mut heard.lock().expect("what was heard")));
+    });
+    let address = format!("postgres://rookery:secret@127.0.0.1:{port}/chat");
+    let address = postgres::Address::parse(&address).expect("an address");
+    let error = postgres::open(&postgres::Options::at(address)).err().expect("no database");
+    assert!(matches!(&error, StoreError::Unfit(_)) && error.to_string().contains("pg_hba.conf"), "{error:?}");
+    let told = told.lock().expect("what was heard");
+    assert!(!told.windows(6).any(|bytes| bytes == b"secret"), "{told:?}");
+    // Of MariaDB's methods, the one that tells it isn't answered at all.
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let port = serve(move |mut client| {
+        drop(client.write_all(&packet(0, &greeting())));
+        drop(client.read(&mut [0; 4096]));
+        drop(client.write_all(&packet(2, b"\xFEmysql_clear_password\0")));
+        drop(client.read_to_end(&mut heard.lock().expect("what was heard")));
+    });
+    let address = format!("mysql://rookery:secret@127.0.0.1:{port}/chat");
+    let address = mysql::Address::parse(&address).expect("an address");
+    mysql::open(&mysql::Options::at(address)).err().expect("no database");
+    let told = told.lock().expect("what was heard");
+    assert!(!told.windows(6).any(|bytes| bytes == b"secret"), "{told:?}");
+}
+
+/// Returns the greeting of a server without a password: <https://mariadb.com/kb/en/connection/>.
+fn greeting() -> Vec<u8> {
+    let capabilities = 0x000F_A20F_u32.to_le_bytes();
+    let (low, high) = capabilities.split_at(2);
+    [
+        &b"\x0A10.11.6-MariaDB\0\x01\0\0\0saltsalt\0"[..],
+        low,
+        b"\x21\x02\0",
+        high,
+        b"\x15\0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0",
+    ]
+    .concat()
 }
 
 fn packet(number: u8, payload: &[u8]) -> Vec<u8> {

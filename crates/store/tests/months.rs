@@ -9,7 +9,9 @@ use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
 use rookery_sasl::Credentials;
 use rookery_store::sql::copy::{self, Address, End};
 use rookery_store::sql::{Migrations, Plan};
-use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, Stores, mysql, postgres, wait};
+use rookery_store::{
+    ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, StoreError, Stores, mysql, postgres, wait,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -233,6 +235,17 @@ fn a_division_of_postgres_that_was_interrupted_is_in_nobodys_way() {
     let condition = "ALTER TABLE archive_messages ADD CONSTRAINT archive_messages_first CHECK (id < 7) NOT VALID";
     Server::sql(&server, &database, condition);
     assert!(wait(stores.archive.append([message(owner, at(1))].into())).is_err());
+    // A server that may change no tables says so, when it starts and as long as it runs.
+    let Address::Postgres(options) = server.by_months(&database) else { unreachable!("a PostgreSQL") };
+    let options = postgres::Options { migrations: Migrations::Never, ..*options };
+    let refused = postgres::open(&options).err().expect("refused");
+    assert!(matches!(&refused, StoreError::Unfit(_)) && refused.to_string().contains("store migrate"), "{refused}");
+    assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0));
+    let running = Stores::of(Arc::new(postgres::open(&options).expect("a database without a fault")));
+    assert_eq!(wait(running.archive.months(keeping(0, &[]))), Ok(0));
+    Server::sql(&server, &database, condition);
+    assert_eq!(wait(running.archive.months(keeping(0, &[]))), Err(refused));
+    drop(running);
     assert_eq!(wait(stores.archive.months(keeping(0, &[]))), Ok(0));
     wait(stores.archive.append([message(owner, at(1))].into())).expect("written again");
     // Those who have rights in the table keep them, and it can be divided again.
@@ -279,9 +292,14 @@ fn divided_archives_are_copied() {
             let compared = copy::copy(&mut from, &mut to, &mut |_| {}).expect("copied");
             assert!(compared.iter().all(copy::Compared::is_same), "{compared:?}");
         }
-        assert!(server.parts(&database) >= 4);
+        // Each month of what was copied is a part, and goes as one.
+        let parts = server.parts(&database);
+        assert!(parts >= 7, "{parts} parts");
         let stores = Stores::of(Arc::new(address.open().expect("a database")));
         owners.iter().zip(&ids).for_each(|(owner, ids)| assert_eq!(all(&stores, owner), *ids));
+        assert_counts(&server, &database);
+        let removed = wait(stores.archive.months(keeping(0, &[("a.example", -40)]))).expect("removed");
+        assert!((1..=3).contains(&removed), "{removed} months");
         assert_counts(&server, &database);
         copy::clear(&mut End::destination(&address).expect("opened")).expect("cleared");
         assert_eq!(wait(stores.archive.ends(owners[0].as_ref())), Ok(None));

@@ -9,13 +9,15 @@
 //! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others. Engines on other
 //! machines have an index by contacts instead: they keep their logs themselves.
 //!
-//! Here is what is written, in `owners` the archives of owners, in `pages` what is read, in `expiry` what goes; `months` looks after archives that are divided by time.
+//! Here is what is written, in `owners` the archives of owners, in `pages` what is read, in `expiry` what goes; `months` looks after archives that are divided by time,
+//! `search` after an index of what messages say.
 
 pub(super) mod expiry;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) mod months;
 pub(super) mod owners;
 pub(super) mod pages;
+pub(in crate::sql) mod search;
 
 use super::archives::{Place, contact_key, stretch};
 use super::connection::{Connection, Value, account_values, one};
@@ -32,15 +34,18 @@ use std::ops::ControlFlow;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     let (mut rows, mut doubtful, mut sizes) = (Vec::with_capacity(messages.len()), Vec::new(), Sizes::default());
-    let (wanted, mut notes) = (wanted(c, messages)?, Vec::new());
+    let (wanted, mut notes, notes_stretches) = (wanted(c, messages)?, Vec::new(), c.dialect().notes_stretches());
     learn(c, &wanted)?;
     for message in wanted {
-        let Some(Place { archive, is_newest }) = c.known_archives().place(message.owner.as_ref(), message.id) else {
-            continue;
-        };
-        note_conversation(c, archive, message, is_newest, &mut notes);
+        let key = contact_key(message.with.bare_str());
+        let Some(place) = c.known_archives().place(message.owner.as_ref(), message.id, key) else { continue };
+        let Place { archive, is_newest, is_noted } = place;
+        // What is known of older stretches may have been removed.
+        if notes_stretches && !(is_noted && is_newest) {
+            notes.push([Value::Integer(archive), Value::Integer(key), Value::number(stretch(message.id))]);
+        }
         if is_newest {
-            sizes.count(c, message);
+            sizes.count(c, message, key);
             rows.push((archive, message));
         } else {
             doubtful.push((archive, message));
@@ -54,8 +59,10 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     for row in doubtful {
         if append_one(c, row)? {
             sizes.count_older(c, row)?;
+            rows.push(row);
         }
     }
+    search::note(c, &rows)?;
     sizes.settle(c)
 }
 
@@ -64,27 +71,12 @@ pub(crate) fn replace(c: &mut dyn Connection, owner: JidRef<'_>, id: u64, stanza
     let values = [Value::Integer(archive), Value::number(id)];
     let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
     sizes::uncount(c, archive, &[row])?;
+    // What took its place has no words: a message that was taken back.
+    search::forget(c, archive, id)?;
     c.execute(REPLACE, &[Value::Bytes(stanza), Value::Integer(archive), Value::number(id)])?;
     let size = stanza.len() as u64 + BYTES_PER_MESSAGE;
     sizes::count_if_old(c, archive, id, row.contact_key, size)?;
     Ok(true)
-}
-
-/// Collects the notes that an archive has messages of a conversation in the stretch of this one. What is known of older stretches may have been removed.
-fn note_conversation(
-    c: &mut dyn Connection,
-    archive: i64,
-    message: &ArchivedMessage,
-    is_newest: bool,
-    notes: &mut Vec<[Value<'static>; 3]>,
-) {
-    if !c.dialect().notes_stretches() {
-        return;
-    }
-    let (key, stretch) = (contact_key(message.with.bare_str()), stretch(message.id));
-    if c.known_archives().learn_conversation((archive, key, stretch)) || !is_newest {
-        notes.push([Value::Integer(archive), Value::Integer(key), Value::number(stretch)]);
-    }
 }
 
 /// Writes a message if it isn't there yet. Returns whether it was written.

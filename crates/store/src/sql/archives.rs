@@ -8,7 +8,7 @@
 //! counted, and newer messages are read when an archive is learnt; so nothing is lost or counted
 //! twice, come what may.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use rookery_jid::JidRef;
 
@@ -26,14 +26,10 @@ pub(crate) fn contact_key(contact: &str) -> i64 {
 /// and rooms, share a stretch for 70 minutes.
 const STRETCH_BITS: u32 = 43;
 
-/// A conversation in a stretch of an archive: the archive's id, the contact's key, and the stretch.
-pub(crate) type Conversation = (i64, i64, u64);
-
-/// Archives by the bare JIDs of their owners, and conversations.
+/// Archives by the bare JIDs of their owners.
 #[derive(Debug, Default)]
 pub(crate) struct KnownArchives {
     archives: HashMap<Box<str>, Archive>,
-    conversations: HashSet<Conversation>,
     /// Set if what others know doesn't hold any more once the transaction is committed.
     has_changed: bool,
 }
@@ -45,6 +41,8 @@ pub(crate) struct Place {
     pub(crate) archive: i64,
     /// Set if the message is newer than all in it.
     pub(crate) is_newest: bool,
+    /// Set if the database has been told that the conversation has messages in this stretch.
+    pub(crate) is_noted: bool,
 }
 
 impl KnownArchives {
@@ -53,12 +51,14 @@ impl KnownArchives {
         self.archives.contains_key(owner.bare_str())
     }
 
-    /// Returns the place of a message with this id in an owner's archive, if that is known. The message counts as one of the archive's then.
-    pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64) -> Option<Place> {
+    /// Returns the place of a message with this id and contact in an owner's archive, if that is
+    /// known. The message counts as one of the archive's then, and its stretch as noted.
+    pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64, contact_key: i64) -> Option<Place> {
         let archive = self.archives.get_mut(owner.bare_str())?;
         let is_newest = id > archive.newest;
         archive.newest = archive.newest.max(id);
-        Some(Place { archive: archive.id, is_newest })
+        let noted = std::mem::replace(&mut archive.conversation(contact_key).noted, stretch(id));
+        Some(Place { archive: archive.id, is_newest, is_noted: noted == stretch(id) })
     }
 
     /// Counts a message that is added to an owner's archive, which is known. Returns the archive's state.
@@ -79,9 +79,16 @@ impl KnownArchives {
     /// Returns the state to be written down of an owner's archive, as if it were written.
     pub(crate) fn settle(&mut self, owner: JidRef<'_>) -> Option<Settlement> {
         let archive = self.archives.get_mut(owner.bare_str())?;
-        let is_crowded = archive.growth.len() > MOST_GROWTHS;
-        let (shares, small) = archive.growth.drain(..).partition(|(_, bytes)| is_crowded || *bytes >= SHARE_BYTES);
-        archive.growth = small;
+        let is_crowded = archive.conversations.len() > MOST_CONVERSATIONS;
+        let mut shares = Vec::new();
+        for conversation in &mut archive.conversations {
+            if conversation.grown >= if is_crowded { 1 } else { SHARE_BYTES } {
+                shares.push((conversation.key, std::mem::take(&mut conversation.grown)));
+            }
+        }
+        if is_crowded {
+            archive.conversations.clear();
+        }
         archive.uncounted = 0;
         archive.counted = archive.newest;
         Some(Settlement { archive: archive.id, bytes: archive.bytes, counted: archive.counted, shares })
@@ -112,15 +119,7 @@ impl KnownArchives {
         self.archives.insert(owner.bare_str().into(), archive);
     }
 
-    /// Remembers that a conversation is noted; whether that is new.
-    pub(crate) fn learn_conversation(&mut self, conversation: Conversation) -> bool {
-        if self.conversations.len() >= MOST_CONVERSATIONS {
-            self.conversations.clear();
-        }
-        self.conversations.insert(conversation)
-    }
-
-    /// An owner's archive is removed. Its id is never given again, so that nobody asks for its conversations.
+    /// Forgets an owner's archive, which is removed.
     pub(crate) fn forget(&mut self, owner: JidRef<'_>) {
         self.has_changed = true;
         self.archives.remove(owner.bare_str());
@@ -147,7 +146,8 @@ impl KnownArchives {
 
     /// Conversations may have lost their notes.
     pub(crate) fn forget_conversations(&mut self) {
-        self.conversations.clear();
+        let conversations = self.archives.values_mut().flat_map(|archive| &mut archive.conversations);
+        conversations.for_each(|conversation| conversation.noted = NO_STRETCH);
     }
 
     /// Anything may have changed, or was undone.
@@ -159,7 +159,6 @@ impl KnownArchives {
     /// Others have changed something.
     pub(crate) fn forget_known(&mut self) {
         self.archives.clear();
-        self.conversations.clear();
     }
 }
 
@@ -175,8 +174,8 @@ pub(crate) struct Archive {
     counted: u64,
     /// The number of messages that are not.
     uncounted: u32,
-    /// The conversations that have grown since that was written down, with the bytes.
-    growth: Vec<(i64, u64)>,
+    /// The conversations that messages were added to lately.
+    conversations: Vec<Conversation>,
     /// Set once it has lost messages because it was full.
     is_full: bool,
 }
@@ -215,20 +214,42 @@ impl Archive {
     }
 
     fn grow(&mut self, contact_key: i64, bytes: u64) {
-        match self.growth.iter_mut().find(|(key, _)| *key == contact_key) {
-            Some((_, grown)) => *grown += bytes,
-            None => self.growth.push((contact_key, bytes)),
-        }
+        self.conversation(contact_key).grown += bytes;
     }
+
+    /// Returns what is known of a conversation. It may be there twice if an archive has grown by
+    /// many within a transaction, since only the last ones are looked at then; both count.
+    fn conversation(&mut self, key: i64) -> &mut Conversation {
+        let older = self.conversations.len().saturating_sub(2 * MOST_CONVERSATIONS);
+        let known = self.conversations[older..].iter().position(|conversation| conversation.key == key);
+        let at = known.map_or(self.conversations.len(), |at| older + at);
+        if known.is_none() {
+            self.conversations.push(Conversation { key, grown: 0, noted: NO_STRETCH });
+        }
+        &mut self.conversations[at]
+    }
+}
+
+/// Remembers a conversation in an archive.
+#[derive(Debug)]
+struct Conversation {
+    /// The number of the contact: see [`contact_key`].
+    key: i64,
+    /// The bytes by which it has grown since that was written down.
+    grown: u64,
+    /// The stretch in which the database was last told that it has messages; [`NO_STRETCH`] if
+    /// that isn't known.
+    noted: u64,
 }
 
 /// Messages of an archive that are not counted in the database: so many are read when an archive is learnt, and the count is written once for as many.
 const MOST_UNCOUNTED: u32 = 64;
 /// Bytes by which a conversation has grown when that is written down.
 const SHARE_BYTES: u64 = 16 << 10;
-/// Conversations of an archive whose growth is remembered: if there are more, it is written down.
-const MOST_GROWTHS: usize = 32;
-/// Archives that are remembered: about 3 MB of them.
+/// A number that no stretch has.
+const NO_STRETCH: u64 = u64::MAX;
+/// Conversations of an archive that are remembered: if there are more, what they have grown by is
+/// written down with the next count, and they are forgotten.
+const MOST_CONVERSATIONS: usize = 32;
+/// Archives that are remembered: about 3 MB of them, and 24 bytes for each conversation.
 const MOST_ARCHIVES: usize = 32_768;
-/// Conversations that are: about 5 MB.
-const MOST_CONVERSATIONS: usize = 131_072;

@@ -3,6 +3,7 @@
 use super::archives::KnownArchives;
 use super::dialect::Dialect;
 use crate::StoreError;
+use crate::archive::TermsOf;
 use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
 
@@ -28,6 +29,11 @@ pub(crate) trait Connection {
 
     /// The ids of archives that are known without a query.
     fn known_archives(&mut self) -> &mut KnownArchives;
+
+    /// Returns what tells the terms of messages, if they are kept in an index.
+    fn terms_of(&self) -> Option<TermsOf> {
+        None
+    }
 }
 
 /// Takes a row and says whether to go on.

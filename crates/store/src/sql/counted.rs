@@ -4,6 +4,7 @@ use super::archives::KnownArchives;
 use super::connection::{Connection, EachRow, Value};
 use super::dialect::Dialect;
 use crate::StoreError;
+use crate::archive::TermsOf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A connection with a count of what it was asked. What begins and ends transactions goes past it.
@@ -41,5 +42,9 @@ impl<C: Connection> Connection for Counted<'_, C> {
 
     fn known_archives(&mut self) -> &mut KnownArchives {
         self.connection.known_archives()
+    }
+
+    fn terms_of(&self) -> Option<TermsOf> {
+        self.connection.terms_of()
     }
 }

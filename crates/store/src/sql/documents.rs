@@ -1,6 +1,7 @@
 //! The operations of [`Documents`](crate::Documents).
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::dialect::{Text, by_digest};
 use super::ids;
 use super::many::{Among, by_domain};
 use crate::{Document, DocumentRoom, DocumentsPut, StoreError};
@@ -10,7 +11,8 @@ use std::ops::ControlFlow;
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let [domain, local] = account_values(owner);
-    one(c, DOCUMENT, &[domain, local, Value::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
+    let document = DOCUMENT.on(c.dialect());
+    one(c, document, &[domain, local, Value::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
 }
 
 pub(crate) fn put(
@@ -19,12 +21,12 @@ pub(crate) fn put(
     name: &str,
     bytes: Option<&[u8]>,
 ) -> Result<(), StoreError> {
-    let [domain, local] = account_values(owner);
+    let ([domain, local], dialect) = (account_values(owner), c.dialect());
     let done = match bytes {
-        None => c.execute(REMOVE_DOCUMENT, &[domain, local, Value::Text(name)])?,
+        None => c.execute(REMOVE_DOCUMENT.on(dialect), &[domain, local, Value::Text(name)])?,
         Some(bytes) => {
             let (bytes, name) = (Value::Bytes(bytes), Value::Text(name));
-            match c.execute(UPDATE_DOCUMENT_OF, &[bytes, name, domain, local])? {
+            match c.execute(UPDATE_DOCUMENT_OF.on(dialect), &[bytes, name, domain, local])? {
                 0 => c.execute(INSERT_DOCUMENT_OF, &[bytes, name, domain, local])?,
                 done => done,
             }
@@ -70,7 +72,8 @@ pub(crate) fn put_within(
 
 fn write(c: &mut dyn Connection, owner: i64, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
     let values = [Value::Bytes(bytes), Value::Integer(owner), Value::Text(name)];
-    if c.execute(UPDATE_DOCUMENT, &values)? == 0 {
+    let update = UPDATE_DOCUMENT.on(c.dialect());
+    if c.execute(update, &values)? == 0 {
         c.execute(INSERT_DOCUMENT, &values)?;
     }
     Ok(())
@@ -117,12 +120,15 @@ macro_rules! owner {
 }
 
 /// Values: domain, localpart, name.
-const DOCUMENT: &str = concat!("SELECT bytes FROM documents WHERE owner = ", owner!(), " AND name = ?");
+const DOCUMENT: Text = by_digest!(concat!("SELECT bytes FROM documents WHERE owner = ", owner!(), " AND "), "name", "");
 
 /// Values: name, domain, localparts.
-static DOCUMENTS_OF: Among = Among::new(
-    "SELECT a.localpart, d.bytes FROM accounts a JOIN documents d ON d.owner = a.id AND d.name = ? \
-     WHERE a.domain = ? AND a.localpart IN ",
+static DOCUMENTS_OF: Among = Among::differing(
+    by_digest!(
+        "SELECT a.localpart, d.bytes FROM accounts a JOIN documents d ON d.owner = a.id AND ",
+        "name",
+        " WHERE a.domain = ? AND a.localpart IN "
+    ),
     "",
 );
 
@@ -135,7 +141,8 @@ const DOCUMENTS_UP_TO: &str =
     concat!("SELECT name, bytes FROM documents WHERE owner = ", owner!(), " AND name >= ? AND name < ? ORDER BY name");
 
 /// Values: bytes, name, domain, localpart.
-const UPDATE_DOCUMENT_OF: &str = concat!("UPDATE documents SET bytes = ? WHERE name = ? AND owner = ", owner!());
+const UPDATE_DOCUMENT_OF: Text =
+    by_digest!("UPDATE documents SET bytes = ? WHERE ", "name", concat!(" AND owner = ", owner!()));
 
 /// Values: bytes, name, domain, localpart.
 const INSERT_DOCUMENT_OF: &str = "\
@@ -148,13 +155,14 @@ const SIZES: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? A
 const SIZES_UP_TO: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ? AND name < ?";
 
 /// Values: bytes, owner, name.
-const UPDATE_DOCUMENT: &str = "UPDATE documents SET bytes = ? WHERE owner = ? AND name = ?";
+const UPDATE_DOCUMENT: Text = by_digest!("UPDATE documents SET bytes = ? WHERE owner = ? AND ", "name", "");
 
 /// Values: bytes, owner, name.
 const INSERT_DOCUMENT: &str = "INSERT INTO documents (bytes, owner, name) SELECT ?, ?, ?";
 
 /// Values: domain, localpart, name.
-const REMOVE_DOCUMENT: &str = concat!("DELETE FROM documents WHERE owner = ", owner!(), " AND name = ?");
+const REMOVE_DOCUMENT: Text =
+    by_digest!(concat!("DELETE FROM documents WHERE owner = ", owner!(), " AND "), "name", "");
 
 /// Returns the statements above.
 #[cfg(test)]

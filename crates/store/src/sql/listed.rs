@@ -43,6 +43,10 @@ fn files() -> Vec<(&'static str, Vec<Listed>)> {
         ("archive/months.rs", super::archive::months::listed()),
         ("archive/owners.rs", super::archive::owners::listed()),
         ("archive/pages.rs", super::archive::pages::listed()),
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        ("archive/search.rs", super::archive::search::listed()),
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        ("archive/search/fill.rs", super::archive::search::fill::listed()),
         ("copy/mark.rs", super::copy::mark::listed()),
         ("copy/mod.rs", super::copy::listed()),
         ("documents.rs", super::documents::listed()),
@@ -161,12 +165,16 @@ mod tests {
         let texts = all.flat_map(|(file, (name, statement))| {
             statement.texts(dialect).into_iter().map(move |text| (format!("{file}: {name}"), text))
         });
-        // Only who notes stretches has a table of them, and archives that are divided have more tables.
+        // Only who notes stretches has a table of them, and archives with months or an index have more tables.
         let has_tables = |text: &str| {
-            let is_divided = ["rookery_months", "archive_messages_gone"].iter().any(|name| text.contains(name));
-            !is_divided && (dialect.notes_stretches() || !text.contains("archive_conversations"))
+            let optional = ["rookery_months", "archive_messages_gone", "archive_terms", "rookery_search"];
+            let is_optional = optional.iter().any(|name| text.contains(name));
+            !is_optional && (dialect.notes_stretches() || !text.contains("archive_conversations"))
         };
-        let is_ours = |name: &str| dialect != Dialect::Sqlite || !name.starts_with("archive/months.rs");
+        let is_ours = |name: &str| {
+            dialect != Dialect::Sqlite
+                || !["archive/months.rs", "archive/search"].iter().any(|ours| name.starts_with(ours))
+        };
         texts.filter(|(name, text)| has_tables(text) && is_ours(name)).collect()
     }
 

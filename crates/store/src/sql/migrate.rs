@@ -72,6 +72,22 @@ pub struct Plan {
     /// The statements that divide its archives into months, if they are to be divided and aren't. They come behind the steps, in no transaction
     /// with them.
     pub division: Option<String>,
+    /// What is to be done about the index of searches, behind all that.
+    pub index: IndexPlan,
+}
+
+/// Tells what is to be done about the index of searches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IndexPlan {
+    /// It is as it should be.
+    #[default]
+    Nothing,
+    /// It is to be made, by these statements, and filled.
+    Make(String),
+    /// It is to be filled, which only this server can do.
+    Fill,
+    /// It isn't wanted any more.
+    Remove,
 }
 
 /// Tells which steps a database has not gone through.
@@ -79,7 +95,7 @@ pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
     let found = database.schema_version()?;
     let steps = left(database, found).map(|(number, text)| (number, format!("{text}{}\n", database.note_of(number))));
     let steps = steps.map(|(number, sql)| Step { number, sql }).collect();
-    Ok(Plan { found, known: known(database), steps, division: None })
+    Ok(Plan { found, known: known(database), steps, division: None, index: IndexPlan::Nothing })
 }
 
 /// Brings a database, which may be empty, to the current schema. Returns the number of steps that it took.

@@ -3,7 +3,7 @@
 //! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs the queue of one on its own thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
-//! `dialect` has what engines differ in, `remote` what those in other processes have in common, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
+//! `dialect` has what engines differ in, `remote` what those in other processes have in common, `opening` how they are opened, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
 //! a schema up to date, `listed` lists all statements for tests, [`copy`] copies a database to another one,
 //! [`foreign`] reads those of other programs.
 //!
@@ -34,6 +34,8 @@ mod migrate;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 mod offline;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod opening;
 mod operation;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -54,6 +56,6 @@ mod trouble;
 mod worker;
 
 pub use finding::{Finding, Severity};
-pub use migrate::{Migrations, Plan, Step};
+pub use migrate::{IndexPlan, Migrations, Plan, Step};
 pub use queue::{BOUNDS, Bounds};
 pub use store::SqlStore;

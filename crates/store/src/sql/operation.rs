@@ -8,10 +8,27 @@ use crate::StoreError;
 use crate::pending::{Completer, Pending, caught, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Says what an operation needs of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing: it reads by one statement, or by several that may see the database at different moments. Where the engine is another process, there is
+    /// none then to be begun and ended.
+    Glance,
+    /// All that it reads is of one moment.
+    Read,
+    /// It writes, whole or not at all.
+    Write,
+}
+
 /// An operation whose caller waits.
 pub(crate) trait Operation: Send {
+    /// Returns what it needs of a transaction.
+    fn access(&self) -> Access;
+
     /// Returns whether it needs a transaction that writes.
-    fn writes(&self) -> bool;
+    fn writes(&self) -> bool {
+        self.access() == Access::Write
+    }
 
     /// Carries it out and keeps the answer, in place of the one of an earlier run. An error means that what it wrote
     /// must be undone.
@@ -22,17 +39,17 @@ pub(crate) trait Operation: Send {
 }
 
 /// Makes an operation and the future of its answer.
-pub(crate) fn operation<T, F>(writes: bool, run: F) -> (Box<dyn Operation>, Pending<T>)
+pub(crate) fn operation<T, F>(access: Access, run: F) -> (Box<dyn Operation>, Pending<T>)
 where
     T: Send + 'static,
     F: FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
 {
     let (completer, pending) = pending();
-    (Box::new(Job { writes, run, told: Told::new(completer) }), pending)
+    (Box::new(Job { access, run, told: Told::new(completer) }), pending)
 }
 
 struct Job<T: Send + 'static, F> {
-    writes: bool,
+    access: Access,
     run: F,
     told: Told<T>,
 }
@@ -42,8 +59,8 @@ where
     T: Send + 'static,
     F: FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send,
 {
-    fn writes(&self) -> bool {
-        self.writes
+    fn access(&self) -> Access {
+        self.access
     }
 
     fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError> {

@@ -49,17 +49,19 @@ pub(crate) fn of(
     Ok(seen.collect())
 }
 
-/// Makes the query of the last presence of many, whose roster has the asker where the text says so.
+/// Makes the query of the last presence of many, whose roster has the asker where the first text says so, and whose document is the one that the
+/// second says.
 macro_rules! presence_for {
-    ($asker:literal) => {
+    ($asker:literal, $document:literal) => {
         concat!(
             "SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
              JOIN last_presence p ON p.owner = a.id \
              JOIN roster_items i ON i.owner = a.id AND ",
             $asker,
             " AND i.subscription >= 2 \
-             LEFT JOIN documents d ON d.owner = a.id AND d.name = ? \
-             WHERE a.domain = ? AND a.localpart IN "
+             LEFT JOIN documents d ON d.owner = a.id AND ",
+            $document,
+            " WHERE a.domain = ? AND a.localpart IN "
         )
     };
 }
@@ -67,10 +69,11 @@ macro_rules! presence_for {
 /// Subscriptions 2 and 3 are `from` and `both`. Values: asker, document, domain, localparts.
 ///
 /// PostgreSQL expects as many rows as there are places in a list, and takes whole tables for less than they are: it is told to look up each account's
-/// rows by themselves, and computes the digests once.
+/// rows by themselves, and computes the digests once. There and in MariaDB an index has all rosters in which somebody is in one place: by the key of the
+/// rosters each row would be on another page.
 static PRESENCE_FOR: Among = Among::differing(
     Text {
-        sqlite: presence_for!("i.contact = ?"),
+        sqlite: presence_for!("i.contact = ?", "d.name = ?"),
         postgres: "WITH asked AS MATERIALIZED (SELECT rookery_digest(?) AS asker, rookery_digest(?) AS document) \
             SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
             JOIN LATERAL (SELECT unix_ms, stanza FROM last_presence WHERE owner = a.id OFFSET 0) p ON true \
@@ -79,7 +82,7 @@ static PRESENCE_FOR: Among = Among::differing(
             LEFT JOIN LATERAL (SELECT bytes FROM documents WHERE owner = a.id \
                 AND name_digest = (SELECT document FROM asked) OFFSET 0) d ON true \
             WHERE a.domain = ? AND a.localpart IN ",
-        mysql: presence_for!("i.contact_digest = UNHEX(SHA2(?, 256))"),
+        mysql: presence_for!("i.contact_digest = UNHEX(SHA2(?, 256))", "d.name_digest = UNHEX(SHA2(?, 256))"),
     },
     "",
 );
@@ -93,4 +96,94 @@ const LAST_PRESENCE: &str = "\
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
     crate::sql::listed::listed![PRESENCE_FOR, LAST_PRESENCE]
+}
+
+#[cfg(all(test, feature = "postgres", feature = "mysql"))]
+mod tests {
+    use super::*;
+    use crate::sql::dialect::{Dialect, numbered};
+    use crate::sql::listed::Texts;
+    use crate::sql::{mysql, postgres};
+    use rookery_needs::{Mariadb, Postgres};
+
+    /// The statement for a hundred contacts: the size of list that these take.
+    fn statement(dialect: Dialect) -> String {
+        PRESENCE_FOR.texts(dialect).into_iter().find(|text| text.matches('?').count() > 100).unwrap_or_default()
+    }
+
+    /// The values of the statement as literals: everybody asks for everybody.
+    fn literals(statement: &str) -> Vec<String> {
+        let contacts = (1..).map(|number| format!("'user{}'", number % 100));
+        let values = ["'user7@a.example'", "'privacy'", "'a.example'"].into_iter().map(str::to_owned).chain(contacts);
+        values.take(statement.matches('?').count()).collect()
+    }
+
+    #[test]
+    fn postgres_finds_an_asker_in_all_rosters_in_one_place() {
+        if rookery_needs::skips("store.postgres") {
+            return;
+        }
+        let (cluster, text) = (Postgres::start(), statement(Dialect::Postgres));
+        let address = cluster.database();
+        let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
+        let options = postgres::Options { trusts_durability: true, ..options };
+        drop(postgres::destination(&options).expect("a database"));
+        // The map of pages that all can see is VACUUM's, which runs in no transaction.
+        for sql in [
+            "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
+             SELECT 'a.example', 'user' || number, 1, 1, 100, 0 FROM generate_series(0, 99) number",
+            "INSERT INTO last_presence SELECT id, 1, 'x' FROM accounts",
+            "INSERT INTO roster_items (owner, contact, version, roster_groups, subscription, ask, approved, listed) \
+             SELECT a.id, b.localpart || '@a.example', 1, '', 3, 0, 0, 1 FROM accounts a, accounts b",
+            "VACUUM ANALYZE",
+        ] {
+            cluster.psql(&address, sql).expect(sql);
+        }
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            let plan = cluster.psql(
+                &address,
+                &format!(
+                    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}; \
+                     PREPARE asked AS {}; EXPLAIN EXECUTE asked({})",
+                    numbered(&text),
+                    literals(&text).join(", ")
+                ),
+            );
+            let plan = plan.expect("a plan");
+            assert!(plan.contains("Index Only Scan using roster_items_shown"), "{mode}: {plan}");
+            assert!(plan.contains("(owner = a.id) AND (name_digest ="), "{mode}: {plan}");
+        }
+    }
+
+    #[test]
+    fn mariadb_finds_an_asker_in_all_rosters_in_one_place() {
+        if rookery_needs::skips("store.mariadb") {
+            return;
+        }
+        let (server, text) = (Mariadb::start(), statement(Dialect::Mysql));
+        let address = server.database();
+        let options = mysql::Options::at(mysql::Address::parse(&address).expect("an address"));
+        drop(mysql::destination(&options).expect("a database"));
+        for sql in [
+            "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
+             SELECT 'a.example', CONCAT('user', seq), 1, 1, 100, 0 FROM seq_0_to_99",
+            "INSERT INTO last_presence SELECT id, 1, 'x' FROM accounts",
+            "INSERT INTO documents (owner, name, bytes) SELECT id, CONCAT('name', seq), 'x' FROM accounts, seq_1_to_9",
+            "INSERT INTO roster_items (owner, contact, version, roster_groups, subscription, ask, approved, listed) \
+             SELECT a.id, CONCAT(b.localpart, '@a.example'), 1, '', 3, 0, 0, 1 FROM accounts a, accounts b",
+            "ANALYZE TABLE accounts, last_presence, roster_items, documents PERSISTENT FOR ALL",
+        ] {
+            server.sql(&address, sql).expect(sql);
+        }
+        let values = literals(&text);
+        let mut values = values.iter();
+        let text: String =
+            text.split_inclusive('?').map(|part| part.replace('?', values.next().map_or("", String::as_str))).collect();
+        let plan = server.sql(&address, &format!("EXPLAIN {text}")).expect("a plan");
+        // Number, kind of query, table, way to the rows, keys that would do, the key, …, notes.
+        let of = |table: &str| plan.lines().find(|line| line.split('\t').nth(2) == Some(table)).unwrap_or_default();
+        let key = |table: &str| of(table).split('\t').nth(5).unwrap_or_default();
+        assert!(key("i") == "roster_items_shown" && of("i").contains("Using index"), "{plan}");
+        assert!(of("d").split('\t').nth(3) == Some("eq_ref"), "{plan}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What connections to engines in other processes have in common: a transaction that begins with its first statement, and what is known of
+//! What connections to engines in other processes have in common: a transaction that begins with its first statement, or none where it isn't needed, and what is known of
 //! archives as long as nobody else takes something out of them.
 
 use super::archives::KnownArchives;
@@ -6,6 +6,7 @@ use super::connection::{Connection, EachRow, Value};
 use super::dialect::Dialect;
 use super::transactions::{Remote, Transactions};
 use crate::StoreError;
+use crate::archive::TermsOf;
 use crate::error::Engine;
 use std::future::Future;
 use std::io;
@@ -22,6 +23,8 @@ pub(crate) struct State {
     /// The epoch in which the known archives were read, and whether it was looked at in this transaction.
     epoch: Option<i64>,
     is_epoch_seen: bool,
+    /// Tells the terms of messages for the index of searches, if there is one.
+    terms_of: Option<TermsOf>,
 }
 
 /// How far a transaction is.
@@ -32,6 +35,8 @@ pub(crate) enum Transaction {
     Due(Option<u64>),
     /// Open; the batch if it writes.
     Open(Option<u64>),
+    /// None, while statements read that need none.
+    Glance,
     /// Over, but for a rollback.
     Failed(StoreError),
 }
@@ -42,11 +47,11 @@ impl State {
     /// # Errors
     ///
     /// The system's if it gives no random numbers.
-    pub(crate) fn new() -> Result<State, getrandom::Error> {
+    pub(crate) fn new(terms_of: Option<TermsOf>) -> Result<State, getrandom::Error> {
         let mut key = [0; 8];
         getrandom::fill(&mut key)?;
         let (transaction, archives) = (Transaction::None, KnownArchives::default());
-        Ok(State { lane: i64::from_be_bytes(key), transaction, archives, epoch: None, is_epoch_seen: false })
+        Ok(State { lane: i64::from_be_bytes(key), transaction, archives, epoch: None, is_epoch_seen: false, terms_of })
     }
 
     /// Returns the name of the connection's sessions, by which the server's sessions are told apart.
@@ -70,7 +75,7 @@ impl State {
     }
 
     fn is_open(&self) -> bool {
-        matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_))
+        matches!(self.transaction, Transaction::Due(_) | Transaction::Open(_) | Transaction::Glance)
     }
 
     fn note_epoch(&mut self, epoch: Option<i64>) {
@@ -179,11 +184,20 @@ impl<D: Distant> Connection for D {
     fn known_archives(&mut self) -> &mut KnownArchives {
         self.archives()
     }
+
+    fn terms_of(&self) -> Option<TermsOf> {
+        self.state().terms_of
+    }
 }
 
 impl<D: Distant> Transactions for D {
     fn begin_read(&mut self) -> Result<(), StoreError> {
         (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Due(None), false);
+        self.expect_session()
+    }
+
+    fn begin_glance(&mut self) -> Result<(), StoreError> {
+        (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Glance, false);
         self.expect_session()
     }
 
@@ -194,7 +208,7 @@ impl<D: Distant> Transactions for D {
 
     fn commit(&mut self) -> Result<(), StoreError> {
         match self.state().transaction.clone() {
-            Transaction::None | Transaction::Due(_) => {}
+            Transaction::None | Transaction::Due(_) | Transaction::Glance => {}
             Transaction::Failed(error) => return Err(error),
             Transaction::Open(None) => self.send("COMMIT"),
             Transaction::Open(Some(_)) => {

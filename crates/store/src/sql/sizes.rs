@@ -9,6 +9,7 @@
 //! * A full archive loses as much as was added to it, no more: one that was larger before it had a
 //!   bound doesn't lose years at once.
 
+use super::archive::search;
 use super::archives::{Archive, contact_key, stretch};
 use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::dialect::{Text, locking};
@@ -54,9 +55,9 @@ impl Removed {
 }
 
 impl<'m> Sizes<'m> {
-    /// Counts a message that is written to its archive, which is known.
-    pub(super) fn count(&mut self, c: &mut dyn Connection, message: &'m ArchivedMessage) {
-        let (owner, key) = (message.owner.as_ref(), contact_key(message.with.bare_str()));
+    /// Counts a message that is written to its archive, which is known; `key` is its contact's.
+    pub(super) fn count(&mut self, c: &mut dyn Connection, message: &'m ArchivedMessage, key: i64) {
+        let owner = message.owner.as_ref();
         let counted = c.known_archives().count(owner, key, message.size());
         if counted.is_due && !self.due.contains(&owner) {
             self.due.push(owner);
@@ -72,7 +73,7 @@ impl<'m> Sizes<'m> {
         c: &mut dyn Connection,
         (archive, message): (i64, &'m ArchivedMessage),
     ) -> Result<(), StoreError> {
-        self.count(c, message);
+        self.count(c, message, contact_key(message.with.bare_str()));
         if c.known_archives().counted(message.owner.as_ref()).is_some_and(|counted| message.id <= counted) {
             // The database's count goes up to an id above this one.
             c.execute(ADD, &[Value::number(message.size()), Value::Integer(archive)])?;
@@ -224,6 +225,7 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
                 break;
             }
             c.execute(REMOVE, &[Value::Integer(archive), Value::number(message.id)])?;
+            search::forget(c, archive, message.id)?;
             if victim.is_none() {
                 take_share(c, archive, message.contact_key, message.size)?;
             }

@@ -5,7 +5,9 @@ use super::archive::months::{self, OpenMonths};
 use super::connection::Connection;
 use super::lanes::{Lanes, Route};
 use super::meta;
-use super::operation::{Operation, operation};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::migrate::Migrations;
+use super::operation::{Access, Operation, operation};
 use super::queue::{Bounds, Patience, Queues};
 use super::transactions::Transactions;
 use super::trouble::Trouble;
@@ -32,9 +34,9 @@ pub struct SqlStore {
     is_remote: bool,
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Connects to look after the months that archives are divided into.
+    /// Connects to look after the months that archives are divided into, and says whether tables may be changed for that.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    months: Option<Arc<OpenMonths>>,
+    months: Option<(Arc<OpenMonths>, Migrations)>,
 }
 
 /// The connections of a store.
@@ -111,22 +113,25 @@ impl SqlStore {
         Ok(store)
     }
 
-    /// Has the months looked after that archives may be divided into.
+    /// Has the months looked after that archives may be divided into. Where tables may not be changed, only what others have left behind is told.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    pub(crate) fn with_months(mut self, open: Arc<OpenMonths>) -> SqlStore {
-        self.months = Some(open);
+    pub(crate) fn with_months(mut self, open: Arc<OpenMonths>, migrations: Migrations) -> SqlStore {
+        self.months = Some((open, migrations));
         self
     }
 
     /// Looks after the months on a thread of its own, since that may take as long as a month has messages.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn keep_months(&self, retention: crate::Retention) -> Pending<u64> {
-        let Some(open) = self.months.clone() else { return ready(Ok(0)) };
+        let Some((open, migrations)) = self.months.clone() else { return ready(Ok(0)) };
         let (completer, kept) = pending();
         let shared = self.shared.clone();
         let keep = move || {
             let is_over = || shared.queues.is_closed();
-            let keep = || months::keep(&mut *open()?, &retention, &is_over);
+            let keep = || match migrations {
+                Migrations::Auto => months::keep(&mut *open()?, &retention, &is_over),
+                Migrations::Never => months::refuse_untidy(&mut *open()?).map(|()| 0),
+            };
             completer.complete(caught(keep));
         };
         let mut threads = self.threads();
@@ -181,7 +186,17 @@ impl SqlStore {
         bytes: usize,
         run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(false, run))
+        self.queued(route, bytes, operation(Access::Read, run))
+    }
+
+    /// Reads what needs no transaction: see [`Access::Glance`].
+    fn glance<T: Send + 'static>(
+        &self,
+        route: Route,
+        bytes: usize,
+        run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.queued(route, bytes, operation(Access::Glance, run))
     }
 
     fn write<T: Send + 'static>(
@@ -190,7 +205,7 @@ impl SqlStore {
         bytes: usize,
         run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(true, run))
+        self.queued(route, bytes, operation(Access::Write, run))
     }
 
     fn queued<T>(
@@ -245,11 +260,11 @@ fn watch(shared: &Shared, ping: &Route) {
         if asked.elapsed() >= PING {
             asked = Instant::now();
             // Whether there is such an entry doesn't matter.
-            let (asked_for, _) = operation(false, |c| meta::get(c, "ping"));
+            let (asked_for, _) = operation(Access::Glance, |c| meta::get(c, "ping"));
             drop(shared.queues.push(ping.clone(), 0, asked_for));
             if shared.trouble.is_unwritable() {
                 // Whoever looks after the server may send nobody who would write.
-                let (operation, _) = operation(true, |c| meta::put(c, "ping", &[]));
+                let (operation, _) = operation(Access::Write, |c| meta::put(c, "ping", &[]));
                 drop(shared.queues.push(Route::default(), 0, operation));
             }
         }

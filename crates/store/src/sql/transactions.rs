@@ -14,6 +14,12 @@ pub(crate) trait Transactions: Connection {
     /// Begins a transaction that only reads and locks nobody out.
     fn begin_read(&mut self) -> Result<(), StoreError>;
 
+    /// Lets statements read that need no transaction, until [`commit`](Transactions::commit) or [`rollback`](Transactions::rollback). An engine for
+    /// which a transaction costs nothing begins one.
+    fn begin_glance(&mut self) -> Result<(), StoreError> {
+        self.begin_read()
+    }
+
     /// Begins a transaction that writes. An engine behind a network marks it with the number of the batch, which no other transaction of this connection
     /// has: see [`Remote::has_committed`].
     fn begin_write(&mut self, batch: u64) -> Result<(), StoreError>;

@@ -19,13 +19,15 @@
 //!   that it was committed. Nothing is run twice.
 //! - When no host can be written to, as while one takes over from another, a batch is run again until one can, or those of its operations
 //!   that have waited for too long are refused. What comes later is refused at once then, until something is written again.
-//! - What reads what other lanes have written has a transaction of its own, since a transaction sees what was there when it began.
+//! - What reads what other lanes have written has a transaction of its own, since a transaction sees what was there when it began; or none, if its
+//!   statements need none.
 //! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
 
 mod attempts;
 mod away;
 
 use super::counted::Counted;
+use super::operation::Access;
 use super::queue::{Next, Queued, Queues};
 use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
@@ -128,12 +130,6 @@ struct Batch {
     runs: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Read,
-    Write,
-}
-
 impl<C: Transactions> Worker<C> {
     fn run_batch(&mut self, first: Queued) {
         let shared = self.shared.clone();
@@ -175,17 +171,24 @@ impl<C: Transactions> Worker<C> {
     }
 
     fn read(&mut self, mut queued: Queued) {
-        if queued.is_fresh && self.batch.transaction == Some(Access::Read) {
+        let access = queued.operation.access();
+        let is_of_the_past = match self.batch.transaction {
+            // An engine may have begun a transaction for it, which sees what was there then.
+            Some(Access::Glance) => queued.is_fresh || access == Access::Read,
+            Some(Access::Read) => queued.is_fresh,
+            Some(Access::Write) | None => false,
+        };
+        if is_of_the_past {
             self.end_read();
         }
         if self.batch.transaction.is_none()
-            && let Err(error) = self.begin(Access::Read)
+            && let Err(error) = self.begin(access)
         {
             return self.not_begun(queued, error);
         }
         // Its own error is kept in the operation, and a read has nothing to undo.
         let outcome = self.run_operation(&mut queued).0;
-        if self.batch.transaction == Some(Access::Read) {
+        if self.batch.transaction != Some(Access::Write) {
             return match outcome {
                 Err(error) if error.is_conflict() || self.is_lost(&error) => self.lose(queued, error),
                 _ => {
@@ -302,6 +305,7 @@ impl<C: Transactions> Worker<C> {
 
     fn begin(&mut self, access: Access) -> Result<(), StoreError> {
         match access {
+            Access::Glance => self.connection.begin_glance()?,
             Access::Read => self.connection.begin_read()?,
             Access::Write => {
                 self.batches += 1;

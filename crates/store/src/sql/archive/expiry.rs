@@ -2,6 +2,7 @@
 
 use super::owners::locked;
 use super::pages::OLDEST;
+use super::search;
 use crate::archive::{ARCHIVES_PER_SWEEP, SWEPT_AT_ONCE};
 use crate::sql::archives::stretch;
 use crate::sql::connection::{Connection, Value, all, one};
@@ -91,6 +92,7 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
         return Ok(0);
     };
     let removed = c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])?;
+    search::forget_up_to(c, archive, last)?;
     sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
     let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
     // Of an archive that nobody has any more they go by themselves.

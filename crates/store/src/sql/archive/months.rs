@@ -14,7 +14,9 @@
 //! - One connection at a time looks after the months of a database. It is none of a lane: nobody waits for it but for the moment in which a
 //!   part is added or taken out.
 
+use super::search::forget_gone;
 use crate::archive::BYTES_PER_MESSAGE;
+use crate::error::Engine;
 use crate::sql::connection::{Connection, Value, all, one};
 use crate::sql::dialect::{Text, locking};
 use crate::sql::transactions::Transactions;
@@ -36,8 +38,8 @@ pub(crate) trait Months: Transactions {
     /// Returns false if another connection looks after the months; otherwise none does as long as this one lasts.
     fn is_alone(&mut self) -> Result<bool, StoreError>;
 
-    /// Returns the error that tells of the other one.
-    fn busy(&self) -> StoreError;
+    /// Returns what is wrong with the database, with its name.
+    fn fault(&self, what: &str) -> Engine;
 
     /// Returns the highest id of all messages, 0 if there is none.
     fn newest(&mut self) -> Result<u64, StoreError>;
@@ -53,6 +55,10 @@ pub(crate) trait Months: Transactions {
 
     /// Removes what it has left, or takes it over.
     fn tidy(&mut self) -> Result<(), StoreError>;
+
+    /// Divides the first part, in which nothing is: it ends with the first of these ids, and others follow it that end with the next ones and where it has
+    /// ended.
+    fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError>;
 
     /// Cuts a month off the last part, which begins with the id `from`. Returns false if there is no such month.
     fn add(&mut self, from: u64) -> Result<bool, StoreError>;
@@ -133,7 +139,7 @@ fn end_behind(newest: u64) -> u64 {
 /// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It can be run again.
 pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
     if !is_alone(months)? {
-        return Err(months.busy());
+        return Err(StoreError::Locked(months.fault("another server looks after the months of its archives")));
     }
     let is_whole = months.parts()?.is_empty();
     if is_whole {
@@ -170,8 +176,42 @@ pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), St
     Ok(())
 }
 
+/// Makes the months of messages that are to come into archives in which nothing is, as from a copy: the first part ends with the month of this id. What is
+/// there stays where it is.
+///
+/// # Errors
+///
+/// What the engine says. It can be run again.
+pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), StoreError> {
+    let parts = months.parts()?;
+    let Some(first @ Part { below: Some(below), .. }) = parts.first() else { return Ok(()) };
+    let ends = std::iter::successors(Month::of(oldest).end(), |end| Month::of(*end).end());
+    let ends: Vec<_> = ends.take_while(|end| end < below).collect();
+    let ends = &ends[ends.len().saturating_sub(MOST_BEHIND)..];
+    if ends.is_empty() || months.has_messages()? {
+        return Ok(());
+    }
+    months.split(first, ends)
+}
+
+/// Refuses archives of which a division was interrupted, on behalf of those who may not change tables.
+///
+/// # Errors
+///
+/// [`StoreError::Unfit`] if it was, otherwise what the engine says.
+pub(crate) fn refuse_untidy(months: &mut dyn Months) -> Result<(), StoreError> {
+    // One that is under way tidies up itself.
+    if !months.is_untidy()? || !is_alone(months)? {
+        return Ok(());
+    }
+    Err(StoreError::Unfit(months.fault(
+        "somebody began to divide its archives into months and was interrupted, which lets it refuse messages one day; run \
+         `rookery store migrate` as the owner of its tables",
+    )))
+}
+
 /// Waits for a moment until nobody else looks after the months: a connection that has just ended counts until the server notices.
-fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
+pub(super) fn is_alone(months: &mut dyn Months) -> Result<bool, StoreError> {
     for _ in 1..ATTEMPTS {
         if months.is_alone()? {
             return Ok(true);
@@ -317,13 +357,14 @@ fn uncount(c: &mut dyn Connection) -> Result<bool, StoreError> {
     let range = [after, Value::Integer(until.unwrap_or(i64::MAX))];
     c.execute(TAKE.on(c.dialect()), &range)?;
     c.execute(TAKE_SHARES.on(c.dialect()), &range)?;
+    forget_gone(c, &range)?;
     c.execute(SET_MARK, &range[1..])?;
     c.known_archives().forget_changed();
     Ok(until.is_none())
 }
 
 /// Runs a portion of the work in a transaction of its own, again if others get in its way.
-fn portion<T>(
+pub(super) fn portion<T>(
     months: &mut dyn Months,
     run: impl Fn(&mut dyn Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -408,6 +449,9 @@ const DAY: u64 = 24 * 60 * 60 * 1000 * IDS_PER_MS;
 
 /// The days that the first part has left at least when archives are divided.
 const MARGIN: u64 = 7 * DAY;
+
+/// The months that are made behind at most: what is older shares the first part.
+const MOST_BEHIND: usize = 240;
 
 /// The time for which months are made ahead.
 const AHEAD: u64 = 62 * DAY;

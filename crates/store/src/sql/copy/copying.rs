@@ -3,6 +3,8 @@
 use super::catalogue::Table;
 use super::rows::Record;
 use crate::StoreError;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::sql::archive::months::Months;
 use crate::sql::migrate::Migrating;
 
 /// What an engine does for a copy in its own way.
@@ -18,6 +20,12 @@ pub(crate) trait Copying: Migrating {
 
     /// Makes rows that the engine has derived, too, go with all others.
     fn clear_derived(&mut self) -> Result<(), StoreError>;
+
+    /// Returns what divides archives into months, on an engine that can.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn months(&mut self) -> Option<&mut dyn Months> {
+        None
+    }
 
     /// Lets an engine that plans by what it knows of the rows look at them, when all are there.
     fn look_over(&mut self) -> Result<(), StoreError> {

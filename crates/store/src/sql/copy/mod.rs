@@ -25,10 +25,14 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::archive::months::make_behind;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::connection::one;
 use super::connection::{Connection, Value};
 use super::slots::FILLED;
 use crate::StoreError;
-use catalogue::{COUNTERS, SLOTS, Table, tables};
+use catalogue::{COUNTERS, MESSAGES, SLOTS, Table, tables};
 use copying::Copying;
 pub use end::{Address, End};
 use mark::{MARK, SET_MARK, is_unfinished};
@@ -218,6 +222,8 @@ fn copy_all(from: &mut dyn Copying, to: &mut dyn Copying, progress: &mut dyn FnM
         let mut last = last_key(to, table).map_err(CopyError::To)?;
         if last.is_some() {
             rows += count(to, table).map_err(CopyError::To)?;
+        } else if table.name == MESSAGES {
+            make_months(from, to)?;
         }
         loop {
             progress(Progress { phase: Phase::Copying, table: table.name, rows, of });
@@ -229,6 +235,23 @@ fn copy_all(from: &mut dyn Copying, to: &mut dyn Copying, progress: &mut dyn FnM
         }
     }
     end(from, to)
+}
+
+/// Makes the months of the messages that are copied, where the destination's archives are divided.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn make_months(from: &mut dyn Copying, to: &mut dyn Copying) -> Result<(), CopyError> {
+    let Some(months) = to.months() else { return Ok(()) };
+    if months.parts().map_err(CopyError::To)?.is_empty() {
+        return Ok(());
+    }
+    let oldest = one(from, OLDEST, &[], |row| row.optional_integer(0)).map_err(CopyError::From)?.flatten();
+    let oldest = oldest.and_then(|oldest| u64::try_from(oldest).ok());
+    oldest.map_or(Ok(()), |oldest| make_behind(months, oldest)).map_err(CopyError::To)
+}
+
+#[cfg(not(any(feature = "postgres", feature = "mysql")))]
+fn make_months(_: &mut dyn Copying, _: &mut dyn Copying) -> Result<(), CopyError> {
+    Ok(())
 }
 
 /// Keeps a portion, whole or not at all.
@@ -335,6 +358,11 @@ fn total(c: &mut dyn Connection) -> Result<u64, StoreError> {
 /// Transactions of a copy have no numbers: one whose end isn't known is looked for by its rows when the copy goes on.
 const UNNUMBERED: u64 = 0;
 
+/// The oldest message of all, by the oldest of each archive: a search among all messages would read them.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const OLDEST: &str = "\
+    SELECT MIN((SELECT m.id FROM archive_messages m WHERE m.owner = a.id ORDER BY m.id LIMIT 1)) FROM archives a";
+
 const FIRST_VERSION: &str = "INSERT INTO counters (name, value) VALUES ('next_roster_version', 1)";
 
 #[cfg(test)]
@@ -343,5 +371,5 @@ mod tests;
 /// Returns the statements above.
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
-    crate::sql::listed::listed![FIRST_VERSION]
+    crate::sql::listed::listed![OLDEST, FIRST_VERSION]
 }

@@ -2,6 +2,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
+use crate::sql::archive::months::Months;
 use crate::sql::copy::catalogue::Table;
 use crate::sql::copy::copying::Copying;
 use crate::sql::copy::rows::Record;
@@ -23,7 +24,7 @@ impl Copying for Driver {
             return Ok(());
         }
         let above = number.saturating_add(1);
-        self.run(&format!("ALTER TABLE {} AUTO_INCREMENT = {above}", table.name)).map(drop)
+        self.run(&format!("ALTER TABLE {} AUTO_INCREMENT = {above}; START TRANSACTION", table.name)).map(drop)
     }
 
     /// Columns that follow from others have them as their defaults.
@@ -33,5 +34,9 @@ impl Copying for Driver {
 
     fn clear_derived(&mut self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn months(&mut self) -> Option<&mut dyn Months> {
+        Some(self)
     }
 }

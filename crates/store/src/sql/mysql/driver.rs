@@ -1,8 +1,7 @@
 //! MariaDB's and MySQL's side of [`Connection`].
 //!
 //! Each connection has a runtime of its own, which runs on the connection's thread and only while that waits for an answer: to the rest of the
-//! store it is a connection that blocks. Transactions that read begin by themselves, with their first statement; nobody waits for the end of one
-//! that wrote nothing.
+//! store it is a connection that blocks. What reads by one statement has no transaction; nobody waits for the end of one that wrote nothing.
 //!
 //! # Invariants
 //!
@@ -69,7 +68,7 @@ impl Driver {
     pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
-        let state = State::new().map_err(|error| other(error.to_string()))?;
+        let state = State::new(target.terms_of).map_err(|error| other(error.to_string()))?;
         let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
@@ -95,7 +94,7 @@ impl Driver {
     }
 
     /// Removes the rows of connections that have ended, whatever became of their servers.
-    pub(super) fn forget_lanes(&mut self) -> Result<(), StoreError> {
+    pub(super) fn forget_ended(&mut self) -> Result<(), StoreError> {
         self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
     }
 
@@ -145,11 +144,7 @@ impl Driver {
 
     /// Runs statements that belong to no operation: schema and settings. Returns their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
-        let rows = self.simple(statements)?;
-        if matches!(self.state.transaction, Transaction::None) {
-            self.simple("COMMIT")?;
-        }
-        Ok(rows)
+        self.simple(statements)
     }
 
     /// Waits for an answer to nothing.
@@ -268,7 +263,7 @@ impl Driver {
                      ON DUPLICATE KEY UPDATE batch = VALUES(batch), since_ms = VALUES(since_ms); "
                 )
             }
-            // Without a word: see [`SESSION`].
+            Transaction::Due(None) => "START TRANSACTION READ ONLY; ".to_owned(),
             _ => String::new(),
         };
         let statements = begin + behind;
@@ -357,10 +352,7 @@ impl Distant for Driver {
         let prepared = self.prepared(sql)?;
         self.begin("")?;
         let (parameters, target) = (parameters(values), self.target.clone());
-        match self.with(async |conn| run(conn, &prepared, parameters, each, &target.name).await)? {
-            Ok(rows) if matches!(self.state.transaction, Transaction::None) => self.simple("COMMIT").map(|_| rows),
-            outcome => outcome,
-        }
+        self.with(async |conn| run(conn, &prepared, parameters, each, &target.name).await)?
     }
 
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
@@ -418,11 +410,10 @@ impl Remote for Driver {
 
 /// What every session is set to, whatever the server's settings are.
 ///
-/// Without autocommit a transaction begins with its first statement, and all that a transaction reads is of that moment; those that write say otherwise. Texts
-/// are sorted by as much as a JID can have, and nobody waits longer than two seconds for a row that another connection has locked.
+/// All that a transaction reads is of the moment of its first statement; those that write say otherwise. Texts are sorted by as much as a JID can have, and nobody waits longer than two seconds for a row that another connection has locked.
 const SESSION: &str = "\
     SET NAMES binary; SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
-    SET SESSION autocommit = 0, innodb_lock_wait_timeout = 2, max_sort_length = 4096, wait_timeout = 2000000, \
+    SET SESSION autocommit = 1, innodb_lock_wait_timeout = 2, max_sort_length = 4096, wait_timeout = 2000000, \
     foreign_key_checks = 1, unique_checks = 1, \
     sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION,NO_UNSIGNED_SUBTRACTION'";
 

@@ -9,6 +9,7 @@ mod driver;
 mod failure;
 mod months;
 mod schema;
+mod search;
 mod target;
 mod values;
 
@@ -16,17 +17,15 @@ pub use check::check;
 pub use target::{Address, Options};
 
 use super::SqlStore;
-use super::archive::months::{self as division, Months};
 use super::copy::copying::Copying;
-use super::migrate::{self, Migrations, Plan};
-use super::queue::Patience;
-use super::store::Connections;
+use super::migrate::Plan;
+use super::opening::{self, Openable, Wanted};
 use super::transactions::Transactions;
 use crate::StoreError;
 use driver::Driver;
 use std::sync::Arc;
 use std::time::Duration;
-use target::{ANSWER, Target};
+use target::Target;
 
 /// Opens a database and brings its schema up to date.
 ///
@@ -35,31 +34,7 @@ use target::{ANSWER, Target};
 /// [`StoreError::Lost`] if no host can be reached, [`StoreError::Unfit`] if it can't keep what this store promises, [`StoreError::TooNew`] and
 /// [`StoreError::Foreign`] if it isn't for this server, [`StoreError::OldSchema`] if its schema may not be changed, otherwise what MariaDB reports.
 pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
-    let target = Arc::new(Target::new(options));
-    let mut driver = fit(&target, options)?;
-    migrate::prepare(&mut driver, options.migrations)?;
-    driver.forget_lanes()?;
-    if options.migrations == Migrations::Auto {
-        division::prepare(&mut *look_after(&target)?, options.months)?;
-    }
-    let mut owners = vec![driver];
-    for _ in 1..options.connections {
-        owners.push(Driver::open(target.clone(), ANSWER)?);
-    }
-    let archive = Some(Driver::open(target.clone(), ANSWER)?);
-    let reads = Some(Driver::open(target.clone(), LONG_ANSWER)?);
-    let started = SqlStore::start_remote(Connections { owners, archive, reads }, options.bounds, PATIENCE);
-    let store = started.map_err(|error| StoreError::Other(target.engine(error.to_string())))?;
-    Ok(match options.migrations {
-        Migrations::Auto => store.with_months(Arc::new(move || look_after(&target))),
-        // Who may not change tables can't.
-        Migrations::Never => store,
-    })
-}
-
-/// Connects to look after the months of archives.
-fn look_after(target: &Arc<Target>) -> Result<Box<dyn Months>, StoreError> {
-    Ok(Box::new(Driver::open(target.clone(), LONG_ANSWER)?))
+    opening::open::<Driver>(Target::of(options), options.wanted())
 }
 
 /// Tells which steps of the schema a database has not gone through. Changes nothing.
@@ -68,10 +43,7 @@ fn look_after(target: &Arc<Target>) -> Result<Box<dyn Months>, StoreError> {
 ///
 /// As [`open`].
 pub fn plan(options: &Options) -> Result<Plan, StoreError> {
-    let mut driver = Driver::open(Arc::new(Target::new(options)), ANSWER)?;
-    let plan = migrate::plan(&mut driver)?;
-    let is_due = options.months && driver.parts()?.is_empty();
-    Ok(Plan { division: is_due.then(|| months::division(division::first_end())), ..plan })
+    opening::plan::<Driver>(&Target::of(options), options.wanted())
 }
 
 /// Brings the schema of a database up to date, and divides its archives into months if they are to be. Returns the number of steps that the schema took.
@@ -80,48 +52,61 @@ pub fn plan(options: &Options) -> Result<Plan, StoreError> {
 ///
 /// As [`open`].
 pub fn migrate(options: &Options) -> Result<usize, StoreError> {
-    let mut driver = fit(&Arc::new(Target::new(options)), options)?;
-    let steps = migrate::migrate(&mut driver)?;
-    if options.months || !driver.parts()?.is_empty() {
-        division::divide(&mut driver)?;
-    }
-    Ok(steps)
-}
-
-/// Connects, and looks before anything is written: the database may not be ours.
-fn fit(target: &Arc<Target>, options: &Options) -> Result<Driver, StoreError> {
-    let mut driver = Driver::open(target.clone(), ANSWER)?;
-    schema::version(&mut driver)?;
-    check::refuse_unfit(&mut driver, options.trusts_durability)?;
-    Ok(driver)
+    opening::migrate::<Driver>(&Target::of(options), options.wanted())
 }
 
 /// Connects to copy from a database.
 pub(super) fn source(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let mut driver = Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?;
-    migrate::prepare(&mut driver, Migrations::Never)?;
-    Ok(Box::new(driver))
+    opening::source::<Driver>(&Target::of(options))
 }
 
 /// Connects to copy to a database.
 pub(super) fn destination(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let target = Arc::new(Target::new(options));
-    let mut driver = fit(&target, options)?;
-    migrate::migrate(&mut driver)?;
-    if options.months {
-        division::prepare(&mut *look_after(&target)?, true)?;
-    }
-    driver.wait_for(LONG_ANSWER)?;
-    Ok(Box::new(driver))
+    opening::destination::<Driver>(&Target::of(options), options.wanted())
 }
 
 /// Connects to a database of another program, to read from it.
 pub(super) fn foreign(options: &Options) -> Result<Box<dyn Transactions + Send>, StoreError> {
-    Ok(Box::new(Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?))
+    opening::foreign::<Driver>(&Target::of(options))
 }
 
-/// How long an answer to a question may take that nobody else waits for, such as a search in an archive.
-const LONG_ANSWER: Duration = Duration::from_secs(60);
+impl Openable for Driver {
+    type Target = Target;
 
-/// How long an operation waits for a database that is away.
-const PATIENCE: Patience = Patience { login: Duration::from_secs(10), other: Duration::from_secs(5) };
+    fn connect(target: &Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+        Driver::open(target.clone(), limit)
+    }
+
+    fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
+        self.wait_for(limit).map(drop)
+    }
+
+    fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
+        check::unfit(self, trusts_durability)
+    }
+
+    fn forget_lanes(&mut self) -> Result<(), StoreError> {
+        self.forget_ended()
+    }
+
+    fn division(end: u64) -> String {
+        months::division(end)
+    }
+
+    fn index() -> String {
+        search::statements(false)
+    }
+}
+
+impl Options {
+    fn wanted(&self) -> Wanted {
+        let Options { connections, trusts_durability, months, terms_of, bounds, migrations, .. } = *self;
+        Wanted { connections, trusts_durability, months, terms_of, bounds, migrations }
+    }
+}
+
+impl Target {
+    fn of(options: &Options) -> Arc<Target> {
+        Arc::new(Target::new(options))
+    }
+}

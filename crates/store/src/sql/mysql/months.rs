@@ -5,6 +5,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
+use crate::error::Engine;
 use crate::sql::archive::months::{Month, Months, Part};
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ impl Months for Driver {
         Ok(self.run(&format!("SELECT GET_LOCK({LOCK}, 0)"))?.concat().concat() == "1")
     }
 
-    fn busy(&self) -> StoreError {
-        StoreError::Locked(self.target().engine("another server looks after the months of its archives".to_owned()))
+    fn fault(&self, what: &str) -> Engine {
+        self.target().engine(what.to_owned())
     }
 
     fn newest(&mut self) -> Result<u64, StoreError> {
@@ -43,10 +44,10 @@ impl Months for Driver {
         if !is_exchanged {
             self.run(&prepare)?;
         }
-        let exchange = alone(if is_exchanged { SWAP } else { &exchange });
+        let exchange = if is_exchanged { SWAP } else { &exchange };
         let mut keeper = self.another(PATIENCE)?;
         keeper.run(KEEP_OUT)?;
-        let outcome = self.patiently(&exchange);
+        let outcome = self.patiently(exchange);
         keeper.run("UNLOCK TABLES")?;
         outcome.map(drop)
     }
@@ -57,6 +58,18 @@ impl Months for Driver {
 
     fn tidy(&mut self) -> Result<(), StoreError> {
         self.patiently(TIDY).map(drop)
+    }
+
+    fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError> {
+        let (Part { name, below: Some(below) }, Some(end)) = (first, ends.first()) else { return Ok(()) };
+        let others = ends.iter().zip(ends.iter().skip(1).chain([below]));
+        let others = others.map(|(from, to)| format!(", PARTITION m{} VALUES LESS THAN ({to})", Month::of(*from)));
+        self.patiently(&format!(
+            "{BRIEFLY}; ALTER TABLE archive_messages REORGANIZE PARTITION {name} INTO (\
+             PARTITION {name} VALUES LESS THAN ({end}){})",
+            others.collect::<String>()
+        ))
+        .map(drop)
     }
 
     fn add(&mut self, from: u64) -> Result<bool, StoreError> {
@@ -73,11 +86,10 @@ impl Months for Driver {
         self.patiently(&format!(
             "{BRIEFLY}; CREATE TABLE archive_messages_gone LIKE archive_messages; \
              ALTER TABLE archive_messages_gone REMOVE PARTITIONING; \
-             UPDATE rookery_months SET owner = 0 WHERE id = 1; COMMIT; \
-             {}; \
-             UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; COMMIT; \
-             ALTER TABLE archive_messages DROP PARTITION {name}",
-            alone(&format!("ALTER TABLE archive_messages EXCHANGE PARTITION {name} WITH TABLE archive_messages_gone"))
+             UPDATE rookery_months SET owner = 0 WHERE id = 1; \
+             ALTER TABLE archive_messages EXCHANGE PARTITION {name} WITH TABLE archive_messages_gone; \
+             UPDATE rookery_epoch SET value = value + 1 WHERE id = 1; \
+             ALTER TABLE archive_messages DROP PARTITION {name}"
         ))
         .map(drop)
     }
@@ -100,7 +112,7 @@ impl Driver {
         outcome.and_then(|rows| restored.map(|_| rows))
     }
 
-    fn has_table(&mut self, name: &str) -> Result<bool, StoreError> {
+    pub(super) fn has_table(&mut self, name: &str) -> Result<bool, StoreError> {
         let found = self.run(&format!(
             "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '{name}'"
         ))?;
@@ -110,11 +122,6 @@ impl Driver {
     fn has_rows(&mut self, table: &str) -> Result<bool, StoreError> {
         Ok(!self.run(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty())
     }
-}
-
-/// Returns statements with what keeps each in a transaction of its own: an exchange waits in vain for the locks of what its own transaction has read.
-fn alone(statements: &str) -> String {
-    format!("SET SESSION autocommit = 1; {statements}; SET SESSION autocommit = 0")
 }
 
 /// Returns the statements that divide the archives, for those who run them themselves.
@@ -165,7 +172,7 @@ const SWAP: &str = "\
 
 /// Takes over what came between the exchange and the new name, if a server was told to stop just then.
 const TIDY: &str = "\
-    INSERT IGNORE INTO archive_messages SELECT * FROM archive_messages_plain; COMMIT;\nDROP TABLE archive_messages_plain";
+    INSERT IGNORE INTO archive_messages SELECT * FROM archive_messages_plain;\nDROP TABLE archive_messages_plain";
 
 /// Gives up soon where somebody uses the table: whoever comes meanwhile waits behind.
 const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";

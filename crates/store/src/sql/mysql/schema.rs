@@ -6,9 +6,9 @@
 //! far a step came.
 
 use super::driver::Driver;
-use super::target::ANSWER;
 use crate::StoreError;
 use crate::sql::migrate::Migrating;
+use crate::sql::opening::ANSWER;
 use rookery_base::hex;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -86,7 +86,7 @@ fn checksum(migration: &str) -> String {
 /// The newest schema.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'rookery_schema'";

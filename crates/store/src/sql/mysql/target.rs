@@ -2,6 +2,7 @@
 
 use super::failure::failure;
 use crate::StoreError;
+use crate::archive::TermsOf;
 use crate::error::Engine;
 use crate::sql::migrate::Migrations;
 use mysql_async::prelude::Queryable;
@@ -27,6 +28,8 @@ pub struct Options {
     pub trusts_durability: bool,
     /// Set if archives are to be divided into months.
     pub months: bool,
+    /// Tells the terms of messages, if searches are to have an index.
+    pub terms_of: Option<TermsOf>,
     /// Bounds what may wait.
     pub bounds: crate::sql::Bounds,
     /// Says when the schema may change.
@@ -44,6 +47,7 @@ impl Options {
             connections: 8,
             trusts_durability: false,
             months: false,
+            terms_of: None,
             bounds,
             migrations,
         }
@@ -161,6 +165,7 @@ impl fmt::Debug for Address {
 pub(super) struct Target {
     hosts: Vec<OptsBuilder>,
     pub(super) name: String,
+    pub(super) terms_of: Option<TermsOf>,
 }
 
 /// A connection, and what it is connected to.
@@ -201,7 +206,11 @@ impl Target {
                 common.clone().ip_or_hostname(name).tcp_port(*port).ssl_opts(ssl)
             }
         };
-        Target { hosts: hosts.iter().map(host).collect(), name: options.address.to_string() }
+        Target {
+            hosts: hosts.iter().map(host).collect(),
+            name: options.address.to_string(),
+            terms_of: options.terms_of,
+        }
     }
 
     /// Connects to the first host that can be written to, else to one that can be read.
@@ -250,9 +259,6 @@ const WHAT_IS_THERE: &str =
 /// The bytes that go to and fro at once, at most: four times those of the largest group of rows
 /// that is written.
 const MOST_BYTES: usize = 64 << 20;
-
-/// How long an answer may take.
-pub(super) const ANSWER: Duration = Duration::from_secs(6);
 
 /// How long a host may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -1,5 +1,6 @@
 //! Bounds what a PostgreSQL may send: the library believes whatever length a message says it has,
-//! up to two gibibytes, and keeps what comes unasked.
+//! up to two gibibytes, and keeps what comes unasked. It also gives the password itself to a server
+//! that asks for it, whoever listens on the way.
 
 use std::io;
 use std::pin::Pin;
@@ -8,16 +9,26 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream of messages from a PostgreSQL, which fails when a message begins that is larger than
-/// any can be here.
+/// any can be here, or one that asks for the password where others could read it.
 pub(super) struct Bounded<S> {
     stream: S,
     messages: Messages,
 }
 
+/// Tells who could read what is sent on a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Nobody else: it is encrypted, or a Unix socket.
+    #[default]
+    Closed,
+    /// Those on the way, and a server that only says it is the one.
+    Open,
+}
+
 impl<S> Bounded<S> {
     /// Reads messages from a stream on which none has come.
-    pub(super) fn new(stream: S) -> Bounded<S> {
-        Bounded { stream, messages: Messages::default() }
+    pub(super) fn new(stream: S, way: Way) -> Bounded<S> {
+        Bounded { stream, messages: Messages { way, ..Messages::default() } }
     }
 
     pub(super) fn stream(&self) -> &S {
@@ -30,9 +41,13 @@ impl<S> Bounded<S> {
 /// (<https://www.postgresql.org/docs/current/protocol-message-formats.html>).
 #[derive(Default)]
 struct Messages {
+    way: Way,
     /// The beginning of a message, as far as it has come.
     head: [u8; HEAD],
     come: usize,
+    /// The bytes of the method that a request for a login names, as far as they have come; `None`
+    /// in other messages.
+    method: Option<([u8; METHOD], usize)>,
     /// The bytes that are left of the message behind it.
     left: usize,
     /// Set once the login is over.
@@ -45,6 +60,7 @@ impl Messages {
     fn pass(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let passed = self.left.min(bytes.len());
+            self.look(&bytes[..passed])?;
             (self.left, bytes) = (self.left - passed, &bytes[passed..]);
             let of_head = (HEAD - self.come).min(bytes.len());
             self.head[self.come..self.come + of_head].copy_from_slice(&bytes[..of_head]);
@@ -71,6 +87,19 @@ impl Messages {
         }
         self.is_ready |= kind == READY;
         (self.come, self.left) = (0, length - (HEAD - 1));
+        self.method = (kind == LOGIN && self.way == Way::Open).then_some(([0; METHOD], 0));
+        Ok(())
+    }
+
+    /// Looks into a request for a login.
+    fn look(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some((method, come)) = &mut self.method else { return Ok(()) };
+        for (to, from) in method[*come..].iter_mut().zip(bytes) {
+            (*to, *come) = (*from, *come + 1);
+        }
+        if *come == METHOD && u32::from_be_bytes(*method) == CLEARTEXT {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, IN_THE_CLEAR));
+        }
         Ok(())
     }
 }
@@ -103,6 +132,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
 
 /// The kind of a message and its length.
 const HEAD: usize = 5;
+
+/// The kind of a message that says how to log in, and the bytes that name the method.
+const LOGIN: u8 = b'R';
+const METHOD: usize = 4;
+
+/// AuthenticationCleartextPassword.
+const CLEARTEXT: u32 = 3;
+
+const IN_THE_CLEAR: &str = "it asks for the password itself on a way that isn't encrypted, and doesn't get it: let its \
+    pg_hba.conf say scram-sha-256, or encrypt the way";
 
 /// The kind of a message that sets a parameter.
 const PARAMETER: u8 = b'S';
@@ -147,6 +186,20 @@ mod tests {
             let mut messages = Messages::default();
             assert!(head[..4].iter().all(|byte| messages.pass(&[*byte]).is_ok()), "{length}");
             assert!(messages.pass(&head[4..]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_asked_for_in_vain_where_others_could_read_it() {
+        let asks = |method: u8| [&b"R\0\0\0\x08\0\0\0"[..], &[method]].concat();
+        let passes = |way: Way, portion: usize, method: u8| {
+            let mut messages = Messages { way, ..Messages::default() };
+            asks(method).chunks(portion).all(|bytes| messages.pass(bytes).is_ok())
+        };
+        for portion in [1, 2, 5, 6, 9] {
+            assert!(!passes(Way::Open, portion, 3) && passes(Way::Closed, portion, 3), "{portion}");
+            // AuthenticationOk, MD5 and SASL.
+            assert!([0, 5, 10].into_iter().all(|method| passes(Way::Open, portion, method)), "{portion}");
         }
     }
 

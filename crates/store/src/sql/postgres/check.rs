@@ -10,19 +10,8 @@ use crate::sql::transactions::Remote;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Refuses a database on which a store can't keep what it promises.
-///
-/// # Errors
-///
-/// [`StoreError::Unfit`] with the first reason and its remedy.
-pub(super) fn refuse_unfit(driver: &mut Driver, trusts_durability: bool) -> Result<(), StoreError> {
-    match unfit(driver, trusts_durability)?.into_iter().next() {
-        Some(message) => Err(StoreError::Unfit(driver.target().engine(message))),
-        None => Ok(()),
-    }
-}
-
-fn unfit(driver: &mut Driver, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
+/// Returns the reasons why a store can't keep in this database what it promises, each with its remedy.
+pub(super) fn unfit(driver: &mut Driver, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
     let mut reasons = Vec::new();
     if driver.shares_sessions()? {
         reasons.push(POOLED.to_owned());

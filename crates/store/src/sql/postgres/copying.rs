@@ -2,6 +2,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
+use crate::sql::archive::months::Months;
 use crate::sql::copy::catalogue::Table;
 use crate::sql::copy::copying::Copying;
 use crate::sql::copy::rows::Record;
@@ -28,6 +29,10 @@ impl Copying for Driver {
 
     fn clear_derived(&mut self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    fn months(&mut self) -> Option<&mut dyn Months> {
+        Some(self)
     }
 
     /// By itself it looks after a minute, and reads whole tables until then.

@@ -54,7 +54,7 @@ impl Driver {
     pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
-        let state = State::new().map_err(|error| other(error.to_string()))?;
+        let state = State::new(target.terms_of).map_err(|error| other(error.to_string()))?;
         let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
@@ -78,7 +78,7 @@ impl Driver {
     }
 
     /// Removes the rows of connections that have ended, whatever became of their servers.
-    pub(super) fn forget_lanes(&mut self) -> Result<(), StoreError> {
+    pub(super) fn forget_ended(&mut self) -> Result<(), StoreError> {
         self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
     }
 

@@ -10,6 +10,7 @@ mod copying;
 mod driver;
 mod months;
 mod schema;
+mod search;
 mod target;
 mod tls;
 mod values;
@@ -18,11 +19,9 @@ pub use check::check;
 pub use target::{Address, Options};
 
 use super::SqlStore;
-use super::archive::months::{self as division, Months};
 use super::copy::copying::Copying;
-use super::migrate::{self, Migrations, Plan};
-use super::queue::Patience;
-use super::store::Connections;
+use super::migrate::Plan;
+use super::opening::{self, Openable, Wanted};
 use super::transactions::Transactions;
 use crate::StoreError;
 use driver::Driver;
@@ -35,43 +34,9 @@ use target::Target;
 /// # Errors
 ///
 /// [`StoreError::Lost`] if no host can be reached, [`StoreError::Unfit`] if it can't keep what this store promises, [`StoreError::TooNew`] and
-/// [`StoreError::Foreign`] if it isn't for this server, otherwise what PostgreSQL reports.
+/// [`StoreError::Foreign`] if it isn't for this server, [`StoreError::OldSchema`] if its schema may not be changed, otherwise what PostgreSQL reports.
 pub fn open(options: &Options) -> Result<SqlStore, StoreError> {
-    let target = Arc::new(Target::new(options));
-    let mut driver = fit(options, &target)?;
-    migrate::prepare(&mut driver, options.migrations)?;
-    driver.wait_for(ANSWER)?;
-    driver.forget_lanes()?;
-    if options.migrations == Migrations::Auto {
-        division::prepare(&mut *look_after(&target)?, options.months)?;
-    }
-    let mut owners = vec![driver];
-    for _ in 1..options.connections {
-        owners.push(Driver::open(target.clone(), ANSWER)?);
-    }
-    let archive = Some(Driver::open(target.clone(), ANSWER)?);
-    let reads = Some(Driver::open(target.clone(), LONG_ANSWER)?);
-    let started = SqlStore::start_remote(Connections { owners, archive, reads }, options.bounds, PATIENCE);
-    let store = started.map_err(|error| StoreError::Other(target.engine(error.to_string())))?;
-    Ok(match options.migrations {
-        Migrations::Auto => store.with_months(Arc::new(move || look_after(&target))),
-        // Who may not change tables can't.
-        Migrations::Never => store,
-    })
-}
-
-/// Connects to look after the months of archives.
-fn look_after(target: &Arc<Target>) -> Result<Box<dyn Months>, StoreError> {
-    Ok(Box::new(Driver::open(target.clone(), LONG_ANSWER)?))
-}
-
-/// Connects to a database that this store can use.
-fn fit(options: &Options, target: &Arc<Target>) -> Result<Driver, StoreError> {
-    let mut driver = Driver::open(target.clone(), ANSWER)?;
-    // Look before anything is written: the database may not be ours.
-    schema::version(&mut driver)?;
-    check::refuse_unfit(&mut driver, options.trusts_durability)?;
-    Ok(driver)
+    opening::open::<Driver>(Target::of(options), options.wanted())
 }
 
 /// Tells which steps of the schema a database has not gone through. Changes nothing.
@@ -80,10 +45,7 @@ fn fit(options: &Options, target: &Arc<Target>) -> Result<Driver, StoreError> {
 ///
 /// As [`open`].
 pub fn plan(options: &Options) -> Result<Plan, StoreError> {
-    let mut driver = Driver::open(Arc::new(Target::new(options)), ANSWER)?;
-    let plan = migrate::plan(&mut driver)?;
-    let is_due = options.months && driver.parts()?.is_empty();
-    Ok(Plan { division: is_due.then(|| months::division(division::first_end())), ..plan })
+    opening::plan::<Driver>(&Target::of(options), options.wanted())
 }
 
 /// Brings the schema of a database up to date, and divides its archives into months if they are to be. Returns the number of steps that the schema took.
@@ -92,43 +54,61 @@ pub fn plan(options: &Options) -> Result<Plan, StoreError> {
 ///
 /// As [`open`].
 pub fn migrate(options: &Options) -> Result<usize, StoreError> {
-    let mut driver = fit(options, &Arc::new(Target::new(options)))?;
-    let steps = migrate::migrate(&mut driver)?;
-    if options.months || !driver.parts()?.is_empty() {
-        division::divide(&mut driver)?;
-    }
-    Ok(steps)
+    opening::migrate::<Driver>(&Target::of(options), options.wanted())
 }
 
 /// Connects to copy from a database.
 pub(super) fn source(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let mut driver = Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?;
-    migrate::prepare(&mut driver, Migrations::Never)?;
-    Ok(Box::new(driver))
+    opening::source::<Driver>(&Target::of(options))
 }
 
 /// Connects to copy to a database.
 pub(super) fn destination(options: &Options) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let target = Arc::new(Target::new(options));
-    let mut driver = fit(options, &target)?;
-    migrate::migrate(&mut driver)?;
-    if options.months {
-        division::prepare(&mut *look_after(&target)?, true)?;
-    }
-    driver.wait_for(LONG_ANSWER)?;
-    Ok(Box::new(driver))
+    opening::destination::<Driver>(&Target::of(options), options.wanted())
 }
 
 /// Connects to a database of another program, to read from it.
 pub(super) fn foreign(options: &Options) -> Result<Box<dyn Transactions + Send>, StoreError> {
-    Ok(Box::new(Driver::open(Arc::new(Target::new(options)), LONG_ANSWER)?))
+    opening::foreign::<Driver>(&Target::of(options))
 }
 
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(6);
+impl Openable for Driver {
+    type Target = Target;
 
-/// How long an answer to a question may take that nobody else waits for, such as a search in an archive.
-const LONG_ANSWER: Duration = Duration::from_secs(60);
+    fn connect(target: &Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+        Driver::open(target.clone(), limit)
+    }
 
-/// How long an operation waits for a database that is away.
-const PATIENCE: Patience = Patience { login: Duration::from_secs(10), other: Duration::from_secs(5) };
+    fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
+        self.wait_for(limit).map(drop)
+    }
+
+    fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
+        check::unfit(self, trusts_durability)
+    }
+
+    fn forget_lanes(&mut self) -> Result<(), StoreError> {
+        self.forget_ended()
+    }
+
+    fn division(end: u64) -> String {
+        months::division(end)
+    }
+
+    fn index() -> String {
+        search::statements(false)
+    }
+}
+
+impl Options {
+    fn wanted(&self) -> Wanted {
+        let Options { connections, trusts_durability, months, terms_of, bounds, migrations, .. } = *self;
+        Wanted { connections, trusts_durability, months, terms_of, bounds, migrations }
+    }
+}
+
+impl Target {
+    fn of(options: &Options) -> Arc<Target> {
+        Arc::new(Target::new(options))
+    }
+}

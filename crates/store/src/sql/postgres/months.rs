@@ -5,6 +5,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
+use crate::error::Engine;
 use crate::sql::archive::months::{Month, Months, Part};
 use std::thread;
 use std::time::Duration;
@@ -24,8 +25,8 @@ impl Months for Driver {
         Ok(self.run(&format!("SELECT pg_try_advisory_lock({LOCK})"))?.concat() == "t")
     }
 
-    fn busy(&self) -> StoreError {
-        StoreError::Locked(self.target().engine("another server looks after the months of its archives".to_owned()))
+    fn fault(&self, what: &str) -> Engine {
+        self.target().engine(what.to_owned())
     }
 
     fn newest(&mut self) -> Result<u64, StoreError> {
@@ -55,6 +56,20 @@ impl Months for Driver {
 
     fn tidy(&mut self) -> Result<(), StoreError> {
         self.persistently(UNCHECK)
+    }
+
+    fn split(&mut self, first: &Part, ends: &[u64]) -> Result<(), StoreError> {
+        let (Part { name, below: Some(below) }, Some(end)) = (first, ends.first()) else { return Ok(()) };
+        let others = ends.iter().zip(ends.iter().skip(1).chain([below]));
+        let others = others.map(|(from, to)| {
+            let name = format!("archive_messages_{}", Month::of(*from));
+            of_table(&name, &format!("FROM ({from}) TO ({to})"))
+        });
+        self.persistently(&format!(
+            "ALTER TABLE archive_messages DETACH PARTITION {name}; \
+             ALTER TABLE archive_messages ATTACH PARTITION {name} FOR VALUES FROM (MINVALUE) TO ({end}); {}",
+            others.collect::<Vec<_>>().join("; ")
+        ))
     }
 
     fn add(&mut self, from: u64) -> Result<bool, StoreError> {

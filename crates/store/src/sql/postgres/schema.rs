@@ -80,7 +80,12 @@ fn checksum(migration: &str) -> String {
 /// The newest schema.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema-1.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+];
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'rookery_schema'";

@@ -1,9 +1,10 @@
 //! Where the database is: reads the address that an operator has written, and connects.
 
 use super::answers::{Failed, answers};
-use super::bounded::Bounded;
+use super::bounded::{Bounded, Way};
 use super::tls::Connect;
 use crate::StoreError;
+use crate::archive::TermsOf;
 use crate::error::Engine;
 use crate::sql::Migrations;
 use socket2::{SockRef, TcpKeepalive};
@@ -37,6 +38,8 @@ pub struct Options {
     pub migrations: Migrations,
     /// Set if archives are to be divided into months.
     pub months: bool,
+    /// Tells the terms of messages, if searches are to have an index.
+    pub terms_of: Option<TermsOf>,
     /// Bounds what may wait.
     pub bounds: crate::sql::Bounds,
 }
@@ -53,6 +56,7 @@ impl Options {
             trusts_durability: false,
             migrations: Migrations::Auto,
             months: false,
+            terms_of: None,
             bounds,
         }
     }
@@ -145,6 +149,7 @@ pub(super) struct Target {
     config: Config,
     tls: Option<Arc<rustls::ClientConfig>>,
     pub(super) name: String,
+    pub(super) terms_of: Option<TermsOf>,
 }
 
 impl Target {
@@ -153,7 +158,7 @@ impl Target {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        Target { config, tls: options.tls.clone(), name: options.address.to_string() }
+        Target { config, tls: options.tls.clone(), name: options.address.to_string(), terms_of: options.terms_of }
     }
 
     /// Connects to the first host that can be written to, else to one that can be read. The session
@@ -182,9 +187,10 @@ impl Target {
                 let tls = Connect { config: tls.clone(), host: host.clone() };
                 log_in(&config, stream, tls).await
             }
-            _ => {
+            (_, host) => {
                 config.ssl_mode(SslMode::Disable);
-                log_in(&config, Bounded::new(stream), NoTls).await
+                let way = if let Some(Host::Unix(_)) = host { Way::Closed } else { Way::Open };
+                log_in(&config, Bounded::new(stream, way), NoTls).await
             }
         };
         let (client, end) = logged_in.map_err(|error| self.failure(&error))?;
@@ -210,7 +216,9 @@ impl Target {
         let engine = self.engine(described(error));
         let Some(code) = error.code() else {
             // What our own side can't encode or read is a fault of this program; all else means that the way to the database is gone.
-            if error.to_string().starts_with("invalid configuration") {
+            let refused = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+            let is_refused = refused.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+            if is_refused || error.to_string().starts_with("invalid configuration") {
                 return StoreError::Unfit(engine);
             }
             let is_ours = std::error::Error::source(error)

@@ -1,6 +1,6 @@
 //! TLS to the database: [`tokio_postgres`] asks for a connector, and rustls is the server's.
 
-use super::bounded::Bounded;
+use super::bounded::{Bounded, Way};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -32,7 +32,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
         Box::pin(async move {
             let name =
                 ServerName::try_from(self.host).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-            Ok(Secure(Bounded::new(TlsConnector::from(self.config).connect(name, stream).await?)))
+            let stream = TlsConnector::from(self.config).connect(name, stream).await?;
+            Ok(Secure(Bounded::new(stream, Way::Closed)))
         })
     }
 }

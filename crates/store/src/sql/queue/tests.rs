@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::sql::lanes::Lanes;
-use crate::sql::operation::operation;
+use crate::sql::operation::{Access, operation};
 
 #[test]
 fn what_many_have_a_part_in_keeps_its_place_with_each() {
@@ -115,7 +115,7 @@ fn a_lane_that_hangs_takes_only_its_share() {
     let lanes = Lanes::new(10, false, false);
     let names: Vec<_> = (0..40).map(|n| n.to_string()).collect();
     let busy = |name: &str| {
-        let (operation, _) = operation(false, |_| Ok(()));
+        let (operation, _) = operation(Access::Read, |_| Ok(()));
         queues.push(lanes.owner(name), 0, operation).is_err()
     };
     let taken = std::iter::repeat_with(|| busy(&names[0])).take_while(|is_busy| !is_busy).count();
@@ -139,7 +139,7 @@ fn owners(lanes: usize) -> (Lanes, [String; 2]) {
 
 /// Queues an operation that is known by the bytes that it carries.
 fn push(queues: &Queues, route: Route, bytes: usize) {
-    let (operation, _) = operation(true, |_| Ok(()));
+    let (operation, _) = operation(Access::Write, |_| Ok(()));
     assert!(queues.push(route, bytes, operation).is_ok());
 }
 

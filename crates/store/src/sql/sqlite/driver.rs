@@ -324,7 +324,7 @@ const READER_CACHE_BYTES: usize = 4 << 20;
 const CACHED_STATEMENTS: usize = 512;
 
 /// What the log is cut down to after a burst made it longer, in bytes.
-const LOG_BYTES: u32 = 64 << 20;
+const LOG_BYTES: u32 = 256 << 20;
 
 /// Pages of the log after which they are written to where they belong. Rows of many owners touch the same pages again and again, which are written
 /// once for all that happened in between.

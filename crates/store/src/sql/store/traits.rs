@@ -19,12 +19,12 @@ use std::sync::Arc;
 impl Accounts for SqlStore {
     fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>> {
         let account = account.bare().to_jid();
-        self.read(self.lanes.login(account.as_str()), 0, move |c| accounts::credentials(c, account.as_ref()))
+        self.glance(self.lanes.login(account.as_str()), 0, move |c| accounts::credentials(c, account.as_ref()))
     }
 
     fn for_login(&self, account: JidRef<'_>) -> Pending<Option<(Credentials, bool)>> {
         let account = account.bare().to_jid();
-        self.read(self.lanes.login(account.as_str()), 0, move |c| accounts::for_login(c, account.as_ref()))
+        self.glance(self.lanes.login(account.as_str()), 0, move |c| accounts::for_login(c, account.as_ref()))
     }
 
     fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
@@ -52,7 +52,7 @@ impl Accounts for SqlStore {
 
     fn exists(&self, account: JidRef<'_>) -> Pending<bool> {
         let account = account.bare().to_jid();
-        self.read(self.of(account.as_ref()), 0, move |c| accounts::exists(c, account.as_ref()))
+        self.glance(self.of(account.as_ref()), 0, move |c| accounts::exists(c, account.as_ref()))
     }
 
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
@@ -67,7 +67,7 @@ impl Accounts for SqlStore {
 
     fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool> {
         let account = account.bare().to_jid();
-        self.read(self.of(account.as_ref()), 0, move |c| accounts::is_disabled(c, account.as_ref()))
+        self.glance(self.of(account.as_ref()), 0, move |c| accounts::is_disabled(c, account.as_ref()))
     }
 
     fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
@@ -95,7 +95,7 @@ impl Accounts for SqlStore {
 impl Rosters for SqlStore {
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
         let owner = owner.bare().to_jid();
-        self.read(self.of(owner.as_ref()), 0, move |c| rosters::get(c, owner.as_ref()))
+        self.glance(self.of(owner.as_ref()), 0, move |c| rosters::get(c, owner.as_ref()))
     }
 
     fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>> {
@@ -105,12 +105,12 @@ impl Rosters for SqlStore {
 
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
         let owner = owner.bare().to_jid();
-        self.read(self.of(owner.as_ref()), 0, move |c| rosters::contacts(c, owner.as_ref()))
+        self.glance(self.of(owner.as_ref()), 0, move |c| rosters::contacts(c, owner.as_ref()))
     }
 
     fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
         let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
-        self.read(self.of(owner.as_ref()), 0, move |c| rosters::item(c, owner.as_ref(), contact.as_ref()))
+        self.glance(self.of(owner.as_ref()), 0, move |c| rosters::item(c, owner.as_ref(), contact.as_ref()))
     }
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
@@ -123,7 +123,7 @@ impl Rosters for SqlStore {
 
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
         let owner = owner.bare().to_jid();
-        self.read(self.of(owner.as_ref()), 0, move |c| rosters::pending_in(c, owner.as_ref(), after.as_ref(), limit))
+        self.glance(self.of(owner.as_ref()), 0, move |c| rosters::pending_in(c, owner.as_ref(), after.as_ref(), limit))
     }
 }
 
@@ -144,7 +144,7 @@ impl Offline for SqlStore {
 
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
         let owner = owner.bare().to_jid();
-        self.read(self.of(owner.as_ref()), 0, move |c| offline::load(c, owner.as_ref(), after, max_bytes))
+        self.glance(self.of(owner.as_ref()), 0, move |c| offline::load(c, owner.as_ref(), after, max_bytes))
     }
 
     fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64> {
@@ -154,14 +154,14 @@ impl Offline for SqlStore {
 
     fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
         let owner = owner.bare().to_jid();
-        self.read(self.of(owner.as_ref()), 0, move |c| offline::count(c, owner.as_ref()))
+        self.glance(self.of(owner.as_ref()), 0, move |c| offline::count(c, owner.as_ref()))
     }
 }
 
 impl Documents for SqlStore {
     fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>> {
         let (owner, name) = (owner.bare().to_jid(), name.to_owned());
-        self.read(self.of(owner.as_ref()), name.len(), move |c| documents::get(c, owner.as_ref(), &name))
+        self.glance(self.of(owner.as_ref()), name.len(), move |c| documents::get(c, owner.as_ref(), &name))
     }
 
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()> {
@@ -188,7 +188,7 @@ impl Documents for SqlStore {
 
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
         let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
-        self.read(self.of(owner.as_ref()), prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
+        self.glance(self.of(owner.as_ref()), prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
     }
 
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
@@ -196,7 +196,7 @@ impl Documents for SqlStore {
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
         // They lie in several lanes: the first one's is as good as any.
         let first = owners.first().map_or("", Jid::bare_str);
-        self.read(self.lanes.owner(first), bytes, move |c| documents::of(c, &owners, &name))
+        self.glance(self.lanes.owner(first), bytes, move |c| documents::of(c, &owners, &name))
     }
 }
 
@@ -210,7 +210,12 @@ impl Archive for SqlStore {
 
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
         let owner = owner.bare().to_jid();
-        self.read(self.lanes.page(owner.as_str()), 0, move |c| archive::page(c, owner.as_ref(), &query))
+        let route = self.lanes.page(owner.as_str());
+        // What is asked for by its id is looked for first, and must not go meanwhile; an index is looked into with settings of a transaction.
+        match query.ids.is_none() && query.terms.is_empty() {
+            true => self.glance(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
+            false => self.read(route, 0, move |c| archive::page(c, owner.as_ref(), &query)),
+        }
     }
 
     fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool> {
@@ -222,7 +227,7 @@ impl Archive for SqlStore {
 
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
         let owner = owner.bare().to_jid();
-        self.read(self.lanes.page(owner.as_str()), 0, move |c| archive::ends(c, owner.as_ref()))
+        self.glance(self.lanes.page(owner.as_str()), 0, move |c| archive::ends(c, owner.as_ref()))
     }
 
     fn purge(&self, owner: JidRef<'_>) -> Pending<()> {
@@ -259,7 +264,7 @@ impl Invitations for SqlStore {
 
     fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
         let token = token.to_owned();
-        self.read(self.lanes.owner(&token), token.len(), move |c| invitations::get(c, &token, now_ms))
+        self.glance(self.lanes.owner(&token), token.len(), move |c| invitations::get(c, &token, now_ms))
     }
 
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
@@ -284,7 +289,7 @@ impl Slots for SqlStore {
 
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {
         let token = token.to_owned();
-        self.read(self.lanes.owner(&token), token.len(), move |c| slots::slot(c, &token, now_ms))
+        self.glance(self.lanes.owner(&token), token.len(), move |c| slots::slot(c, &token, now_ms))
     }
 
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
@@ -312,13 +317,13 @@ impl LastPresence for SqlStore {
 
     fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
         let owner = owner.bare().to_jid();
-        self.read(self.of(owner.as_ref()), 0, move |c| presence::last(c, owner.as_ref()))
+        self.glance(self.of(owner.as_ref()), 0, move |c| presence::last(c, owner.as_ref()))
     }
 
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<crate::presence::SeenWith>> {
         let (asker, document) = (asker.bare().to_jid(), document.to_owned());
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(self.of(asker.as_ref()), bytes, move |c| presence::of(c, asker.as_ref(), &owners, &document))
+        self.glance(self.of(asker.as_ref()), bytes, move |c| presence::of(c, asker.as_ref(), &owners, &document))
     }
 }
 
@@ -478,7 +483,7 @@ impl Rooms for SqlStore {
 impl Meta for SqlStore {
     fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
         let key = key.to_owned();
-        self.read(self.lanes.owner(&key), 0, move |c| meta::get(c, &key))
+        self.glance(self.lanes.owner(&key), 0, move |c| meta::get(c, &key))
     }
 
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
@@ -488,7 +493,7 @@ impl Meta for SqlStore {
 
     fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>> {
         let list = list.to_owned();
-        self.read(self.lanes.owner(&list), 0, move |c| meta::entries(c, &list))
+        self.glance(self.lanes.owner(&list), 0, move |c| meta::entries(c, &list))
     }
 
     fn put_entry(&self, list: &str, name: &str, bytes: Vec<u8>) -> Pending<()> {

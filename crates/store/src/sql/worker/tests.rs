@@ -9,7 +9,7 @@ use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::dialect::Dialect;
 use crate::sql::lanes::Route;
 use crate::sql::operation::Operation;
-use crate::sql::operation::operation;
+use crate::sql::operation::{Access, operation};
 use crate::sql::queue::Bounds;
 use crate::wait;
 use std::sync::Mutex;
@@ -223,11 +223,11 @@ impl Rig {
     }
 
     fn sum(&self) -> Pending<i64> {
-        self.queued(operation(false, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
+        self.queued(operation(Access::Read, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
     }
 
     fn write(&self, run: impl FnMut(&mut dyn Connection) -> Result<i64, StoreError> + Send + 'static) -> Pending<i64> {
-        self.queued(operation(true, run))
+        self.queued(operation(Access::Write, run))
     }
 
     fn queued(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {

@@ -7,7 +7,7 @@ use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Row, Value};
 use crate::sql::dialect::Dialect;
 use crate::sql::lanes::Route;
-use crate::sql::operation::{Operation, operation};
+use crate::sql::operation::{Access, Operation, operation};
 use crate::sql::queue::{Bounds, Patience};
 use crate::sql::transactions::Remote;
 use crate::wait;
@@ -235,16 +235,16 @@ impl Rig {
     }
 
     fn count(&self) -> Pending<u64> {
-        self.queued(operation(false, counted))
+        self.queued(operation(Access::Read, counted))
     }
 
     fn write(&self, run: impl FnMut(&mut dyn Connection) -> Result<u64, StoreError> + Send + 'static) -> Pending<u64> {
-        self.queued(operation(true, run))
+        self.queued(operation(Access::Write, run))
     }
 
     /// Has more patience than the others.
     fn count_at_login(&self) -> Pending<u64> {
-        self.queued_on(Route { is_login: true, ..Route::default() }, operation(false, counted))
+        self.queued_on(Route { is_login: true, ..Route::default() }, operation(Access::Read, counted))
     }
 
     fn queued<T>(&self, both: (Box<dyn Operation>, Pending<T>)) -> Pending<T> {

@@ -1,0 +1,77 @@
+//! The terms that messages are found by where a store has an index of them (XEP-0431): every three
+//! characters in a row of a body, in small letters, as a number.
+//!
+//! A word that is a part of a body has all of its terms among those of the body, whatever the
+//! script. The other way round it may be chance: a search looks into what an index has found. So
+//! numbers may meet, and words of one or two characters, which have no terms, are looked for in all
+//! messages.
+
+use std::collections::BTreeSet;
+
+use rookery_xml::ns;
+
+use super::page::scanned;
+
+/// Returns the terms of a stanza's bodies, each once.
+pub fn terms(stanza: &[u8]) -> Vec<u32> {
+    let mut found = BTreeSet::new();
+    if let Some(stanza) = scanned(stanza) {
+        for body in stanza.children().filter(|child| child.is("body", ns::CLIENT)) {
+            collect(&body.element().text().to_lowercase(), &mut found);
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Returns the terms that a body with all of these words has, each once. Words are in small
+/// letters.
+pub(super) fn of_words(words: &[String]) -> Vec<u32> {
+    let mut found = BTreeSet::new();
+    words.iter().for_each(|word| collect(word, &mut found));
+    found.into_iter().collect()
+}
+
+fn collect(text: &str, into: &mut BTreeSet<u32>) {
+    let mut characters = text.chars();
+    let (Some(mut first), Some(mut second)) = (characters.next(), characters.next()) else { return };
+    for third in characters {
+        into.insert(number([first, second, third]));
+        (first, second) = (second, third);
+    }
+}
+
+/// Returns three characters as a number: FNV-1a, a character at a time. Databases keep it: it can't
+/// change.
+fn number(characters: [char; 3]) -> u32 {
+    characters.iter().fold(0x811C_9DC5, |number: u32, one| (number ^ u32::from(*one)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn all_bodies_count_and_nothing_else() {
+        let stanza = "<message to='a@x' from='b@x'><subject>Verona</subject><body>Ärger</body><body xml:lang='en'>ire</body></message>";
+        let mut expected = of_words(&["ärger".into(), "ire".into()]);
+        expected.sort_unstable();
+        assert_eq!(terms(stanza.as_bytes()), expected);
+        assert_eq!(expected.len(), 4);
+        assert_eq!((terms(b"<message/>"), terms(b"damaged")), (vec![], vec![]));
+    }
+
+    #[test]
+    fn numbers_stay_as_they_are() {
+        assert_eq!([number(['a', 'b', 'c']), number(['東', '京', '都'])], [0x1A47_E90B, 0xDD44_D0D7]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_in_a_body_has_its_terms(before in "\\PC{0,9}", word in "\\PC{0,9}", after in "\\PC{0,9}") {
+            let mut body = BTreeSet::new();
+            collect(&format!("{before}{word}{after}"), &mut body);
+            prop_assert!(of_words(&[word]).iter().all(|term| body.contains(term)));
+        }
+    }
+}

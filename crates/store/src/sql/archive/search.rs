@@ -1,0 +1,281 @@
+//! An index of what messages say, on engines in other processes and where it is wanted: with it a search reads the messages that may have its words, and
+//! not all of an archive.
+//!
+//! A message has terms, small numbers that the caller computes from its stanza ([`TermsOf`]). The index keeps them in a table of its own beside the messages,
+//! each mixed with the number of its archive: so a search never meets messages of others, however many say the same. PostgreSQL has them in a GIN index, MariaDB
+//! as words in a `FULLTEXT` index; both only tell which messages may be meant, and the caller looks into them. Thus all engines find the
+//! same, with and without an index. `fill` makes the index and fills it.
+//!
+//! # Invariants
+//!
+//! - A message and its terms are written, and removed, in one transaction.
+//! - Archives up to the one that `rookery_search` names are in the index as a whole; others are searched as if there were none. A
+//!   database in which nothing is begins with all of them.
+//! - A server that doesn't write terms drops the index when it starts, or marks it if it may not: what it writes is not missed by others later.
+//! - Whoever fills the index is alone (see `Months::is_alone`), and goes on behind the last archive that is done.
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::sql) mod fill;
+
+use crate::archive::{Gathered, MOST_TERMS};
+use crate::sql::archives::contact_key;
+use crate::sql::connection::{Connection, Value, one};
+use crate::sql::dialect::{Dialect, Text};
+use crate::sql::many::Rows;
+use crate::{ArchivePage, ArchiveQuery, ArchivedMessage, StoreError};
+use std::ops::ControlFlow;
+
+/// Writes the terms of messages that were written, each with the number of its archive.
+pub(super) fn note(c: &mut dyn Connection, messages: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
+    let Some(terms_of) = c.terms_of() else { return Ok(()) };
+    let rows = messages.iter().map(|(archive, message)| (*archive, message.id, terms_of(&message.stanza)));
+    insert(c, rows.collect())
+}
+
+fn insert(c: &mut dyn Connection, rows: Vec<(i64, u64, Vec<u32>)>) -> Result<(), StoreError> {
+    let dialect = c.dialect();
+    let rows = rows.into_iter().filter(|(_, _, terms)| !terms.is_empty());
+    let rows = rows.map(|(archive, id, terms)| {
+        let is_any = terms.len() > MOST_TERMS;
+        let terms = if is_any { words(dialect, [ANY].into_iter()) } else { words(dialect, mixed(archive, &terms)) };
+        (archive, id, terms)
+    });
+    let rows: Vec<_> = rows.collect();
+    let values: Vec<[Value<'_>; 3]> = rows
+        .iter()
+        .map(|(archive, id, terms)| [Value::Integer(*archive), Value::number(*id), Value::Text(terms)])
+        .collect();
+    let insert = if dialect == Dialect::Postgres { &INSERT_NUMBERS } else { &INSERT_WORDS };
+    insert.insert(c, &values)
+}
+
+/// Removes the terms of a message.
+pub(in crate::sql) fn forget(c: &mut dyn Connection, archive: i64, id: u64) -> Result<(), StoreError> {
+    match c.terms_of() {
+        Some(_) => c.execute(FORGET, &[Value::Integer(archive), Value::number(id)]).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Removes the terms of all messages of an archive up to an id.
+pub(super) fn forget_up_to(c: &mut dyn Connection, archive: u64, id: u64) -> Result<(), StoreError> {
+    match c.terms_of() {
+        Some(_) => c.execute(FORGET_UP_TO, &[Value::number(archive), Value::number(id)]).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Removes the terms of messages that have gone with a month, of some owners.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(super) fn forget_gone(c: &mut dyn Connection, owners: &[Value<'_>; 2]) -> Result<(), StoreError> {
+    match c.terms_of() {
+        Some(_) => c.execute(FORGET_GONE.on(c.dialect()), owners).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Returns the archive up to which all are in the index as a whole.
+fn filled(c: &mut dyn Connection) -> Result<i64, StoreError> {
+    Ok(one(c, FILLED, &[], |row| row.integer(0))?.unwrap_or_default())
+}
+
+/// Returns a page of the messages that may have the terms of a query, if there is an index that has the archive.
+pub(super) fn page(
+    c: &mut dyn Connection,
+    archive: i64,
+    query: &ArchiveQuery,
+    [after, before]: [Value<'_>; 2],
+) -> Result<Option<ArchivePage>, StoreError> {
+    let Some(words) = wanted(c, archive, query)? else { return Ok(None) };
+    if c.dialect() == Dialect::Postgres {
+        // Its index of terms gives nothing else, and sessions are told to leave that alone.
+        one(c, WITH_BITMAPS.postgres, &[], |_| Ok(()))?;
+    }
+    let (archive, limit) = (Value::Integer(archive), Value::number(query.limit.saturating_add(1) as u64));
+    let mut contact = Vec::new();
+    if let Some(with) = &query.with {
+        contact.extend([Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str())]);
+        contact.extend(with.resource().map(Value::Text));
+    }
+    let statements = if query.last { &BACKWARD } else { &FORWARD };
+    let statement = match contact.len() {
+        0 => &statements.everybody,
+        2 => &statements.bare,
+        _ => &statements.full,
+    };
+    let values = [&[Value::Text(&words), archive, after, before, archive], &contact[..], &[limit, archive]].concat();
+    let mut page = Gathered::new(query);
+    c.query(statement.on(c.dialect()), &values, &mut |row| {
+        let is_taken = page.take(row.number(0)?, row.bytes(1)?);
+        Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(Some(page.page()))
+}
+
+/// Returns what the index is asked for if it has an archive: the terms of a query, in the engine's words.
+fn wanted(c: &mut dyn Connection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
+    if query.terms.is_empty() || c.terms_of().is_none() || filled(c)? < archive {
+        return Ok(None);
+    }
+    let terms = &query.terms[..query.terms.len().min(MOST_ASKED)];
+    let dialect = c.dialect();
+    let words = words(dialect, mixed(archive, terms));
+    Ok(Some(match dialect {
+        Dialect::Postgres => words,
+        Dialect::Sqlite | Dialect::Mysql => {
+            let all: Vec<_> = words.split(' ').map(|word| format!("+{word}")).collect();
+            format!("({}) {}", all.join(" "), word(ANY))
+        }
+    }))
+}
+
+/// Mixes terms with the number of their archive.
+fn mixed(archive: i64, terms: &[u32]) -> impl Iterator<Item = u32> {
+    let archive = archive.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    terms.iter().map(move |term| {
+        // SplitMix64's last steps.
+        let mut mixed = archive ^ u64::from(*term);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        // Neither the sign nor 0, which stands for any.
+        ((mixed >> 34) as u32).max(1)
+    })
+}
+
+/// Returns terms as an engine takes them: an array of PostgreSQL, words for MariaDB.
+fn words(dialect: Dialect, terms: impl Iterator<Item = u32>) -> String {
+    match dialect {
+        Dialect::Postgres => {
+            let numbers: Vec<_> = terms.map(|term| term.to_string()).collect();
+            format!("{{{}}}", numbers.join(","))
+        }
+        Dialect::Sqlite | Dialect::Mysql => terms.map(word).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Returns a term as six letters and digits.
+fn word(term: u32) -> String {
+    let digit = |shift: u32| char::from(DIGITS[(term >> shift) as usize % DIGITS.len()]);
+    (0..6).rev().map(|at| digit(at * 5)).collect()
+}
+
+const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+/// The term of a message with more than the index takes: it may have any word.
+const ANY: u32 = 0;
+
+/// The terms that the index is asked for at most: those of a long word leave few messages already.
+const MOST_ASKED: usize = 24;
+
+const WITH_BITMAPS: Text =
+    Text { postgres: "SELECT set_config('enable_bitmapscan', 'on', true)", ..Text::same("SELECT 1") };
+
+const FILLED: &str = "SELECT filled FROM rookery_search WHERE id = 1";
+
+/// Values: archive, id, terms.
+static INSERT_NUMBERS: Rows =
+    Rows::new("INSERT INTO archive_terms (owner, id, terms) VALUES", "(?, ?, CAST(CAST(? AS text) AS int4[]))");
+
+/// Values: archive, id, terms.
+static INSERT_WORDS: Rows = Rows::new("INSERT INTO archive_terms (owner, id, terms) VALUES", "(?, ?, ?)");
+
+/// Values: archive, id.
+const FORGET: &str = "DELETE FROM archive_terms WHERE owner = ? AND id = ?";
+
+/// Values: archive, id.
+const FORGET_UP_TO: &str = "DELETE FROM archive_terms WHERE owner = ? AND id <= ?";
+
+/// Values: an owner, another one.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const FORGET_GONE: Text = Text {
+    mysql: "DELETE t FROM archive_terms t JOIN archive_messages_gone g ON t.owner = g.owner AND t.id = g.id \
+        WHERE g.owner > ? AND g.owner <= ?",
+    ..Text::same(
+        "DELETE FROM archive_terms t USING archive_messages_gone g \
+         WHERE g.owner > ? AND g.owner <= ? AND t.owner = g.owner AND t.id = g.id",
+    )
+};
+
+/// Makes a page of what the index finds. Messages whose terms are still there are left out by the join; those that are left are sorted by their ids alone.
+///
+/// PostgreSQL shall find terms by their index and nothing else, also in archives of which it knows little: the owner isn't compared in a way that
+/// an index helps with.
+macro_rules! found {
+    ($contact:literal, $order:literal) => {
+        Text {
+            mysql: concat!(
+                "SELECT m.id, m.stanza FROM (SELECT k.id FROM archive_terms t STRAIGHT_JOIN archive_messages k ON k.id = t.id \
+                 WHERE MATCH (t.terms) AGAINST (? IN BOOLEAN MODE) AND t.owner = ? AND t.id > ? AND t.id < ? AND k.owner = ?",
+                $contact, " ORDER BY t.id", $order, " LIMIT ?) f STRAIGHT_JOIN archive_messages m \
+                 WHERE m.owner = ? AND m.id = f.id ORDER BY f.id", $order
+            ),
+            ..Text::same(concat!(
+                "WITH found AS MATERIALIZED (SELECT id FROM archive_terms \
+                 WHERE (terms @> CAST(CAST(? AS text) AS int4[]) OR terms @> '{0}') AND owner + 0 = ? AND id > ? AND id < ?) \
+                 SELECT m.id, m.stanza FROM (SELECT k.id FROM found t JOIN archive_messages k ON k.id = t.id WHERE k.owner = ?",
+                $contact, " ORDER BY k.id", $order, " LIMIT ?) f JOIN archive_messages m \
+                 ON m.owner = ? AND m.id = f.id ORDER BY f.id", $order
+            ))
+        }
+    };
+}
+
+/// The statements of a direction. Values: terms, archive, after, before, archive, the contact if there is one, limit, archive.
+struct Statements {
+    everybody: Text,
+    /// The contact: key, address.
+    bare: Text,
+    /// The contact: key, address, resource.
+    full: Text,
+}
+
+const FORWARD: Statements = Statements {
+    everybody: found!("", ""),
+    bare: found!(" AND k.contact_key = ? AND k.contact = ?", ""),
+    full: found!(" AND k.contact_key = ? AND k.contact = ? AND k.resource = ?", ""),
+};
+
+const BACKWARD: Statements = Statements {
+    everybody: found!("", " DESC"),
+    bare: found!(" AND k.contact_key = ? AND k.contact = ?", " DESC"),
+    full: found!(" AND k.contact_key = ? AND k.contact = ? AND k.resource = ?", " DESC"),
+};
+
+/// Returns the statements above.
+#[cfg(test)]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![
+        WITH_BITMAPS,
+        FILLED,
+        INSERT_NUMBERS,
+        INSERT_WORDS,
+        FORGET,
+        FORGET_UP_TO,
+        FORGET_GONE,
+        FORWARD,
+        BACKWARD
+    ]
+}
+
+#[cfg(test)]
+impl crate::sql::listed::Texts for Statements {
+    fn texts(&self, dialect: Dialect) -> Vec<String> {
+        [&self.everybody, &self.bare, &self.full].map(|text| text.on(dialect).to_owned()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_of_different_archives_differ() {
+        let terms = [1, 2, u32::MAX];
+        let of = |archive: i64| mixed(archive, &terms).collect::<Vec<_>>();
+        assert_eq!(of(7), of(7));
+        assert!(of(7).iter().all(|term| *term > ANY && *term < 1 << 30 && !of(8).contains(term)));
+        assert_eq!(words(Dialect::Postgres, [0, 1 << 29].into_iter()), "{0,536870912}");
+        assert_eq!(words(Dialect::Mysql, [0, 31, 1 << 29].into_iter()), "000000 00000v g00000");
+    }
+}

@@ -1,0 +1,161 @@
+//! Makes the index of searches and fills it, where that is wanted; removes it where it isn't.
+
+use super::{filled, insert};
+use crate::StoreError;
+use crate::archive::TermsOf;
+use crate::sql::archive::months::{Months, is_alone, portion};
+use crate::sql::connection::{Connection, Value, all, one};
+use crate::sql::migrate::Migrations;
+
+/// Makes the tables of an index, in the way of an engine. Its calls are for times when no transaction is open.
+pub(crate) trait Searches: Months {
+    /// Returns true if there is an index, filled or not.
+    fn has_index(&mut self) -> Result<bool, StoreError>;
+
+    /// Makes an index in which nothing is; `is_whole`: nothing has to be. It can be run again when it was interrupted.
+    fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError>;
+
+    /// Removes the index.
+    fn drop_index(&mut self) -> Result<(), StoreError>;
+}
+
+/// Looks for the index when a server starts, and makes it where that may be.
+///
+/// # Errors
+///
+/// [`StoreError::Unfit`] if it is wanted, not there, and may not be made; otherwise what the engine says.
+pub(crate) fn open(
+    searches: &mut dyn Searches,
+    terms_of: Option<TermsOf>,
+    migrations: Migrations,
+) -> Result<(), StoreError> {
+    match (terms_of, searches.has_index()?) {
+        (Some(_), true) => {}
+        (Some(_), false) if migrations == Migrations::Auto => make(searches)?,
+        (Some(_), false) => {
+            return Err(StoreError::Unfit(searches.fault(
+                "`search` under [store] is \"index\", and it has none; run `rookery store migrate` as the owner of its tables",
+            )));
+        }
+        (None, true) => return mark(searches),
+        (None, false) => return Ok(()),
+    }
+    if left(searches)?.is_some() {
+        tracing::warn!(
+            "`search` under [store] is \"index\", but not all archives of the database are in the index: run \
+             `rookery store migrate`; until then searches look into all messages of those that aren't"
+        );
+    }
+    Ok(())
+}
+
+/// Makes the index, unless somebody else does so just then.
+fn make(searches: &mut dyn Searches) -> Result<(), StoreError> {
+    let is_alone = is_alone(searches)?;
+    if searches.has_index()? {
+        return Ok(());
+    }
+    if !is_alone {
+        return Err(busy(searches));
+    }
+    let is_whole = !searches.has_messages()?;
+    searches.make_index(is_whole)
+}
+
+/// Notes that archives get messages that are not in the index. Others may write to it meanwhile: it isn't removed here.
+fn mark(searches: &mut dyn Searches) -> Result<(), StoreError> {
+    tracing::info!(
+        "the database has an index for searches that this server doesn't use: `rookery store migrate` removes it"
+    );
+    set_filled(searches, 0)
+}
+
+fn busy(searches: &dyn Searches) -> StoreError {
+    StoreError::Locked(searches.fault("another server looks after its archives"))
+}
+
+/// Tells whether the index is to be made or filled.
+///
+/// # Errors
+///
+/// What the engine says.
+pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
+    Ok(!searches.has_index()? || left(searches)?.is_some())
+}
+
+/// Makes the index and puts all messages into it, or removes it where it isn't wanted.
+///
+/// # Errors
+///
+/// [`StoreError::Locked`] if somebody else does so, otherwise what the engine says. It goes on where it was when it is run again.
+pub(crate) fn migrate(searches: &mut dyn Searches, terms_of: Option<TermsOf>) -> Result<(), StoreError> {
+    let has_index = searches.has_index()?;
+    let Some(terms_of) = terms_of else { return if has_index { searches.drop_index() } else { Ok(()) } };
+    if !is_due(searches)? {
+        return Ok(());
+    }
+    if !is_alone(searches)? {
+        return Err(busy(searches));
+    }
+    if !has_index {
+        make(searches)?;
+    }
+    while let Some(after) = left(searches)? {
+        fill_next(searches, after, terms_of)?;
+    }
+    Ok(())
+}
+
+/// Returns the archive behind which archives are not in the index yet; `None`: all are.
+fn left(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
+    searches.begin_read()?;
+    let filled = filled(searches);
+    searches.rollback();
+    Ok(Some(filled?).filter(|filled| *filled < i64::MAX))
+}
+
+/// Puts the archive behind this one into the index.
+fn fill_next(searches: &mut dyn Searches, after: i64, terms_of: TermsOf) -> Result<(), StoreError> {
+    searches.begin_read()?;
+    let next = one(searches, NEXT, &[Value::Integer(after)], |row| row.integer(0));
+    searches.rollback();
+    let Some(archive) = next? else { return set_filled(searches, i64::MAX) };
+    let mut behind = 0;
+    loop {
+        let put = |c: &mut dyn Connection| -> Result<Option<u64>, StoreError> {
+            let values = [Value::Integer(archive), Value::number(behind), Value::number(PORTION)];
+            let found = all(c, MISSING, &values, |row| Ok((row.number(0)?, row.bytes(1)?.to_vec())))?;
+            let rows = found.iter().map(|(id, stanza)| (archive, *id, terms_of(stanza)));
+            insert(c, rows.collect())?;
+            Ok(found.last().map(|(id, _)| *id))
+        };
+        match portion(searches, put)? {
+            Some(last) => behind = last,
+            None => return set_filled(searches, archive),
+        }
+    }
+}
+
+fn set_filled(searches: &mut dyn Searches, archive: i64) -> Result<(), StoreError> {
+    portion(searches, |c| c.execute(SET_FILLED, &[Value::Integer(archive)]).map(drop))
+}
+
+/// Messages that are put into the index at a time.
+const PORTION: u64 = 500;
+
+/// Values: archive.
+const SET_FILLED: &str = "UPDATE rookery_search SET filled = ? WHERE id = 1";
+
+/// Values: archive.
+const NEXT: &str = "SELECT id FROM archives WHERE id > ? ORDER BY id LIMIT 1";
+
+/// Values: archive, id, limit.
+const MISSING: &str = "\
+    SELECT m.id, m.stanza FROM archive_messages m WHERE m.owner = ? AND m.id > ? \
+    AND NOT EXISTS (SELECT 1 FROM archive_terms t WHERE t.owner = m.owner AND t.id = m.id) ORDER BY m.id LIMIT ?";
+
+/// Returns the statements above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![SET_FILLED, NEXT, MISSING]
+}

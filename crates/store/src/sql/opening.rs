@@ -1,0 +1,159 @@
+//! Opens databases of engines that are other processes: the same way for each of them.
+
+use super::SqlStore;
+use super::archive::months::{self as division, Months};
+use super::archive::search::fill::{self, Searches};
+use super::copy::copying::Copying;
+use super::migrate::{self, IndexPlan, Migrations, Plan};
+use super::queue::{Bounds, Patience};
+use super::remote::Distant;
+use super::store::Connections;
+use super::transactions::Transactions;
+use crate::StoreError;
+use crate::archive::TermsOf;
+use crate::error::Engine;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection, with what an engine does in its own way when a database is opened.
+pub(crate) trait Openable: Distant + Searches + Copying + Send + Sized + 'static {
+    /// The place of a database.
+    type Target: Send + Sync + 'static;
+
+    /// Connects; answers may take so long.
+    fn connect(target: &Arc<Self::Target>, limit: Duration) -> Result<Self, StoreError>;
+
+    /// Lets answers take so long from now on.
+    fn allow(&mut self, limit: Duration) -> Result<(), StoreError>;
+
+    /// Returns the reasons why a store can't keep in this database what it promises, each with its
+    /// remedy.
+    fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError>;
+
+    /// Removes the rows of connections that have ended, whatever became of their servers.
+    fn forget_lanes(&mut self) -> Result<(), StoreError>;
+
+    /// Returns the statements that divide archives into months, the first of which ends with this
+    /// id.
+    fn division(end: u64) -> String;
+
+    /// Returns the statements that make an index of searches in which nothing is.
+    fn index() -> String;
+}
+
+/// Says how a database is opened, besides where it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) connections: usize,
+    pub(crate) trusts_durability: bool,
+    pub(crate) months: bool,
+    pub(crate) terms_of: Option<TermsOf>,
+    pub(crate) bounds: Bounds,
+    pub(crate) migrations: Migrations,
+}
+
+/// Opens a database and brings its schema up to date.
+pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Result<SqlStore, StoreError> {
+    let mut first: E = fit(&target, wanted)?;
+    migrate::prepare(&mut first, wanted.migrations)?;
+    first.allow(ANSWER)?;
+    first.forget_lanes()?;
+    let mut keeper = E::connect(&target, LONG_ANSWER)?;
+    match wanted.migrations {
+        Migrations::Auto => division::prepare(&mut keeper, wanted.months)?,
+        Migrations::Never => division::refuse_untidy(&mut keeper)?,
+    }
+    fill::open(&mut keeper, wanted.terms_of, wanted.migrations)?;
+    let failed = keeper.engine(String::new());
+    // Others may look after the archives from here on.
+    drop(keeper);
+    let others = (1..wanted.connections).map(|_| E::connect(&target, ANSWER));
+    let owners = std::iter::once(Ok(first)).chain(others).collect::<Result<Vec<_>, _>>()?;
+    let archive = Some(E::connect(&target, ANSWER)?);
+    let reads = Some(E::connect(&target, LONG_ANSWER)?);
+    let started = SqlStore::start_remote(Connections { owners, archive, reads }, wanted.bounds, PATIENCE);
+    let store = started.map_err(|error| StoreError::Other(Engine { message: error.to_string(), ..failed }))?;
+    Ok(store.with_months(Arc::new(move || look_after::<E>(&target)), wanted.migrations))
+}
+
+/// Connects to look after the months of archives.
+fn look_after<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Months>, StoreError> {
+    Ok(Box::new(E::connect(target, LONG_ANSWER)?))
+}
+
+/// Connects, and looks before anything is written: the database may not be ours.
+fn fit<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<E, StoreError> {
+    let mut driver = E::connect(target, ANSWER)?;
+    driver.schema_version()?;
+    match driver.unfit(wanted.trusts_durability)?.into_iter().next() {
+        Some(reason) => Err(StoreError::Unfit(driver.engine(reason))),
+        None => Ok(driver),
+    }
+}
+
+/// Tells which steps of the schema a database has not gone through. Changes nothing.
+pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<Plan, StoreError> {
+    let mut driver = E::connect(target, ANSWER)?;
+    let plan = migrate::plan(&mut driver)?;
+    let is_due = wanted.months && driver.parts()?.is_empty();
+    let division = is_due.then(|| E::division(division::first_end()));
+    let index = match (wanted.terms_of.is_some(), driver.has_index()?) {
+        (true, false) => IndexPlan::Make(E::index()),
+        (true, true) if fill::is_due(&mut driver)? => IndexPlan::Fill,
+        (false, true) => IndexPlan::Remove,
+        _ => IndexPlan::Nothing,
+    };
+    Ok(Plan { division, index, ..plan })
+}
+
+/// Brings the schema of a database up to date, and divides its archives into months if they are to
+/// be. Returns the number of steps that the schema took.
+pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<usize, StoreError> {
+    let mut driver: E = fit(target, wanted)?;
+    let steps = migrate::migrate(&mut driver)?;
+    if wanted.months || !driver.parts()?.is_empty() {
+        division::divide(&mut driver)?;
+    }
+    fill::migrate(&mut driver, wanted.terms_of)?;
+    Ok(steps)
+}
+
+/// Connects to copy from a database.
+pub(crate) fn source<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver = E::connect(target, LONG_ANSWER)?;
+    migrate::prepare(&mut driver, Migrations::Never)?;
+    Ok(Box::new(driver))
+}
+
+/// Connects to copy to a database.
+pub(crate) fn destination<E: Openable>(
+    target: &Arc<E::Target>,
+    wanted: Wanted,
+) -> Result<Box<dyn Copying + Send>, StoreError> {
+    let mut driver: E = fit(target, wanted)?;
+    migrate::migrate(&mut driver)?;
+    if wanted.months {
+        division::prepare(&mut *look_after::<E>(target)?, true)?;
+    }
+    // What is copied isn't put into an index: that comes when all is there.
+    if driver.has_index()? {
+        driver.drop_index()?;
+    }
+    driver.allow(LONG_ANSWER)?;
+    Ok(Box::new(driver))
+}
+
+/// Connects to a database of another program, to read from it.
+pub(crate) fn foreign<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Transactions + Send>, StoreError> {
+    Ok(Box::new(E::connect(target, LONG_ANSWER)?))
+}
+
+/// How long an answer may take.
+pub(crate) const ANSWER: Duration = Duration::from_secs(6);
+
+/// How long an answer to a question may take that nobody else waits for, such as a search in an
+/// archive.
+const LONG_ANSWER: Duration = Duration::from_secs(60);
+
+/// How long an operation waits for a database that is away.
+const PATIENCE: Patience = Patience { login: Duration::from_secs(10), other: Duration::from_secs(5) };
