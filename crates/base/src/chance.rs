@@ -19,13 +19,38 @@ pub fn seed(seed: u64) {
     SEED.set(Some(seed));
 }
 
-/// Returns the next number of the thread's sequence, if it has a seed (SplitMix64).
+/// Returns the next number of the thread's sequence, if it has a seed.
 pub(crate) fn seeded() -> Option<u64> {
-    let state = SEED.get()?.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    SEED.set(Some(state));
-    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    Some(mixed ^ (mixed >> 31))
+    let mut sequence = Sequence::new(SEED.get()?);
+    let number = sequence.number();
+    SEED.set(Some(sequence.0));
+    Some(number)
+}
+
+/// A sequence of numbers that follows from its seed, the same on every machine (SplitMix64): for
+/// tests and simulations.
+#[derive(Debug, Clone)]
+pub struct Sequence(u64);
+
+impl Sequence {
+    /// Returns the sequence of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns the next number.
+    pub const fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `end`; 0 if that is 0.
+    pub const fn below(&mut self, end: usize) -> usize {
+        let end = if end == 0 { 1 } else { end as u64 };
+        (self.number() % end) as usize
+    }
 }
 
 /// Fills a buffer with bytes that nobody can guess.

@@ -5,14 +5,15 @@
 //!
 //! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one who waits. [`transport`]: what
 //!   carries a client's stream.
-//! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`mod@lock`]: locks. [`hex`]: bytes
-//!   as digits. [`bucket`]: how fast something may happen.
+//! * [`chance`]: random bytes and texts. [`map`]: hash tables. [`address`]: hashes of addresses.
+//!   [`mod@lock`]: locks. [`hex`]: bytes as digits. [`bucket`]: how fast something may happen.
 //!
 //! # Invariants
 //!
 //! * Nothing here depends on another crate of the server or touches the outside, but for
 //!   [`chance`], which asks the operating system for random bytes.
 
+pub mod address;
 pub mod bucket;
 pub mod chance;
 pub mod date;
@@ -22,6 +23,7 @@ pub mod map;
 pub mod one_shot;
 pub mod transport;
 
+pub use address::AddressHash;
 pub use bucket::Bucket;
 pub use map::{Keyed, Map, Set};
 pub use one_shot::{Abandoned, Awaited, Completer, one_shot, wait};

@@ -65,7 +65,7 @@ impl Parts {
     /// Returns the world of one of `shards` shards.
     pub fn world(&self, shard: usize, shards: usize) -> World {
         World::new(
-            Place { shard, shards, keys: [1, 2, 3, 4] },
+            Place::alone(shard, shards, [1, 2, 3, 4]),
             self.settings.clone(),
             Registry::new(modules()),
             self.stores.clone(),

@@ -13,8 +13,9 @@ use crate::ending::ANSWER_MS;
 use crate::outbound::Purpose;
 use crate::outbound::acks::REQUEST;
 use crate::route::{Cause, Route, State, Writing};
-use crate::sent::{Sent, TooHigh};
-use crate::servers::{Key, Servers, Timer};
+use crate::sent::{Sent, Sharing, TooHigh};
+use crate::servers::{Key, Machine, Servers};
+use crate::timers::Timer;
 use crate::writing::TAKEN_MS;
 
 /// The ways in which a stream begins.
@@ -28,6 +29,14 @@ pub(crate) enum Start {
     NotResumed(Option<u32>),
 }
 
+/// The state of acknowledgements at the beginning of a stream, or of its use.
+struct Agreement {
+    id: Option<Box<str>>,
+    /// Stanzas that the other server has handled before, modulo 2^32.
+    acked: u32,
+    sharing: Sharing,
+}
+
 impl Servers {
     /// A stream is ready: what waits leaves, and before it what has left once and not arrived.
     pub(crate) fn ready(&mut self, key: Key, start: Start) {
@@ -35,8 +44,8 @@ impl Servers {
         let (now_ms, idle_ms) = (self.now_ms, self.settings.idle_ms);
         let Some(at) = self.route_of(key) else { return };
         self.has_called(key);
-        let Some((machine, _)) = self.outbound_mut(key) else { return };
-        let managed = machine.is_managed().then(|| machine.managed_id().map(Box::<str>::from));
+        self.watch_reverse(key);
+        let Some(managed) = self.agreement(key) else { return };
         let Some(route) = self.routes.get_mut(at) else { return };
         route.serial = serial;
         route.failures = 0;
@@ -47,15 +56,18 @@ impl Servers {
             route.questions.iter().map(|(question, _)| (question.id.clone(), question.key.clone())).collect();
         info!(domain = &*route.remote, from = &*route.local, ?purpose, ?start, "a stream to another server is ready");
         let mut sent = Sent::default();
-        if let Some(id) = managed {
-            sent.manage(id);
+        let sharing = managed.as_ref().map_or(Sharing::OneWay, |agreed| agreed.sharing);
+        if let Some(Agreement { id, acked, .. }) = managed {
+            sent.manage(id, acked, sharing);
         }
-        let went_on = self.go_on(at, start, &mut sent);
+        let went_on = self.go_on(at, start, sharing, &mut sent);
         self.set_state(at, State::Ready { key, sent, since_ms: now_ms, writing: Writing::default() });
         if let Some(stream) = self.streams.get_mut(key.0 as usize) {
             stream.used_ms = now_ms;
             let of_stream = stream.serial;
-            self.set_timer(idle_ms, Timer::Idle(key, of_stream));
+            if sharing != Sharing::Called {
+                self.set_timer(idle_ms, Timer::Idle(key, of_stream));
+            }
         }
         if let Err(too_high) = went_on {
             return self.acknowledges_too_much(at, key, &too_high);
@@ -71,12 +83,30 @@ impl Servers {
         self.set_timer(ANSWER_MS, Timer::Patience(at, serial));
     }
 
+    /// Returns how a stream that is ready is acknowledged, if it is; `None` if it is gone.
+    fn agreement(&self, key: Key) -> Option<Option<Agreement>> {
+        let agreed = match &self.streams.get(key.0 as usize)?.machine {
+            Machine::Out { machine, .. } => machine.is_managed().then(|| Agreement {
+                id: machine.managed_id().map(Box::from),
+                acked: 0,
+                sharing: if machine.is_bidi() { Sharing::Caller } else { Sharing::OneWay },
+            }),
+            Machine::In { machine, .. } => machine.managed().map(|managed| Agreement {
+                id: managed.id.clone(),
+                acked: managed.answered,
+                sharing: Sharing::Called,
+            }),
+            Machine::Component(_) => return None,
+        };
+        Some(agreed)
+    }
+
     /// Sends again what has left on a broken stream and is known not to have arrived. What nobody
     /// knows of comes back.
-    fn go_on(&mut self, at: usize, start: Start, sent: &mut Sent) -> Result<(), TooHigh> {
+    fn go_on(&mut self, at: usize, start: Start, sharing: Sharing, sent: &mut Sent) -> Result<(), TooHigh> {
         let Some(broken) = self.routes.get_mut(at).and_then(|route| route.broken.take()) else { return Ok(()) };
         let (went_on, handled) = match start {
-            Start::Resumed(handled) => (sent.resume(&broken, handled), Some(handled)),
+            Start::Resumed(handled) => (sent.resume(&broken, handled, sharing), Some(handled)),
             Start::NotResumed(handled) => (Ok(()), handled),
             Start::Fresh => (Ok(()), None),
         };
@@ -109,6 +139,9 @@ impl Servers {
                     sent.ask(now_ms);
                 }
                 self.waiting_bytes -= bytes;
+                if let Some(managed) = self.inbound_mut(key).and_then(|machine| machine.managed_mut()) {
+                    managed.answered = handled;
+                }
                 if asks {
                     self.write(key, REQUEST.to_vec());
                 }
@@ -123,15 +156,11 @@ impl Servers {
 
     /// Such a server is believed nothing that it has said of this stream.
     fn acknowledges_too_much(&mut self, at: usize, key: Key, TooHigh { h, sent }: &TooHigh) {
-        let mut out = Vec::new();
-        if let Some((machine, _)) = self.outbound_mut(key) {
-            machine.close(Some(&StreamError::HandledCountTooHigh { h: *h, sent: *sent }), &mut out);
-        }
-        self.write(key, out);
-        self.end(key);
+        let error = StreamError::HandledCountTooHigh { h: *h, sent: *sent };
         if let Some((_, sent)) = self.sent_mut(key) {
             sent.is_final();
         }
+        self.close_stream(key, &error);
         self.broken(at, "it acknowledges more than it was sent");
     }
 

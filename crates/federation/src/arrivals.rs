@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use rookery_stream::error::{Condition, StreamError};
 use tracing::{debug, info};
 
+use crate::bidi::GRACE_MS;
 use crate::inbound::{Event, Inbound, Question};
 use crate::outbound::Purpose;
-use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, Machine, Servers, Timer};
+use crate::servers::{Action, Arrival, Arrived, Arriving, Handshake, Home, Key, Machine, Servers};
 use crate::strangers::block;
+use crate::timers::Timer;
 
 impl Servers {
     /// Another server has connected. `None` if there are too many of that address, or in all, that
@@ -18,7 +20,15 @@ impl Servers {
         let machine = Box::new(Inbound::new(self.settings.clone(), direct_tls));
         let login_ms = self.settings.login_ms;
         let deadline_ms = self.now_ms + login_ms;
-        let (key, serial) = self.insert(Machine::In { machine, peer, is_home: false, counts: true, deadline_ms });
+        let (key, serial) = self.insert(Machine::In {
+            machine,
+            peer,
+            is_home: false,
+            counts: true,
+            deadline_ms,
+            is_carrier: false,
+            carries: None,
+        });
         self.set_timer(login_ms, Timer::Login(key, serial));
         if direct_tls {
             self.actions.push_back(Action::StartTls(key, Handshake::Accept(None)));
@@ -57,12 +67,28 @@ impl Servers {
         if counts && !self.strangers.enter(peer) {
             let mut out = Vec::new();
             machine.close(&StreamError::ResourceConstraint, Some("Too many connections prove nothing."), &mut out);
-            let (key, _) = self.insert(Machine::In { machine, peer, is_home: true, counts: false, deadline_ms });
+            let (key, _) = self.insert(Machine::In {
+                machine,
+                peer,
+                is_home: true,
+                counts: false,
+                deadline_ms,
+                is_carrier: false,
+                carries: None,
+            });
             self.write(key, out);
             self.end(key);
             return key;
         }
-        let (key, serial) = self.insert(Machine::In { machine, peer, is_home: true, counts, deadline_ms });
+        let (key, serial) = self.insert(Machine::In {
+            machine,
+            peer,
+            is_home: true,
+            counts,
+            deadline_ms,
+            is_carrier: false,
+            carries: None,
+        });
         if let Some(stream) = self.streams.get_mut(key.0 as usize) {
             stream.carry = carry;
         }
@@ -80,11 +106,17 @@ impl Servers {
     /// Deals with an event of an incoming stream. `false` if the stream isn't here any more.
     pub(crate) fn arrived(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
         match event {
-            Event::Stanza(packet, to) => {
+            Event::Stanza(packet, to, custody) => {
+                let mut carries_soon = false;
                 if let Some(stream) = self.streams.get_mut(key.0 as usize) {
                     stream.used_ms = self.now_ms;
+                    carries_soon =
+                        matches!(&stream.machine, Machine::In { machine, is_carrier: false, .. } if machine.is_bidi());
                 }
-                self.actions.push_back(Action::Deliver(packet, to));
+                self.actions.push_back(Action::Deliver(packet, to, custody));
+                if carries_soon {
+                    self.may_carry(key);
+                }
             }
             Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
             Event::StartTls => {
@@ -98,7 +130,9 @@ impl Servers {
                 self.end(key);
             }
             Event::Enable(may_resume) => self.enable(key, may_resume),
-            Event::Resume(id) => self.resume(key, id),
+            Event::Asked => self.settles(key, 0),
+            Event::Resume(id, answered) => self.resume(key, &id, answered),
+            Event::Acknowledged(handled) => self.acknowledged(key, handled),
             Event::Proven(_) | Event::Verify(_) => return self.belongs(key, event, rest, home),
         }
         true
@@ -192,10 +226,13 @@ impl Servers {
         stream.used_ms = now_ms;
         let serial = stream.serial;
         let Machine::In { machine, peer, counts, .. } = &mut stream.machine else { return };
-        let (peer, pair) = (*peer, pair(machine, domain));
+        let (peer, pair, is_bidi) = (*peer, pair(machine, domain), machine.is_bidi());
         if std::mem::take(counts) {
             self.strangers.prove(peer);
             self.set_timer(2 * idle_ms, Timer::Idle(key, serial));
+        }
+        if is_bidi {
+            self.set_timer(GRACE_MS, Timer::Carry(key, serial));
         }
         *self.speakers.entry(pair).or_default() += 1;
         info!(%peer, domain, by, "another server has opened a stream");
@@ -283,7 +320,12 @@ impl Servers {
 
 /// Names a domain together with the domain of ours that a stream is for.
 pub(crate) fn pair(machine: &Inbound, domain: &str) -> Box<str> {
-    [domain, " ", machine.local().unwrap_or_default()].concat().into()
+    name_of_pair(domain, machine.local().unwrap_or_default())
+}
+
+/// Names a remote domain together with one of ours.
+pub(crate) fn name_of_pair(remote: &str, local: &str) -> Box<str> {
+    [remote, " ", local].concat().into()
 }
 
 /// Incoming streams that may speak for one domain: some open one for each pair of hosts.

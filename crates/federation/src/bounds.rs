@@ -1,9 +1,11 @@
 //! The bounds of what other servers can fill.
 
 use rookery_hub::{Bound, Most, Per, Unit};
+use rookery_stream::tls::sessions::MOST_SERVERS;
 
 use crate::acknowledging::ACKNOWLEDGED_MS;
 use crate::arrivals::{MOST_QUESTIONS, MOST_SPEAKERS};
+use crate::bidi::MOST_ONE_WAY;
 use crate::calling::MOST_AT_ONCE;
 use crate::components::MOST_CONNECTIONS;
 use crate::departures::{MOST_FOR_ONE, MOST_ROUTES, MOST_UNDER_WAY};
@@ -174,6 +176,20 @@ pub const BOUNDS: &[Bound] = &[
     .or("its streams are read later"),
     Bound::on("remote domains whose speed is remembered", Per::Shard, Most::Fixed(MOST_KNOWN as u64), Unit::Number)
         .or("those that are not too fast are forgotten"),
+    Bound::on(
+        "remote domains that are not asked for both directions",
+        Per::Shard,
+        Most::Fixed(MOST_ONE_WAY as u64),
+        Unit::Number,
+    )
+    .or("all are asked again"),
     Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)
         .or("a stanza for one more gets <resource-constraint/>"),
+    Bound::on(
+        "servers whose TLS session is kept, to resume it",
+        Per::Other("certificate"),
+        Most::Fixed(MOST_SERVERS as u64),
+        Unit::Number,
+    )
+    .or("that of the oldest is forgotten"),
 ];

@@ -20,9 +20,10 @@ use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, escape_a
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 
-use crate::inbound::{Ours, domain, refused};
+use crate::inbound::{Ours, domain};
 use crate::reading::{Item, Reading, STREAM_END};
 use crate::settings::Settings;
+use crate::stanzas::refusal;
 use crate::stream_id;
 
 /// A stream under negotiation, or in use.
@@ -52,7 +53,7 @@ enum Phase {
     Ended,
 }
 
-/// What the owner has to do.
+/// An act that is the owner's.
 #[derive(Debug)]
 pub enum Event {
     /// It has proven its name: call [`Component::attached`] at the home of that.
@@ -67,12 +68,12 @@ pub enum Event {
     End,
 }
 
-/// What a call has come to.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct Read {
     /// Bytes of the input that are done with.
     pub consumed: usize,
-    /// What to do before the next call; without one nothing happens until more bytes arrive.
+    /// The act that precedes the next call; without one nothing happens until more bytes arrive.
     pub event: Option<Event>,
 }
 
@@ -244,10 +245,10 @@ impl Component {
         }
         let back = sender.as_ref().to_jid();
         let Some(to) = stanza.to() else {
-            return refused(&stanza, Condition::BadRequest, &self.name, back).map(over);
+            return refusal(&stanza, Condition::BadRequest, &self.name, back).map(over);
         };
         let Ok(to) = Jid::parse(&to) else {
-            return refused(&stanza, Condition::JidMalformed, &self.name, back).map(over);
+            return refusal(&stanza, Condition::JidMalformed, &self.name, back).map(over);
         };
         let is_request = matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"get" | b"set"));
         let lacks =
@@ -257,7 +258,7 @@ impl Component {
                 let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), None);
                 Some(Event::Stanza(packet, to))
             }
-            None => refused(&stanza, Condition::BadRequest, to.as_str(), back).map(over),
+            None => refusal(&stanza, Condition::BadRequest, to.as_str(), back).map(over),
         }
     }
 

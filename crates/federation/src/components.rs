@@ -15,7 +15,8 @@ use tracing::{debug, info, warn};
 
 use crate::component::{Component, Event};
 use crate::queue::Queue;
-use crate::servers::{Action, Arrival, Arriving, Carry, Home, Key, Machine, Servers, Timer};
+use crate::servers::{Action, Arrival, Arriving, Carry, Home, Key, Machine, Servers};
+use crate::timers::Timer;
 use crate::writing::WRITE;
 
 /// A connection of a component.
@@ -26,7 +27,7 @@ pub(crate) struct Attached {
     /// It counts among those of its address that have proven nothing.
     pub counts: bool,
     pub queue: Queue,
-    /// What the connection hasn't taken whole.
+    /// The stanzas that the connection hasn't taken whole.
     pub written: Vec<Outgoing>,
 }
 

@@ -9,9 +9,10 @@ use crate::acknowledging::Start;
 use crate::inbound::Question;
 use crate::outbound::{Event, Outbound, Purpose};
 use crate::route::{Cause, Route, State};
-use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers, Timer};
+use crate::servers::{Action, Arrived, Handshake, Key, Machine, Servers};
 use crate::strangers::block;
 use crate::targets::{Address, Found, is_public};
+use crate::timers::Timer;
 
 impl Servers {
     /// DNS has told where a domain's server is.
@@ -89,6 +90,15 @@ impl Servers {
             Event::Resumed(handled) => self.ready(key, Start::Resumed(handled)),
             Event::NotResumed(handled) => self.ready(key, Start::NotResumed(handled)),
             Event::Acknowledged(handled) => self.acknowledged(key, handled),
+            Event::Asked => self.settles(key, 0),
+            Event::Counting => self.resumes(key),
+            Event::Stanza(packet, to, custody) => {
+                if let Some(stream) = self.streams.get_mut(key.0 as usize) {
+                    stream.used_ms = self.now_ms;
+                }
+                self.actions.push_back(Action::Deliver(packet, to, custody));
+            }
+            Event::Refused(error, to) => self.actions.push_back(Action::Refuse(error, to)),
             Event::Answered { from, to, id, outcome } => self.answered(key, &from, &to, &id, outcome),
             Event::End => self.ended(key),
         }
@@ -98,6 +108,12 @@ impl Servers {
     /// operator.
     pub(crate) fn attempt_failed(&mut self, key: Key, reason: &str) {
         let Some(at) = self.route_of(key) else { return };
+        if let Some(machine) = self.inbound(key) {
+            // It was theirs, and carried a way of ours.
+            self.lost_all(machine.proven().map(Box::from).collect());
+            self.carries_no_more(key, reason);
+            return self.drop_now(key);
+        }
         let is_secured = self.outbound_mut(key).is_some_and(|(machine, _)| machine.is_secured());
         self.drop_now(key);
         let Some(route) = self.routes.get_mut(at) else { return };
@@ -172,11 +188,7 @@ impl Servers {
     /// Returns the way between two domains, a new one if there is none yet; `None` if there are too
     /// many.
     pub(crate) fn way(&mut self, local: &str, remote: &str, purpose: Purpose) -> Option<usize> {
-        let known = self.by_remote.get(remote).and_then(|ways| {
-            ways.iter()
-                .copied()
-                .find(|at| self.routes.get(*at).is_some_and(|route| route.purpose == purpose && *route.local == *local))
-        });
+        let known = self.known_way(local, remote, purpose);
         if known.is_some() {
             return known;
         }
@@ -194,7 +206,18 @@ impl Servers {
         Some(at)
     }
 
+    /// Returns the way between two domains, if there is one.
+    pub(crate) fn known_way(&self, local: &str, remote: &str, purpose: Purpose) -> Option<usize> {
+        let is_meant = |route: &Route| route.purpose == purpose && *route.local == *local;
+        self.by_remote.get(remote)?.iter().copied().find(|at| self.routes.get(*at).is_some_and(is_meant))
+    }
+
+    /// Looks for a way: on a stream of the other server if that has one for both directions, else
+    /// through DNS.
     pub(crate) fn begin(&mut self, at: usize) {
+        if self.carry(at) {
+            return;
+        }
         let serial = self.next_serial();
         let Some(route) = self.routes.get_mut(at) else { return };
         route.serial = serial;
@@ -219,6 +242,7 @@ impl Servers {
         let Some(address) = untried.pop_front() else { return };
         let has_more = !untried.is_empty();
         let machine = Outbound::new(settings.clone(), &local, &remote, purpose);
+        let machine = if self.is_one_way(&remote) { machine.one_way() } else { machine };
         let machine = Box::new(broken.into_iter().fold(machine, Outbound::resuming));
         let direct_tls = address.direct_tls;
         let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls, calls: Some(block) });
@@ -276,6 +300,7 @@ impl Servers {
         let Some(at) = self.route_of(key) else { return };
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
         let (cause, has_failed) = (machine.cause().to_owned(), machine.has_failed());
+        let dislikes_bidi = machine.may_dislike_bidi();
         self.end(key);
         if has_failed && self.routes.get(at).is_some_and(|route| route.key() == Some(key) && route.is_in_use()) {
             self.tell_lost(at);
@@ -283,6 +308,11 @@ impl Servers {
         let Some(route) = self.routes.get_mut(at).filter(|route| route.key() == Some(key)) else { return };
         match &mut route.state {
             State::Ready { .. } => self.broken(at, &cause),
+            State::Negotiating { .. } if dislikes_bidi => {
+                let remote = route.remote.clone();
+                self.dislikes_bidi(&remote);
+                self.begin(at);
+            }
             // Some servers have no way to log in with direct TLS, but after STARTTLS.
             State::Negotiating { untried, .. } if direct_tls && !untried.is_empty() => {
                 let untried = std::mem::take(untried);
@@ -295,6 +325,14 @@ impl Servers {
     pub(crate) fn route_of(&self, key: Key) -> Option<usize> {
         match self.streams.get(key.0 as usize)?.machine {
             Machine::Out { route, .. } => Some(route),
+            Machine::In { carries, .. } => carries,
+            Machine::Component(_) => None,
+        }
+    }
+
+    pub(crate) fn outbound(&self, key: Key) -> Option<&Outbound> {
+        match &self.streams.get(key.0 as usize)?.machine {
+            Machine::Out { machine, .. } => Some(machine),
             Machine::In { .. } | Machine::Component(_) => None,
         }
     }
@@ -311,7 +349,7 @@ impl Servers {
 const MOST_ADDRESSES: usize = 40;
 /// The same to have a key verified.
 pub const MOST_ADDRESSES_ASKED: usize = 8;
-/// How long TLS may take to begin where there are other addresses.
+/// The time that TLS may take to begin where there are other addresses.
 const HANDSHAKE_MS: u64 = 15_000;
 /// Ways that a shard remembers.
 pub const MOST_ROUTES: usize = 50_000;

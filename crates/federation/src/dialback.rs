@@ -1,7 +1,8 @@
 //! Keys and elements of dialback (XEP-0220, XEP-0185).
 //!
-//! A key proves nothing but that whoever made it has the secret: the pair of domains and the id of the stream are in it,
-//! so that it is good for one pair on one stream, and checking it needs no memory of having made it.
+//! A key proves nothing but that its maker has the secret: the pair of domains and the id of the
+//! stream are in it, so that it is good for one pair on one stream, and checking it needs no memory
+//! of having made it.
 
 use std::fmt;
 
@@ -11,6 +12,8 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, escape_attr, escape_text, ns};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+
+use crate::inbound::{Ours, domain};
 
 /// The secret that this installation's keys are made with: all its machines have the same one.
 #[derive(Clone)]
@@ -22,7 +25,8 @@ impl Secret {
         Self(hex::encode(Sha256::digest(secret)))
     }
 
-    /// Makes the key for the right to send from `originating` to `receiving` on a stream (XEP-0185 §3).
+    /// Makes the key for the right to send from `originating` to `receiving` on a stream (XEP-0185
+    /// §3).
     pub fn key(&self, receiving: &str, originating: &str, stream: &str) -> String {
         let mut hash = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes keys of any length");
         hash.update(receiving.as_bytes());
@@ -33,9 +37,11 @@ impl Secret {
         hex::encode(hash.finalize().into_bytes())
     }
 
-    /// Tells whether a key is the one for this pair and stream. It takes the same time for every wrong key.
+    /// Tells whether a key is the one for this pair and stream. It takes the same time for every
+    /// wrong key.
     pub fn verify(&self, key: &str, receiving: &str, originating: &str, stream: &str) -> bool {
-        // The fields are separated by spaces: with a space in one of them, other fields would make the same key.
+        // The fields are separated by spaces: with a space in one of them, other fields would make
+        // the same key.
         if [receiving, originating, stream].iter().any(|field| field.contains(' ')) {
             return false;
         }
@@ -51,7 +57,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a dialback element is about: a pair of domains as they are written, and what stands in it.
+/// The content of a dialback element: a pair of domains as they are written, and what stands in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dialback {
     pub from: String,
@@ -75,8 +81,8 @@ pub enum Answer {
 }
 
 impl Dialback {
-    /// Reads `<db:result/>` or `<db:verify/>`. `None` without both addresses, or if the key is longer than any that is in
-    /// use: it would have to be passed on.
+    /// Reads `<db:result/>` or `<db:verify/>`. `None` without both addresses, or if the key is
+    /// longer than any that is in use: it would have to be passed on.
     pub(crate) fn read(element: &Element) -> Option<Self> {
         let key = element.text().trim().to_owned();
         let id = element.attr("id").map(str::to_owned);
@@ -94,7 +100,7 @@ impl Dialback {
     }
 }
 
-/// Which of the two elements.
+/// One of the two elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
     Result,
@@ -119,7 +125,8 @@ pub(crate) fn ask(name: Name, from: &str, to: &str, id: Option<&str>, key: &str,
     out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
 }
 
-/// Appends an answer: `Ok(true)` for a right key, `Ok(false)` for a wrong one, or why it can't be told (XEP-0220 §2.5).
+/// Appends an answer: `Ok(true)` for a right key, `Ok(false)` for a wrong one, or why it can't be
+/// told (XEP-0220 §2.5).
 pub(crate) fn answer(
     name: Name,
     from: &str,
@@ -143,7 +150,23 @@ pub(crate) fn answer(
     out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
 }
 
-/// Appends the start of an element whose name has a prefix of the stream's header, which the writer knows nothing of.
+/// Answers a question of another server whether a key is ours (XEP-0220 §2.1.2). `false` if it
+/// lacks an address.
+pub(crate) fn confirm(question: &Element, secret: &Secret, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
+    let (Some(from), Some(to)) = (question.attr("from"), question.attr("to")) else { return false };
+    let outcome = match (domain(from), domain(to), Dialback::read(question)) {
+        (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
+        (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
+            Ok(secret.verify(&key, &receiving, &own, &id))
+        }
+        _ => Ok(false),
+    };
+    answer(Name::Verify, to, from, question.attr("id"), &outcome, out);
+    true
+}
+
+/// Appends the start of an element whose name has a prefix of the stream's header, which the writer
+/// knows nothing of.
 fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Option<&'a str>)>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("<{}", name.written()).as_bytes());
     for (attribute, value) in attributes {

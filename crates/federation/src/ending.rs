@@ -8,7 +8,8 @@ use tracing::{debug, info};
 use crate::outbound::Purpose;
 use crate::route::{Cause, Route, State};
 use crate::sent::Sent;
-use crate::servers::{Key, Servers, Timer, release};
+use crate::servers::{Key, LAST_WORDS_MS, Machine, Servers, release};
+use crate::timers::Timer;
 
 impl Servers {
     /// A stream that was in use is gone. What isn't acknowledged waits for the next one, or comes
@@ -22,6 +23,13 @@ impl Servers {
         let soonest_ms = since_ms + SHORTEST_USE_MS;
         let unacknowledged = sent.bytes();
         match sent.breaks(until_ms) {
+            Ok(broken) if broken.is_empty() && route.queue.is_empty() => {
+                // The other direction is resumed when ours is needed again.
+                route.broken = Some(Box::new(broken));
+                _ = route.queue.take();
+                self.set_state(at, State::Idle);
+                return self.forget_later(at, FORGET_MS);
+            }
             Ok(broken) => {
                 route.broken = Some(Box::new(broken));
                 route.queue.disconnected();
@@ -38,7 +46,7 @@ impl Servers {
             }
         }
         let waits = self.routes.get(at).is_some_and(|route| !route.queue.is_empty() || !route.questions.is_empty());
-        // Whoever ends each stream at once would have us connect for ever.
+        // A server that ends each stream at once would have us connect for ever.
         if waits && self.now_ms < soonest_ms {
             return self.fail(at, Cause::Timeout, reason);
         }
@@ -84,22 +92,34 @@ impl Servers {
     /// Ends a stream that nobody needs for now. `false` if it is needed.
     pub(crate) fn rest(&mut self, at: usize, key: Key) -> bool {
         let Some(route) = self.routes.get_mut(at) else { return true };
-        if !matches!(&route.state, State::Ready { key: ready, sent, .. } if *ready == key && sent.is_empty())
-            || !route.queue.is_empty()
-            || !route.questions.is_empty()
-        {
+        if route.key() != Some(key) || !route.is_in_use() || route.is_needed() {
             return false;
         }
         route.state = State::Idle;
         _ = route.queue.take();
-        let mut out = Vec::new();
-        if let Some((machine, _)) = self.outbound_mut(key) {
+        self.forget_later(at, FORGET_MS);
+        let Some((machine, _)) = self.outbound_mut(key) else { return true };
+        let (mut out, is_bidi) = (Vec::new(), machine.is_bidi());
+        if is_bidi {
+            machine.finish(&mut out);
+        } else {
             machine.close(None, &mut out);
         }
         self.write(key, out);
-        self.end(key);
-        self.forget_later(at, FORGET_MS);
+        match self.streams.get(key.0 as usize).map(|stream| stream.serial) {
+            Some(serial) if is_bidi => self.set_timer(LAST_WORDS_MS, Timer::Idle(key, serial)),
+            _ => self.end(key),
+        }
         true
+    }
+
+    /// The incoming stream of a way that nobody needs for now is about to end.
+    pub(crate) fn is_carried_no_more(&mut self, at: usize) {
+        if let Some(route) = self.routes.get_mut(at) {
+            route.state = State::Idle;
+            _ = route.queue.take();
+            self.forget_later(at, FORGET_MS);
+        }
     }
 
     pub(crate) fn patience_ends(&mut self, at: usize, serial: u32) {
@@ -117,6 +137,9 @@ impl Servers {
     /// Gives a way up for a while: all that waits for it comes back, unless a stream is to be
     /// resumed.
     pub(crate) fn fail(&mut self, at: usize, cause: Cause, reason: &str) {
+        if self.routes.get(at).is_some_and(Route::is_under_way) && self.carry(at) {
+            return;
+        }
         let Some(route) = self.routes.get_mut(at) else { return };
         route.failures += 1;
         reason.clone_into(&mut route.trouble);
@@ -130,7 +153,7 @@ impl Servers {
             "another server can't be reached",
         );
         let until_ms = self.now_ms + pause_ms;
-        if route.broken.as_ref().is_some_and(|broken| broken.until_ms > self.now_ms) {
+        if route.broken.as_ref().is_some_and(|broken| !broken.is_empty() && broken.until_ms > self.now_ms) {
             return self.pause(at, pause_ms.min(LONGEST_PAUSE_MS));
         }
         // Strangers name domains as they like: what failed for them is remembered no longer than it
@@ -154,15 +177,23 @@ impl Servers {
         let Some(route) = self.routes.get(at) else { return };
         debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server ends");
         if let Some(key) = route.key() {
-            let mut out = Vec::new();
-            if let Some((machine, _)) = self.outbound_mut(key) {
-                machine.close(Some(error), &mut out);
-            }
-            self.write(key, out);
-            self.end(key);
+            self.detach_way(key);
+            self.close_stream(key, error);
         }
         self.abandon(at, State::Idle, &Condition::RemoteServerTimeout);
         self.forget_later(at, FORGET_MS);
+    }
+
+    /// Ends a stream with an error.
+    pub(crate) fn close_stream(&mut self, key: Key, error: &StreamError) {
+        let mut out = Vec::new();
+        match self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine) {
+            Some(Machine::Out { machine, .. }) => machine.close(Some(error), &mut out),
+            Some(Machine::In { machine, .. }) => machine.close(error, None, &mut out),
+            Some(Machine::Component(_)) | None => return,
+        }
+        self.write(key, out);
+        self.end(key);
     }
 
     fn abandon(&mut self, at: usize, state: State, condition: &Condition) {
@@ -192,13 +223,14 @@ impl Servers {
     }
 
     /// Drops the connections of a way, but not those that still say their last words.
-    fn drop_streams(&mut self, at: usize) {
+    pub(crate) fn drop_streams(&mut self, at: usize) {
         let keys = match self.routes.get_mut(at).map(|route| &mut route.state) {
             Some(State::Connecting { trying, .. }) => std::mem::take(trying),
             Some(State::Negotiating { key, .. } | State::Ready { key, .. }) => vec![*key],
             _ => Vec::new(),
         };
         for key in keys {
+            self.detach_way(key);
             if self.streams.get(key.0 as usize).is_some_and(|stream| !stream.ended) {
                 self.drop_now(key);
             }
@@ -217,7 +249,7 @@ impl Servers {
         let is_idle = |route: &Route| {
             let rests = matches!(route.state, State::Idle | State::Failed { .. });
             rests
-                && route.broken.is_none()
+                && route.broken.as_ref().is_none_or(|broken| broken.is_empty())
                 && route.serial == serial
                 && route.queue.is_empty()
                 && route.questions.is_empty()

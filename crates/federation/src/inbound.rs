@@ -3,8 +3,7 @@
 //! # Invariants
 //!
 //! - A stanza is handed on only if the domain of its `from` was proven on this very stream, by its
-//!   certificate or by dialback, as a whole domain: neither a parent nor a subdomain counts.
-//! - A stanza for a domain that isn't ours ends the stream: nothing is relayed.
+//!   certificate or by dialback (`stanzas`).
 //! - A key is never judged by this stream: the owner asks the domain's own server
 //!   ([`Event::Verify`]) and tells ([`Inbound::verified`]). An answer that the peer volunteers here
 //!   is dropped.
@@ -15,22 +14,27 @@
 
 use std::sync::Arc;
 
-use rookery_fanout::{Packet, StanzaType};
-use rookery_jid::{Jid, prepare};
-use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_fanout::Packet;
+use rookery_hub::Custody;
+use rookery_jid::Jid;
+use rookery_stream::error::{Condition, StreamError};
 use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::header::Header;
-use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, Writer, ns};
+use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, ns};
 
+use crate::bidi::{BIDI, BIDI_FEATURE};
 use crate::dialback;
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge};
 use crate::settings::{Policy, Settings};
+use crate::stanzas::{Judged, Spoken};
 
 mod features;
 mod managed;
 mod proofs;
+mod reverse;
 
-pub(crate) use managed::Managed;
+pub(crate) use managed::{Managed, Said, handled, reaches};
+use reverse::Reverse;
 
 /// The questions of an incoming stream to the server around it.
 pub trait Ours {
@@ -65,6 +69,11 @@ pub struct Inbound {
     failures: u32,
     /// The state of acknowledgements, if the peer wants them.
     managed: Option<Managed>,
+    /// The stream that is to go on here when the store has all that came on it, and what the peer
+    /// has handled of ours.
+    pub(crate) resuming: Option<(Box<str>, Option<u32>)>,
+    /// The other direction, if the peer has asked for both on this stream.
+    reverse: Option<Reverse>,
     /// The peer has ended the stream in good order: it won't be resumed.
     is_finished: bool,
     /// Requests of dialback so far: all for our verdict, and those for other verdicts while nothing
@@ -80,6 +89,9 @@ enum Phase {
     Open,
     /// TLS: `<proceed/>` is written.
     Tls,
+    /// The peer has ended the stream, and is told what has arrived when the store has it; what
+    /// still comes is thrown away.
+    Settling,
     /// The end has been written; what still comes is thrown away.
     Ended,
 }
@@ -94,13 +106,18 @@ pub enum Event {
     /// The peer wants its stanzas acknowledged; `true` if it wants to be able to resume the stream.
     /// Call `Inbound::enabled`.
     Enable(bool),
-    /// The peer wants to go on where this stream was. Call `Inbound::resumed` or
-    /// `Inbound::not_resumed`.
-    Resume(Box<str>),
+    /// The peer wants to go on where the stream of this name was, of which it has handled so many
+    /// of our stanzas. Call `Inbound::resumed` or `Inbound::not_resumed`.
+    Resume(Box<str>, Option<u32>),
+    /// So many of our stanzas were handled since acknowledgements began, modulo 2^32.
+    Acknowledged(u32),
     /// Ask the domain's own server whether the key is its own, and call [`Inbound::verified`].
     Verify(Question),
-    /// A stanza for an address of ours.
-    Stanza(Packet, Jid),
+    /// A stanza for an address of ours, and the custody that it is in until it is acknowledged.
+    Stanza(Packet, Jid, Option<Custody>),
+    /// The peer asks what is acknowledged, or ends the stream, and the store is still at work: call
+    /// `Inbound::tell_settled` in a moment.
+    Asked,
     /// An error for the sender of a stanza that can't be delivered as it is, to that sender.
     Refused(Built, Jid),
     /// The stream is over: close the connection when all is written.
@@ -152,6 +169,8 @@ impl Inbound {
             pending: Vec::new(),
             failures: 0,
             managed: None,
+            resuming: None,
+            reverse: None,
             is_finished: false,
             requests: 0,
         }
@@ -208,7 +227,7 @@ impl Inbound {
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
             match self.phase {
-                Phase::Ended => return Read { consumed: input.len(), event: None },
+                Phase::Settling | Phase::Ended => return Read { consumed: input.len(), event: None },
                 // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted
                 // stream with.
                 Phase::Tls if !rest.is_empty() => {
@@ -237,7 +256,7 @@ impl Inbound {
                 }
                 Ok(Item::Close(len)) => {
                     self.is_finished = true;
-                    (len, Some(self.end(out)))
+                    (len, Some(if self.is_unsettled() { self.settle() } else { self.end(out) }))
                 }
                 Err(fault) => (0, Some(self.fault(fault, out))),
             };
@@ -257,6 +276,7 @@ impl Inbound {
     pub fn secured(&mut self, shown: Result<Names, Untrusted>) {
         if self.phase == Phase::Tls {
             self.tls = Some(shown);
+            self.reverse = None;
             self.restart();
         }
     }
@@ -272,7 +292,10 @@ impl Inbound {
         }
         dialback::answer(dialback::Name::Result, to, from, None, outcome, out);
         match outcome {
-            Ok(true) => self.prove(from),
+            Ok(true) => {
+                self.prove(from);
+                self.may_be_answered(to, from);
+            }
             // XEP-0220 §2.2.1: the stream is worth nothing any more.
             Ok(false) if self.proven.is_empty() && self.pending.is_empty() => {
                 out.extend_from_slice(STREAM_END);
@@ -394,20 +417,19 @@ impl Inbound {
         if stanza.kind() == Kind::Other {
             return self.element(&stanza, behind, ours, out);
         }
-        if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
-            return Some(self.fail(&StreamError::InvalidNamespace, None, out));
-        }
         if self.proven.is_empty() {
             // RFC 6120 §4.9.3.12.
             return Some(self.fail(&StreamError::NotAuthorized, None, out));
         }
         let event = self.stanza(stanza, ours, out);
-        if self.phase == Phase::Open
-            && let Some(managed) = &mut self.managed
-        {
-            managed.count();
+        let custody = match &mut self.managed {
+            Some(managed) if self.phase == Phase::Open => managed.ledger.count(),
+            _ => return event,
+        };
+        match event {
+            Some(Event::Stanza(packet, to, _)) => Some(Event::Stanza(packet, to, Some(custody))),
+            other => other,
         }
-        event
     }
 
     /// Deals with an element of the stream itself. None that is looked into has children: strangers
@@ -432,6 +454,7 @@ impl Inbound {
             (ns::DIALBACK, "result") => self.result(&Element::read(stanza), ours, out),
             (ns::DIALBACK, "verify") => self.verify(&Element::read(stanza), ours, out),
             (ns::SM, _) => self.manage(&Element::read(stanza), out),
+            (BIDI | BIDI_FEATURE, "bidi") if self.settings.bidi => self.ask_for_bidi(stanza, out),
             _ => Some(self.fail(&StreamError::UnsupportedStanzaType, None, out)),
         }
     }
@@ -451,36 +474,13 @@ impl Inbound {
     // --- stanzas ---
 
     fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
-        let (Some(from), Some(to)) = (stanza.from(), stanza.to()) else {
-            // RFC 6120 §8.1.1.2 and §8.1.2.2.
-            return Some(self.fail(&StreamError::ImproperAddressing, Some("A stanza lacks an address."), out));
-        };
-        let Ok(sender) = prepare(&from) else {
-            return Some(self.fail(&StreamError::InvalidFrom, Some("The 'from' of a stanza is not an address."), out));
-        };
-        if !self.proven.iter().any(|proven| **proven == *sender.as_ref().domain()) {
-            return Some(self.fail(&StreamError::InvalidFrom, Some("The domain in 'from' is not proven."), out));
-        }
-        if !self.settings.admits(sender.as_ref().domain()) {
-            return Some(self.fail(&StreamError::PolicyViolation, None, out));
-        }
-        let Ok(to) = Jid::parse(&to) else {
-            // An error can't come from what is no address.
-            let own = self.local.as_deref().unwrap_or_default();
-            return refused(&stanza, Condition::JidMalformed, own, sender.as_ref().to_jid()).map(over);
-        };
-        if !ours.is_ours(to.domain()) {
-            return Some(self.fail(&StreamError::HostUnknown, Some("The domain in 'to' is not served here."), out));
-        }
-        let is_request = matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"get" | b"set"));
-        let lacks =
-            stanza.kind() == Kind::Iq && (stanza.id().is_none() || (is_request && stanza.children().count() != 1));
-        match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
-            Some(type_) => {
-                let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), self.lang.as_deref());
-                Some(Event::Stanza(packet, to))
-            }
-            None => refused(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()).map(over),
+        let (settings, lang) = (&*self.settings, self.lang.as_deref());
+        let spoken = Spoken { settings, local: self.local.as_deref().unwrap_or_default(), lang, ours };
+        match spoken.judge(stanza, |domain| self.proven.iter().any(|proven| **proven == *domain)) {
+            Judged::Taken(packet, to) => Some(Event::Stanza(packet, to, None)),
+            Judged::Refused(error, to) => Some(Event::Refused(error, to)),
+            Judged::Dropped => None,
+            Judged::Fails(error, text) => Some(self.fail(&error, text, out)),
         }
     }
 
@@ -519,21 +519,6 @@ pub(crate) fn domain(text: &str) -> Result<Box<str>, ()> {
     let jid = Jid::parse(text).map_err(|_| ())?;
     // A separator of the fields of a key must not be in one of them.
     if jid.is_domain() && !jid.domain().contains(' ') { Ok(jid.domain().into()) } else { Err(()) }
-}
-
-/// Answers a stanza with an error, unless it is an error or an answer itself (RFC 6120 §8.3.1).
-pub(crate) fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Option<(Built, Jid)> {
-    if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
-        return None;
-    }
-    let mut reply = Writer::new(stanza.name());
-    reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).attr("from", from);
-    StanzaError::from(condition).write(&mut reply);
-    Some((reply.finish(), to))
-}
-
-fn over((error, to): (Built, Jid)) -> Event {
-    Event::Refused(error, to)
 }
 
 /// Keys that are verified at a time for one stream.

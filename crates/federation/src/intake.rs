@@ -1,5 +1,5 @@
-//! How fast other servers may send: all streams that speak for a domain are read later if the
-//! domain sends faster, and nothing is dropped.
+//! Limits how fast other servers may send: all streams that speak for a domain are read later if
+//! the domain sends faster, and nothing is dropped.
 //!
 //! Each domain has a bucket of bytes and stanzas that empties with time, as a session of a client
 //! has. A server that floods so waits for itself alone. If the operator wants it, domains to which
@@ -7,8 +7,9 @@
 
 use rookery_base::{Bucket, Map, Set};
 
-use crate::servers::{Action, Key, Machine, Servers, Timer};
+use crate::servers::{Action, Key, Machine, Servers};
 use crate::settings::Settings;
+use crate::timers::Timer;
 
 /// The buckets of domains, in microseconds.
 #[derive(Debug, Default)]
@@ -55,6 +56,7 @@ impl Servers {
         let serial = stream.serial;
         let domain = match &stream.machine {
             Machine::In { machine, .. } => machine.proven().next(),
+            Machine::Out { machine, .. } if machine.is_bidi() => Some(machine.remote()),
             Machine::Out { .. } | Machine::Component(_) => None,
         };
         let Some(domain) = domain else { return };

@@ -21,21 +21,24 @@
 //!
 //! * [`settings`]: what the operator decides. [`dialback`]: keys and elements. [`targets`]: where a
 //!   domain's server is. [`bounds`]: how much of everything.
-//! * `reading`: the items of a stream; [`inbound`] and [`outbound`]: the two directions;
-//!   `notes`: what an operator who looks on is told.
+//! * `reading`: the items of a stream; `stanzas`: which of them count; [`inbound`] and
+//!   [`outbound`]: streams that others open, and ours; `notes`: what an operator who looks on is
+//!   told.
 //! * [`component`]: the stream of a component; `components` are those of a shard.
 //! * `queue`: what waits for a domain; `sent`: what has left and may have to leave again.
-//!   [`servers`]: all of a shard's streams together; `route` is the way to one domain, `departures`
-//!   looks for it, `calling` lets few call one address at a time, `writing` uses it,
-//!   `acknowledging` hears what has arrived, `ending` lets it rest or gives it up; `arrivals` are
-//!   the streams of others, `resumption` those that have broken, `strangers` those who have proven
-//!   nothing; `intake` is how fast domains may send; `renewal` ends streams whose certificate has expired, `reload` those that other
-//!   settings forbid. [`report`]: what an operator sees of them.
+//!   [`servers`]: all of a shard's streams together; `timers` are what they do by the clock.
+//!   `route` is the way to one domain, `departures` looks for it, `calling` lets few call one
+//!   address at a time, `writing` uses it, `acknowledging` hears what has arrived, `ending` lets it
+//!   rest or gives it up; `arrivals` are the streams of others, `bidi` those that carry our
+//!   stanzas, too; `resumption` those that have broken, `strangers` those who have proven nothing;
+//!   `intake` is how fast domains may send; `renewal` ends streams whose certificate has expired,
+//!   `reload` those that other settings forbid. [`report`]: what an operator sees of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod acknowledging;
 mod arrivals;
+mod bidi;
 pub mod bounds;
 mod calling;
 pub mod component;
@@ -57,8 +60,10 @@ mod route;
 mod sent;
 pub mod servers;
 pub mod settings;
+mod stanzas;
 mod strangers;
 pub mod targets;
+mod timers;
 mod writing;
 
 pub use dialback::Secret;

@@ -1,4 +1,5 @@
-//! What the other server says while a stream is negotiated, in words for an operator who looks on.
+//! Puts what the other server says while a stream is negotiated into words for an operator who
+//! looks on.
 
 use std::fmt::Write;
 

@@ -7,27 +7,36 @@
 //! - Where the policy wants TLS, nothing but `<starttls/>` is said without it, whatever the peer
 //!   offers.
 //! - An answer of dialback counts if this stream has asked for it, about this pair.
-//! - What the peer sends on it besides is dropped: nothing on it was proven in that direction.
+//! - Stanzas of the peer count if both directions were asked for (XEP-0288), and then those of this
+//!   stream's domain alone: it has proven to be that one before the first of ours may leave. Other
+//!   stanzas are dropped: nothing on the stream was proven in that direction.
 //! - Where the peer acknowledges (XEP-0198), that is switched on, or an earlier stream resumed,
 //!   before the first stanza leaves.
+//!
+//! # Layout
+//!
+//! `login` is how it proves who we are, `acks` what is acknowledged.
 
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rookery_stream::error::StreamError;
+use rookery_fanout::Packet;
+use rookery_hub::Custody;
+use rookery_jid::Jid;
+use rookery_stream::error::{Condition, StreamError};
 use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::header::Header;
-use rookery_xml::{Element, Kind, Limits, Scanner, Stanza, Writer, ns};
+use rookery_xml::{Built, Element, Kind, Limits, Scanner, Stanza, ns};
 
 use crate::dialback::{self, Answer, Dialback};
-use crate::inbound::{STREAM_LIMITS, domain};
+use crate::inbound::{Ours, domain};
 use crate::notes;
 use crate::outbound::acks::Acks;
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
 use crate::settings::{Policy, Settings};
+use crate::stanzas::{Judged, Spoken};
 
 pub(crate) mod acks;
+mod login;
 
 /// A stream under negotiation, or in use.
 #[derive(Debug)]
@@ -45,9 +54,20 @@ pub struct Outbound {
     /// The most bytes of a stanza that the peer says it takes (XEP-0478).
     longest: usize,
     acks: Acks,
+    /// Both directions were asked for: the peer may send, too.
+    is_bidi: bool,
+    /// They aren't asked for, whatever the peer offers.
+    avoids_bidi: bool,
+    /// Our end of the stream has been written; what the peer still says counts.
+    is_closing: bool,
+    /// The peer's stanzas come over another connection by now; nothing more that comes here counts.
+    is_deaf: bool,
+    lang: Option<Box<str>>,
     tls: Option<Result<Names, Untrusted>>,
     /// SASL was tried and has failed.
     was_refused: bool,
+    /// The peer has ended the stream with an error.
+    was_told_off: bool,
     /// The reason why the stream can't be used, in words for the operator.
     cause: Option<String>,
     /// Set if an operator looks on.
@@ -80,6 +100,8 @@ enum Phase {
     Sasl,
     /// The answer of dialback.
     Dialback,
+    /// The count for `<resume/>`.
+    Counting,
     /// The answer to `<resume/>`.
     Resuming,
     /// The answer to `<enable/>`.
@@ -91,7 +113,7 @@ enum Phase {
 }
 
 /// An act that is the owner's.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Event {
     /// Begin the handshake with the remote domain; then call [`Outbound::secured`].
     StartTls,
@@ -115,6 +137,17 @@ pub enum Event {
         /// True if the key is right.
         outcome: Option<bool>,
     },
+    /// A stanza of the peer for an address of ours, and the custody that it is in until it is
+    /// acknowledged.
+    Stanza(Packet, Jid, Option<Custody>),
+    /// The peer asks what is acknowledged, and the store is still at work: call
+    /// `Outbound::tell_asked` in a moment.
+    Asked,
+    /// A stream is to be resumed: call `Outbound::resume` with what was handled of the peer's
+    /// stanzas on it.
+    Counting,
+    /// An error for the sender of a stanza that can't be delivered as it is, to that sender.
+    Refused(Built, Jid),
     /// The stream is over, for the reason of [`Outbound::cause`].
     End,
 }
@@ -142,26 +175,37 @@ impl Outbound {
             knows_dialback: false,
             longest: usize::MAX,
             acks: Acks::default(),
+            is_bidi: false,
+            avoids_bidi: false,
+            is_closing: false,
+            is_deaf: false,
+            lang: None,
             tls: None,
             was_refused: false,
+            was_told_off: false,
             cause: None,
             is_noting: false,
             notes: Vec::new(),
         }
     }
 
-    /// Resumes the stream that the peer calls so, if it offers that; of what the peer sent there,
-    /// nothing was handled.
+    /// Resumes the stream of that name, if the peer offers that: see [`Event::Counting`].
     #[must_use]
     pub fn resuming(mut self, id: Box<str>) -> Self {
         self.acks.id = Some(id);
         self
     }
 
-    /// Notes from now on what the peer says, for an operator who looks on.
+    /// Asks for no stanzas of the peer on this stream.
+    #[must_use]
+    pub fn one_way(self) -> Self {
+        Self { avoids_bidi: true, ..self }
+    }
+
+    /// Notes from now on what the peer says, for an operator who looks on: no stream for stanzas.
     #[must_use]
     pub fn noting(self) -> Self {
-        Self { is_noting: true, ..self }
+        Self { is_noting: true, avoids_bidi: true, ..self }
     }
 
     /// Returns what was noted since the last call.
@@ -210,6 +254,32 @@ impl Outbound {
         self.acks.id.as_deref()
     }
 
+    /// Tells whether the peer may send, too.
+    pub fn is_bidi(&self) -> bool {
+        self.is_bidi
+    }
+
+    /// Tells whether the peer has ended the stream with an error after both directions were asked
+    /// for: some can't bear that.
+    pub(crate) fn may_dislike_bidi(&self) -> bool {
+        self.is_bidi && self.was_told_off
+    }
+
+    /// Tells whether our direction is ended, and the peer's not yet.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Returns the domain that the peer is, or has to be.
+    pub(crate) fn remote(&self) -> &str {
+        &self.remote
+    }
+
+    /// Returns the domain of ours that the stream is for.
+    pub(crate) fn local(&self) -> &str {
+        &self.local
+    }
+
     /// Tells whether the stream is over.
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
@@ -256,7 +326,7 @@ impl Outbound {
     }
 
     /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
-    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, out: &mut Vec<u8>) -> Read {
+    pub fn read(&mut self, input: &[u8], scanner: &mut Scanner, ours: &dyn Ours, out: &mut Vec<u8>) -> Read {
         let mut consumed = 0;
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
@@ -269,17 +339,17 @@ impl Outbound {
                 _ => {}
             }
             // Whom a question is put to has proven nothing, and never does.
-            let is_proven = self.phase == Phase::Ready && self.purpose == Purpose::Stanzas;
+            let is_proven = self.purpose == Purpose::Stanzas && self.is_logged_in();
             let limits = if is_proven { self.settings.limits } else { self.settings.limits_before };
             let (len, event) = match self.reading.next(rest, scanner, &limits, is_proven) {
                 Ok(Item::More) => return Read { consumed, event: None },
                 Ok(Item::Skip(len)) => (len, None),
                 Ok(Item::Header(len, header)) => (len, self.header(*header, out)),
-                Ok(Item::Element(len, stanza)) => (len, self.item(stanza, out)),
+                Ok(Item::Element(len, stanza)) => (len, self.item(stanza, ours, out)),
                 Ok(Item::Rewritten(len, bytes)) => {
                     let wide = Limits { bytes: limits.bytes.saturating_mul(2), ..limits };
                     match Stanza::parse(&bytes, &wide) {
-                        Ok(stanza) => (len, self.item(stanza, out)),
+                        Ok(stanza) => (len, self.item(stanza, ours, out)),
                         Err(fault) => (0, Some(self.fail(&StreamError::from(fault), fault.text(), out))),
                     }
                 }
@@ -309,11 +379,39 @@ impl Outbound {
             (Phase::Ended, _) => {}
             (Phase::Closed | Phase::Tls, _) => self.phase = Phase::Ended,
             (_, Some(error)) => {
-                error.render(None, out);
+                self.say_last(|out| error.render(None, out), out);
                 self.phase = Phase::Ended;
             }
             (_, None) => _ = self.end(out),
         }
+    }
+
+    /// Ends our direction because the stream is idle. What the peer has sent meanwhile still counts
+    /// until it has ended its own (RFC 6120 §4.4).
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        self.say_last(|out| out.extend_from_slice(STREAM_END), out);
+        self.is_closing = true;
+    }
+
+    /// Writes the end of our direction, once, behind what the peer has to know.
+    fn say_last(&mut self, end: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+        if !self.is_closing {
+            self.acknowledge(out);
+            end(out);
+        }
+    }
+
+    /// Tells whether the peer has accepted who we are.
+    fn is_logged_in(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Header(true)
+                | Phase::Features(true)
+                | Phase::Counting
+                | Phase::Resuming
+                | Phase::Enabling
+                | Phase::Ready
+        )
     }
 
     fn open(&mut self, is_logged_in: bool, out: &mut Vec<u8>) {
@@ -325,6 +423,7 @@ impl Outbound {
     fn header(&mut self, mut header: Header, out: &mut Vec<u8>) -> Option<Event> {
         let Phase::Header(is_logged_in) = self.phase else { return None };
         self.reading.open(&mut header);
+        self.lang = header.lang.take().filter(|lang| lang.len() <= MAX_LANG).map(String::into_boxed_str);
         if let Err((error, text)) = judge(&header) {
             return Some(self.fail(&error, text, out));
         }
@@ -351,11 +450,14 @@ impl Outbound {
         self.log_in_by_dialback(out)
     }
 
-    fn item(&mut self, stanza: Stanza<'_>, out: &mut Vec<u8>) -> Option<Event> {
-        // What is built into a tree is small, whoever sends it.
+    fn item(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if stanza.kind() != Kind::Other {
+            return self.stanza(stanza, ours, out);
+        }
+        // What is built into a tree is small, also from a peer that has proven itself.
         let namespace = stanza.ns();
         let is_of_stream = matches!(&*namespace, ns::STREAMS | ns::STARTTLS | ns::SASL | ns::DIALBACK | ns::SM);
-        if stanza.kind() != Kind::Other || !is_of_stream || stanza.bytes().len() > self.settings.limits_before.bytes {
+        if !is_of_stream || stanza.bytes().len() > self.settings.limits_before.bytes {
             return None;
         }
         let element = Element::read(&stanza);
@@ -384,6 +486,7 @@ impl Outbound {
             }
             (ns::DIALBACK, "result", Phase::Dialback) => self.result(&element, out),
             (ns::DIALBACK, "verify", Phase::Ready) if self.purpose == Purpose::Questions => answered(&element),
+            (ns::DIALBACK, name, Phase::Ready) if self.is_bidi => self.asked(name, &element, ours, out),
             (ns::SM, name, Phase::Resuming) => self.resumption(name, &element, out),
             (ns::SM, name, Phase::Enabling) => self.enabled(name, &element),
             (ns::SM, name, Phase::Ready) if self.acks.are_on => self.acknowledgement(name, &element, out),
@@ -391,77 +494,54 @@ impl Outbound {
         }
     }
 
-    fn features(&mut self, features: &Element, is_logged_in: bool, out: &mut Vec<u8>) -> Option<Event> {
-        let longest =
-            features.child("limits", STREAM_LIMITS).and_then(|limits| limits.child_text("max-bytes", STREAM_LIMITS));
-        self.longest = longest.and_then(|text| text.trim().parse().ok()).unwrap_or(usize::MAX);
-        // Who logs in by dialback gets no others afterwards.
-        self.acks.are_offered = features.child("sm", ns::SM).is_some();
-        if is_logged_in {
-            return self.logged_in(out);
-        }
-        if self.tls.is_none() {
-            if features.child("starttls", ns::STARTTLS).is_some() {
-                out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-                self.phase = Phase::Proceed;
-                return None;
-            }
-            if self.settings.policy_for(&self.remote) != Policy::Plain {
-                return Some(self.end_because("it doesn't offer TLS", out));
-            }
-        }
-        if self.purpose == Purpose::Questions {
-            self.phase = Phase::Ready;
-            return Some(Event::Ready);
-        }
-        self.knows_dialback |= features.child("dialback", ns::DIALBACK_FEATURE).is_some();
-        let mechanisms = features.child("mechanisms", ns::SASL);
-        let has_external = mechanisms
-            .is_some_and(|mechanisms| mechanisms.children().any(|mechanism| mechanism.text().trim() == "EXTERNAL"));
-        if has_external && self.tls.is_some() && !self.was_refused {
-            // Some need the name in it, though the header has it (XEP-0178 §3).
-            let mut auth = Writer::with_ns("auth", ns::SASL);
-            auth.attr("mechanism", "EXTERNAL").text(&STANDARD.encode(self.local.as_bytes()));
-            out.extend_from_slice(auth.finish().bytes());
-            self.phase = Phase::Sasl;
+    /// A stanza of the peer. It counts if both directions were asked for.
+    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if !self.is_bidi {
             return None;
         }
-        self.log_in_by_dialback(out)
-    }
-
-    fn log_in_by_dialback(&mut self, out: &mut Vec<u8>) -> Option<Event> {
-        if self.purpose == Purpose::Questions {
-            self.phase = Phase::Ready;
-            return Some(Event::Ready);
+        if self.is_deaf {
+            return Some(self.fail(&StreamError::Conflict, "it goes on over another connection", out));
         }
-        if !self.knows_dialback {
-            return Some(self.end_because("it offers no way to log in; it may not accept our certificate", out));
+        if !self.is_logged_in() {
+            return Some(self.fail(&StreamError::NotAuthorized, "it sent a stanza before it had let us in", out));
         }
-        let key = self.settings.secret.key(&self.remote, &self.local, &self.id);
-        dialback::ask(dialback::Name::Result, &self.local, &self.remote, None, &key, out);
-        self.phase = Phase::Dialback;
-        None
-    }
-
-    /// The answer to our request (XEP-0220 §2.1.1).
-    fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
-        let answer = Dialback::read(element)?;
-        let is_ours =
-            domain(&answer.from).as_ref() == Ok(&self.remote) && domain(&answer.to).as_ref() == Ok(&self.local);
-        match answer.answer? {
-            _ if !is_ours => None,
-            Answer::Valid => self.logged_in(out),
-            Answer::Invalid => Some(self.end_because("it could not confirm by dialback that we are who we say", out)),
-            Answer::Error => {
-                let condition =
-                    element.children().flat_map(Element::children).next().map_or("no reason", Element::name);
-                Some(self.end_because(&format!("it refused dialback: {condition}"), out))
+        let (settings, lang) = (&*self.settings, self.lang.as_deref());
+        let spoken = Spoken { settings, local: &self.local, lang, ours };
+        let event = match spoken.judge(stanza, |domain| *domain == *self.remote) {
+            Judged::Taken(packet, to) => Some(Event::Stanza(packet, to, None)),
+            Judged::Refused(error, to) => Some(Event::Refused(error, to)),
+            Judged::Dropped => None,
+            Judged::Fails(error, text) => {
+                let text = text.unwrap_or("it sent a stanza that it may not send");
+                return Some(self.fail(&error, text, out));
             }
+        };
+        match (event, self.acks.count()) {
+            (Some(Event::Stanza(packet, to, _)), custody) => Some(Event::Stanza(packet, to, custody)),
+            (other, _) => other,
         }
+    }
+
+    /// A question of dialback from a peer that may send, too: about our keys it gets an answer. For
+    /// other pairs of domains it needs streams of its own.
+    fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
+        if element.attr("type").is_some() {
+            return None;
+        }
+        match (name, element.attr("from"), element.attr("to")) {
+            ("verify", Some(_), Some(_)) => _ = dialback::confirm(element, &self.settings.secret, ours, out),
+            ("result", Some(from), Some(to)) => {
+                let refused = Err(Condition::ResourceConstraint);
+                dialback::answer(dialback::Name::Result, to, from, None, &refused, out);
+            }
+            _ => {}
+        }
+        None
     }
 
     /// The peer ends the stream with an error.
     fn told(&mut self, error: &Element, out: &mut Vec<u8>) -> Event {
+        self.was_told_off = true;
         let condition = error.children().find(|child| child.ns() == ns::STREAM_ERRORS && child.name() != "text");
         let condition = condition.map_or("no condition", Element::name);
         let text = error.child_text("text", ns::STREAM_ERRORS).unwrap_or_default();
@@ -470,7 +550,7 @@ impl Outbound {
     }
 
     fn fail(&mut self, error: &StreamError, text: &str, out: &mut Vec<u8>) -> Event {
-        error.render(Some(text), out);
+        self.say_last(|out| error.render(Some(text), out), out);
         self.fail_silently(text)
     }
 
@@ -481,12 +561,12 @@ impl Outbound {
     }
 
     fn end_because(&mut self, cause: &str, out: &mut Vec<u8>) -> Event {
-        out.extend_from_slice(STREAM_END);
+        self.say_last(|out| out.extend_from_slice(STREAM_END), out);
         self.fail_silently(cause)
     }
 
     fn end(&mut self, out: &mut Vec<u8>) -> Event {
-        out.extend_from_slice(STREAM_END);
+        self.say_last(|out| out.extend_from_slice(STREAM_END), out);
         self.phase = Phase::Ended;
         Event::End
     }
@@ -506,6 +586,8 @@ fn answered(element: &Element) -> Option<Event> {
 
 /// The most bytes of a stream's id: it is a part of each key.
 const MAX_ID: usize = 255;
+/// The most bytes of a language tag: BCP 47 §4.4.1 knows none above 35.
+const MAX_LANG: usize = 64;
 /// The most characters of a peer's explanation in a log line.
 const MAX_TEXT: usize = 200;
 

@@ -119,8 +119,8 @@ pub(crate) fn size(packet: &Packet) -> usize {
     packet.bytes().len()
 }
 
-/// How much more a domain may have waiting that is connected: a room speaks to all of its occupants
-/// there in one tick.
+/// The factor by which more may wait for a domain that is connected: a room speaks to all of its
+/// occupants there in one tick.
 pub(crate) const WHILE_CONNECTED: usize = 16;
 /// Places that an empty queue keeps.
 const KEPT: usize = 8;

@@ -5,7 +5,7 @@ use rookery_stream::opening::Opening;
 use rookery_xml::header::{self, Header};
 use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, escape_attr, ns, slow};
 
-/// How far a stream has been read.
+/// The place up to which a stream has been read.
 #[derive(Debug)]
 pub(crate) struct Reading {
     /// The content namespace of the stream.
@@ -18,7 +18,7 @@ pub(crate) struct Reading {
     prefixes: Vec<(String, String)>,
 }
 
-/// What comes next.
+/// The next item.
 pub(crate) enum Item<'a> {
     /// Nothing before more bytes arrive.
     More,
@@ -46,8 +46,9 @@ impl Reading {
         Self { namespace, opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
     }
 
-    /// Returns what `input` begins with. After a whole element the scanner is reset. A peer that has not proven anything may send
-    /// few elements in one: such as dialback's, with a prefix of the header, are rewritten, which takes many times their bytes.
+    /// Returns what `input` begins with. After a whole element the scanner is reset. A peer that
+    /// has not proven anything may send few elements in one: such as dialback's, with a prefix of
+    /// the header, are rewritten, which takes many times their bytes.
     pub(crate) fn next<'a>(
         &mut self,
         input: &'a [u8],
@@ -119,7 +120,8 @@ impl Reading {
         Ok(item)
     }
 
-    /// A second header, which to the scanner would be an element that never ends (RFC 6120 §4.9.3.1).
+    /// A second header, which to the scanner would be an element that never ends (RFC 6120
+    /// §4.9.3.1).
     fn opens_again(&self, input: &[u8]) -> bool {
         let name = input.strip_prefix(b"<").and_then(|rest| rest.strip_prefix(self.prefix.as_bytes()));
         let behind = name.and_then(|rest| rest.strip_prefix(b":stream"));
@@ -142,8 +144,8 @@ pub(crate) fn has_features(header: &Header) -> bool {
     version.split_once('.').is_some_and(|(major, _)| major.parse().is_ok_and(|major: u32| major >= 1))
 }
 
-/// Appends a header of ours. The prefix of dialback is always declared: for some that is how it is announced, and others
-/// can't ask us to verify a key otherwise.
+/// Appends a header of ours. The prefix of dialback is always declared: for some that is how it is
+/// announced, and others can't ask us to verify a key otherwise.
 pub(crate) fn write_header(from: Option<&str>, to: Option<&str>, id: Option<&str>, versioned: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<?xml version='1.0'?><stream:stream xmlns='jabber:server'");
     let attributes = [

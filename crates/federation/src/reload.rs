@@ -1,4 +1,4 @@
-//! What an operator's decisions do to the streams that there are: other settings, and the end of
+//! Applies an operator's decisions to the streams that there are: other settings, and the end of
 //! the server.
 
 use std::sync::Arc;
@@ -21,12 +21,17 @@ impl Servers {
             let Some(stream) = self.streams.get_mut(at) else { continue };
             let mut out = Vec::new();
             match &mut stream.machine {
-                Machine::In { machine, .. } => {
+                Machine::In { machine, carries, .. } => {
+                    let carried = *carries;
                     machine.apply(settings.clone());
                     let is_gone = machine.local().is_some_and(|local| !home.is_ours(local));
                     let is_barred = machine.proven().chain(machine.claimed()).any(|domain| !settings.admits(domain));
                     let error = if is_gone { &StreamError::HostGone } else { &StreamError::PolicyViolation };
                     if !is_gone && !is_barred {
+                        continue;
+                    }
+                    if let Some(route) = carried {
+                        self.give_up(route, error, "the configuration has changed");
                         continue;
                     }
                     machine.close(error, None, &mut out);

@@ -1,12 +1,13 @@
 //! Streams that outlive the certificate that has proven them (RFC 6120 §13.7.2.3).
 //!
-//! They end with `<reset/>`, and their servers open others, with a certificate that is judged again. What waits for such a stream of
-//! ours leaves with the next one.
+//! They end with `<reset/>`, and their servers open others, with a certificate that is judged
+//! again. What waits for such a stream of ours leaves with the next one.
 
 use rookery_stream::error::StreamError;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use crate::servers::{Key, Machine, Servers, Timer};
+use crate::servers::{Key, Machine, Servers};
+use crate::timers::Timer;
 
 impl Servers {
     /// Remembers until when the certificate of a stream holds.
@@ -18,7 +19,8 @@ impl Servers {
         }
     }
 
-    /// The authorities that are believed have changed: whoever was proven by a certificate has to prove it again.
+    /// The authorities that are believed have changed: a server that was proven by a certificate
+    /// has to prove itself again.
     pub fn judge_again(&mut self) {
         let certified = self.streams.iter().filter(|(_, stream)| stream.certified_until_ms.is_some());
         let keys: Vec<Key> = certified.map(|(key, _)| Key(key as u32)).collect();
@@ -40,6 +42,10 @@ impl Servers {
         let serial = stream.serial;
         let mut out = Vec::new();
         match &mut stream.machine {
+            // Something is under way; it isn't for long.
+            Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(|route| !route.rests()) => {
+                self.set_timer(SOON_MS, Timer::Idle(key, serial));
+            }
             Machine::In { machine, .. } => {
                 machine.close(&StreamError::Reset, Some(EXPIRED), &mut out);
                 self.write(key, out);
@@ -62,5 +68,5 @@ impl Servers {
 }
 
 const EXPIRED: &str = "The certificate has to be shown again.";
-/// How soon a stream that is being written to is looked at again.
+/// The time after which a stream that is being written to is looked at again.
 const SOON_MS: u64 = 1_000;

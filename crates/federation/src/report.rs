@@ -8,7 +8,7 @@ use rookery_stream::error::StreamError;
 use crate::route::State;
 use crate::servers::{Key, Machine, Servers};
 
-/// Which way stanzas go on a stream.
+/// The way that stanzas go on a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// To another server.
@@ -37,19 +37,19 @@ pub struct Report {
     pub remote: String,
     /// The domain of this server; empty if the stream doesn't say.
     pub local: String,
-    /// Which way stanzas go.
+    /// The way that stanzas go.
     pub direction: Direction,
-    /// How far it is: `ready`, or what it waits for.
+    /// The step that it has come to: `ready`, or what it waits for.
     pub state: &'static str,
-    /// How the other domain is proven, in a few words; empty if there is no stream.
+    /// The proof of the other domain, in a few words; empty if there is no stream.
     pub security: &'static str,
-    /// Where the other end is.
+    /// The address of the other end.
     pub address: Option<SocketAddr>,
     /// Stanzas that wait.
     pub waiting: usize,
     /// Milliseconds since a stanza went over it last.
     pub quiet_ms: u64,
-    /// Why there was no way the last time; empty if there was one.
+    /// The reason why there was no way the last time; empty if there was one.
     pub trouble: String,
     /// The connection.
     pub key: Option<Key>,
@@ -79,6 +79,7 @@ impl Servers {
             let stream = key.and_then(|key| self.streams.get(key.0 as usize));
             let security = match stream.map(|stream| &stream.machine) {
                 Some(Machine::Out { machine, .. }) => machine.security(),
+                Some(Machine::In { machine, .. }) => machine.security(&route.remote),
                 _ => "",
             };
             all.push(Report {
@@ -113,6 +114,10 @@ impl Servers {
                 key: Some(Key(at as u32)),
             };
             match &stream.machine {
+                Machine::Out { machine, .. } if machine.is_bidi() && machine.is_ready() => {
+                    let (remote, local, security) = (machine.remote(), machine.local(), machine.security());
+                    all.push(report(remote, local, Direction::Incoming, true, security, 0));
+                }
                 Machine::Out { .. } => {}
                 Machine::In { machine, .. } => {
                     let local = machine.local().unwrap_or_default();

@@ -3,6 +3,11 @@
 //! What is kept of one is how many of its stanzas were handed on: enough to tell its server which
 //! of them to send again.
 //!
+//! A stream for both directions (XEP-0288) is resumed by the server that has opened it, as the
+//! standard has it, or by the other one, on a stream of its own: that one has stanzas under way,
+//! too, and may have to know first. A server that doesn't know of this refuses, and nothing is lost
+//! that would not be without asking.
+//!
 //! # Invariants
 //!
 //! - A stream goes on for the domain that it was proven for, towards the same domain of ours. Its
@@ -10,16 +15,20 @@
 //! - When it goes on elsewhere, nothing more that comes over its old connection counts.
 
 use rookery_base::Map;
+use rookery_hub::custody::{Balance, Ledger};
 use rookery_stream::error::StreamError;
 
-use crate::inbound::{Inbound, Managed};
-use crate::servers::{Key, Servers, Timer};
+use crate::inbound::{Managed, Said};
+use crate::outbound::Outbound;
+use crate::sent::Sharing;
+use crate::servers::{Key, Machine, Servers};
 use crate::stream_id;
+use crate::timers::Timer;
 
 /// The streams that may be resumed here.
 #[derive(Debug, Default)]
 pub(crate) struct Resumable {
-    /// Those that have a connection, by their names.
+    /// Those that have a connection, by their domains and names.
     live: Map<Box<str>, Key>,
     /// Those that have none, by the domains that they speak for.
     broken: Map<Box<str>, Vec<Broken>>,
@@ -31,7 +40,7 @@ pub(crate) struct Resumable {
 struct Broken {
     id: Box<str>,
     local: Box<str>,
-    handled: u32,
+    balance: Balance,
     until_ms: u64,
 }
 
@@ -39,58 +48,144 @@ impl Servers {
     /// Acknowledges the stanzas of a stream from now on.
     pub(crate) fn enable(&mut self, key: Key, may_resume: bool) {
         let id: Option<Box<str>> = may_resume.then(|| stream_id().into());
-        if let Some(id) = &id {
-            self.resumable.live.insert(id.clone(), key);
+        let remote = self.inbound(key).and_then(|machine| machine.proven().next());
+        if let Some((id, remote)) = id.as_ref().zip(remote) {
+            let name = name(remote, id);
+            self.resumable.live.insert(name, key);
         }
         let mut out = Vec::new();
         if let Some(machine) = self.inbound_mut(key) {
             machine.enabled(id, KEPT_MS / 1000, &mut out);
         }
         self.write(key, out);
+        self.answers_managed(key);
+        self.may_carry(key);
     }
 
-    /// Lets a stream go on where another one was, whose connection may still seem to be alive.
-    pub(crate) fn resume(&mut self, key: Key, id: Box<str>) {
+    /// Lets a stream go on where another one was, whose connection may still seem to be alive. Of
+    /// our stanzas on that one the peer says how many it has handled.
+    pub(crate) fn resume(&mut self, key: Key, id: &str, answered: Option<u32>) {
         let Some(machine) = self.inbound(key) else { return };
         let (Some(remote), Some(local)) = (machine.proven().next().map(Box::<str>::from), machine.local()) else {
             return;
         };
         let local = Box::<str>::from(local);
-        let handled = self.take_live(&id, &remote, &local).or_else(|| self.take_broken(&id, &remote, &local));
+        self.put_away(id, &remote, &local);
         let mut out = Vec::new();
+        let handled = self.take_broken(id, &remote, &local);
         let Some(machine) = self.inbound_mut(key) else { return };
-        let ends = match handled {
-            Some(handled) => {
-                machine.resumed(id.clone(), handled, &mut out);
-                self.resumable.live.insert(id, key);
-                false
+        match handled {
+            Count::Unknown => {
+                let ends = machine.not_resumed(&mut out).is_some();
+                self.write(key, out);
+                if ends { self.end(key) } else { self.may_carry(key) }
             }
-            None => machine.not_resumed(&mut out).is_some(),
+            Count::Moving => {
+                machine.resuming = Some((id.into(), answered));
+                self.settles(key, 0);
+            }
+            Count::Of(handled) => {
+                machine.resumed(id.into(), handled, answered.unwrap_or_default(), &mut out);
+                self.resumable.live.insert(name(&remote, id), key);
+                self.write(key, out);
+                match answered {
+                    Some(answered) => self.answers_resumed(key, id, answered),
+                    None => self.may_carry(key),
+                }
+            }
+        }
+    }
+
+    /// A stream of ours is to go on where another one was: tells its server how many of its own
+    /// stanzas were handled there.
+    pub(crate) fn resumes(&mut self, key: Key) {
+        let Some(at) = self.route_of(key) else { return };
+        let Some(route) = self.routes.get(at) else { return };
+        let (remote, local) = (route.remote.clone(), route.local.clone());
+        let broken = route.broken.as_ref().map(|broken| (broken.id.clone(), broken.sharing));
+        let handled = match broken {
+            None => None,
+            Some((_, Sharing::OneWay)) => Some(0),
+            Some((id, _)) => {
+                self.put_away(&id, &remote, &local);
+                match self.take_broken(&id, &remote, &local) {
+                    Count::Unknown => None,
+                    Count::Moving => return self.settles(key, 0),
+                    Count::Of(handled) => {
+                        if self.outbound(key).is_some_and(Outbound::is_bidi) {
+                            self.resumable.live.insert(name(&remote, &id), key);
+                        } else {
+                            // The other direction may go on elsewhere.
+                            let (balance, until_ms) = (Ledger::after(handled).end(), self.now_ms + KEPT_MS);
+                            self.remember(remote, Broken { id, local, balance, until_ms });
+                        }
+                        Some(handled)
+                    }
+                }
+            }
+        };
+        let mut out = Vec::new();
+        let event = self.outbound_mut(key).and_then(|(machine, _)| machine.resume(handled, &mut out));
+        self.write(key, out);
+        if let Some(event) = event {
+            self.progressed(key, event);
+        }
+    }
+
+    /// Looks in a moment whether the store has all that a stream has to know of.
+    pub(crate) fn settles(&mut self, key: Key, looks: u8) {
+        if let Some(serial) = self.streams.get(key.0 as usize).map(|stream| stream.serial) {
+            self.set_timer(SETTLE_MS, Timer::Settle(key, serial, looks));
+        }
+    }
+
+    /// Looks whether the store has all that a stream has to know of, and goes on with it.
+    pub(crate) fn look_whether_settled(&mut self, key: Key, serial: u32, looks: u8) {
+        let Some(stream) = self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended) else { return };
+        let (mut out, is_last) = (Vec::new(), looks >= MOST_LOOKS);
+        let is_told = match &mut stream.machine {
+            Machine::In { machine, .. } => match machine.resuming.take() {
+                Some((id, answered)) => return self.resume(key, &id, answered),
+                None => match machine.tell_settled(is_last, &mut out) {
+                    Some(Said::End) => {
+                        self.write(key, out);
+                        return self.end(key);
+                    }
+                    said => said.is_some(),
+                },
+            },
+            Machine::Out { machine, .. } if machine.is_counting() => return self.resumes(key),
+            Machine::Out { machine, .. } => machine.tell_asked(is_last, &mut out),
+            Machine::Component(_) => true,
         };
         self.write(key, out);
-        if ends {
-            self.end(key);
+        if !is_told {
+            self.set_timer(SETTLE_MS, Timer::Settle(key, serial, looks + 1));
+        }
+    }
+
+    /// A stream that we have opened is ready, and can be resumed in the peer's direction.
+    pub(crate) fn watch_reverse(&mut self, key: Key) {
+        let Some((machine, _)) = self.outbound_mut(key) else { return };
+        let id = machine.managed_id().filter(|_| machine.may_be_resumed());
+        if let Some(name) = id.map(|id| name(machine.remote(), id)) {
+            self.resumable.live.insert(name, key);
         }
     }
 
     /// A stream is gone: keeps what it takes to go on with it.
-    pub(crate) fn keep(&mut self, machine: &mut Inbound) {
-        if let Some(id) = machine.managed_id() {
-            self.resumable.live.remove(id);
+    pub(crate) fn keep(&mut self, machine: &mut Machine) {
+        if let Some(named) = named(machine) {
+            self.resumable.live.remove(&named);
         }
-        let Some(Managed { handled, id: Some(id), .. }) = machine.take_managed() else { return };
-        let (Some(remote), Some(local)) = (machine.proven().next(), machine.local()) else { return };
-        let resumable = &mut self.resumable;
-        let of_domain = resumable.broken.entry(remote.into()).or_default();
-        if of_domain.len() >= MOST_OF_DOMAIN {
-            of_domain.remove(0);
-            resumable.number -= 1;
+        if let Some((remote, stream)) = taken(machine, self.now_ms + KEPT_MS) {
+            self.remember(remote, stream);
         }
-        if resumable.number < MOST_KEPT {
-            resumable.number += 1;
-            of_domain.push(Broken { id, local: local.into(), handled, until_ms: self.now_ms + KEPT_MS });
-        }
-        if !std::mem::replace(&mut resumable.is_watched, true) {
+    }
+
+    fn remember(&mut self, remote: Box<str>, stream: Broken) {
+        self.resumable.keep(remote, stream);
+        if !std::mem::replace(&mut self.resumable.is_watched, true) {
             self.set_timer(KEPT_MS, Timer::Broken);
         }
     }
@@ -111,32 +206,113 @@ impl Servers {
         }
     }
 
-    fn take_live(&mut self, id: &str, remote: &str, local: &str) -> Option<u32> {
-        let key = *self.resumable.live.get(id)?;
-        let machine = self.inbound_mut(key)?;
-        if machine.proven().next() != Some(remote) || machine.local() != Some(local) {
-            return None;
+    /// Takes the count from a stream that seems to have a connection. A stream of the other server
+    /// ends with that; on one of ours our own direction goes on.
+    fn put_away(&mut self, id: &str, remote: &str, local: &str) {
+        let Some(&key) = self.resumable.live.get(&name(remote, id)) else { return };
+        let is_meant = match self.streams.get(key.0 as usize).map(|stream| &stream.machine) {
+            Some(Machine::In { machine, .. }) => {
+                machine.proven().next() == Some(remote) && machine.local() == Some(local)
+            }
+            Some(Machine::Out { machine, .. }) => machine.local() == local,
+            Some(Machine::Component(_)) | None => false,
+        };
+        if !is_meant {
+            return;
         }
-        let Managed { handled, .. } = machine.take_managed()?;
-        let mut out = Vec::new();
-        machine.close(&StreamError::Conflict, Some("The stream goes on over another connection."), &mut out);
-        self.write(key, out);
-        self.end(key);
-        Some(handled)
+        if self.inbound(key).is_some() {
+            let mut out = Vec::new();
+            if let Some(machine) = self.inbound_mut(key) {
+                let text = "The stream goes on over another connection.";
+                machine.close(&StreamError::Conflict, Some(text), &mut out);
+            }
+            self.write(key, out);
+            self.end(key);
+        }
+        let until_ms = self.now_ms + KEPT_MS;
+        let machine = self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine);
+        if let Some((remote, stream)) = machine.and_then(|machine| taken(machine, until_ms)) {
+            self.resumable.live.remove(&name(&remote, &stream.id));
+            self.remember(remote, stream);
+        }
     }
 
-    fn take_broken(&mut self, id: &str, remote: &str, local: &str) -> Option<u32> {
-        let streams = self.resumable.broken.get_mut(remote)?;
-        let at = streams.iter().position(|stream| *stream.id == *id && *stream.local == *local)?;
-        let Broken { handled, .. } = streams.remove(at);
+    /// Takes the count of a stream that has no connection any more.
+    fn take_broken(&mut self, id: &str, remote: &str, local: &str) -> Count {
+        let Some(streams) = self.resumable.broken.get_mut(remote) else { return Count::Unknown };
+        let found = streams.iter().position(|stream| *stream.id == *id && *stream.local == *local);
+        let Some((at, stream)) = found.and_then(|at| Some((at, streams.get(at)?))) else { return Count::Unknown };
+        let Some(handled) = stream.balance.settled() else { return Count::Moving };
+        streams.remove(at);
         self.resumable.number -= 1;
         if streams.is_empty() {
             self.resumable.broken.remove(remote);
         }
-        Some(handled)
+        Count::Of(handled)
     }
 }
 
+impl Resumable {
+    fn keep(&mut self, remote: Box<str>, stream: Broken) {
+        let of_domain = self.broken.entry(remote).or_default();
+        if of_domain.len() >= MOST_OF_DOMAIN {
+            of_domain.remove(0);
+            self.number -= 1;
+        }
+        if self.number < MOST_KEPT {
+            self.number += 1;
+            of_domain.push(stream);
+        }
+    }
+}
+
+/// Returns the name of a stream that is resumable, with its domain.
+fn named(machine: &Machine) -> Option<Box<str>> {
+    match machine {
+        Machine::In { machine, .. } => Some(name(machine.proven().next()?, machine.managed_id()?)),
+        Machine::Out { machine, .. } => {
+            machine.managed_id().filter(|_| machine.may_be_resumed()).map(|id| name(machine.remote(), id))
+        }
+        Machine::Component(_) => None,
+    }
+}
+
+/// Takes what it takes to go on with a stream elsewhere: nothing more that comes on it counts.
+fn taken(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, Broken)> {
+    let (remote, local, id, balance) = match machine {
+        Machine::In { machine, .. } => {
+            let (remote, local) = (Box::<str>::from(machine.proven().next()?), Box::<str>::from(machine.local()?));
+            let Managed { ledger, id, .. } = machine.take_managed()?;
+            (remote, local, id?, ledger.end())
+        }
+        Machine::Out { machine, .. } => {
+            let (id, balance) = machine.take_handled()?;
+            (machine.remote().into(), machine.local().into(), id, balance)
+        }
+        Machine::Component(_) => return None,
+    };
+    Some((remote, Broken { id, local, balance, until_ms }))
+}
+
+/// The number of stanzas that were handled on a stream.
+enum Count {
+    /// There was no such stream, or it is forgotten.
+    Unknown,
+    /// The store is still at work.
+    Moving,
+    Of(u32),
+}
+
+/// Names a stream among those of all domains: some choose names that others choose, too.
+fn name(remote: &str, id: &str) -> Box<str> {
+    [remote, " ", id].concat().into()
+}
+
+/// The time after which somebody looks whether the store has done its part.
+const SETTLE_MS: u64 = 10;
+/// The number of looks after which a server is told what is settled, and not what it has asked for:
+/// one that is told nothing takes us for dead.
+const MOST_LOOKS: u8 = 200;
 /// The time for which a broken stream may be resumed.
 pub const KEPT_MS: u64 = 300_000;
 /// Broken streams of one domain.

@@ -58,9 +58,9 @@ pub(crate) enum State {
 /// A write that the connection is still taking.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writing {
-    /// When that was written.
+    /// The time of the write.
     pub since_ms: u64,
-    /// When a timer looks whether it is taken, and acknowledged.
+    /// The time at which a timer looks whether it is taken, and acknowledged.
     pub watched_ms: u64,
 }
 
@@ -125,6 +125,12 @@ impl Route {
     /// Tells whether a connection is there and has taken all that was written.
     pub(crate) fn rests(&self) -> bool {
         matches!(&self.state, State::Ready { sent, .. } if sent.is_taken())
+    }
+
+    /// Tells whether something waits, or has left and may not have arrived.
+    pub(crate) fn is_needed(&self) -> bool {
+        let is_sent = matches!(&self.state, State::Ready { sent, .. } if !sent.is_empty());
+        is_sent || !self.queue.is_empty() || !self.questions.is_empty()
     }
 
     /// Tells whether a connection is ready.

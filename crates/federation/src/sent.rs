@@ -19,6 +19,18 @@ pub(crate) struct Sent {
     acks: Option<Box<Acks>>,
 }
 
+/// The directions that a stream carries (XEP-0288).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Sharing {
+    /// Ours alone.
+    #[default]
+    OneWay,
+    /// Both, on a stream that we have opened.
+    Caller,
+    /// Both, on a stream that the other server has opened.
+    Called,
+}
+
 /// The state of the acknowledgements of a stream.
 #[derive(Debug, Default)]
 struct Acks {
@@ -28,9 +40,10 @@ struct Acks {
     acked: u32,
     /// The id that the other server gave the stream, if it can be resumed.
     id: Option<Box<str>>,
+    sharing: Sharing,
     /// The number of times that the stream was resumed without any progress.
     resumptions: u8,
-    /// When an acknowledgement was asked for that has not come.
+    /// The time at which an acknowledgement was asked for that has not come.
     asked_ms: Option<u64>,
     /// The number of stanzas that have left since one was asked for last.
     since_asked: Bulk,
@@ -47,6 +60,7 @@ struct Bulk {
 pub(crate) struct Broken {
     /// The id that the other server gave it.
     pub id: Box<str>,
+    pub sharing: Sharing,
     acked: u32,
     resumptions: u8,
     stanzas: VecDeque<Outgoing>,
@@ -63,16 +77,17 @@ pub(crate) struct TooHigh {
 }
 
 impl Sent {
-    /// From now on the other server acknowledges, and calls the stream so if it can be resumed.
-    pub(crate) fn manage(&mut self, id: Option<Box<str>>) {
-        self.acks = Some(Box::new(Acks { id, ..Acks::default() }));
+    /// From now on the other server acknowledges; it has handled so many stanzas on the stream
+    /// before. With an id the stream can be resumed.
+    pub(crate) fn manage(&mut self, id: Option<Box<str>>, acked: u32, sharing: Sharing) {
+        self.acks = Some(Box::new(Acks { id, acked, sharing, ..Acks::default() }));
     }
 
     /// The stream goes on where a broken one was, of which so many stanzas were handled.
-    pub(crate) fn resume(&mut self, broken: &Broken, handled: u32) -> Result<(), TooHigh> {
+    pub(crate) fn resume(&mut self, broken: &Broken, handled: u32, sharing: Sharing) -> Result<(), TooHigh> {
         broken.known(handled).ok_or(TooHigh { h: handled, sent: broken.sent() })?;
         let resumptions = if handled == broken.acked { broken.resumptions + 1 } else { 0 };
-        let acks = Acks { acked: handled, id: Some(broken.id.clone()), resumptions, ..Acks::default() };
+        let acks = Acks { acked: handled, id: Some(broken.id.clone()), sharing, resumptions, ..Acks::default() };
         self.acks = Some(Box::new(acks));
         Ok(())
     }
@@ -176,10 +191,11 @@ impl Sent {
     pub(crate) fn breaks(self, until_ms: u64) -> Result<Broken, VecDeque<Outgoing>> {
         let Self { stanzas, acks, .. } = self;
         match acks.map(|acks| *acks) {
-            Some(Acks { id: Some(id), acked, bytes, resumptions, .. })
-                if !stanzas.is_empty() && resumptions < MOST_RESUMPTIONS =>
+            // Who has opened a stream for both resumes the other direction with it.
+            Some(Acks { id: Some(id), sharing, acked, bytes, resumptions, .. })
+                if (!stanzas.is_empty() || sharing == Sharing::Caller) && resumptions < MOST_RESUMPTIONS =>
             {
-                Ok(Broken { id, acked, resumptions, stanzas, bytes, until_ms })
+                Ok(Broken { id, sharing, acked, resumptions, stanzas, bytes, until_ms })
             }
             _ => Err(stanzas),
         }
@@ -222,6 +238,10 @@ impl Broken {
     pub(crate) fn len(&self) -> usize {
         self.stanzas.len()
     }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stanzas.is_empty()
+    }
 }
 
 /// Stanzas after which an acknowledgement is asked for.
@@ -260,7 +280,7 @@ mod tests {
 
     fn with(number: u32) -> Sent {
         let mut sent = Sent::default();
-        sent.manage(None);
+        sent.manage(None, 0, Sharing::OneWay);
         (0..number).for_each(|id| sent.push(stanza(id)));
         sent
     }
@@ -331,7 +351,7 @@ mod tests {
                 };
                 handled += arrives.min(broken.len() as u32);
                 sent = Sent::default();
-                sent.resume(&broken, handled).unwrap();
+                sent.resume(&broken, handled, Sharing::OneWay).unwrap();
                 let (again, _) = broken.give_up(Some(handled));
                 total.clear();
                 total.extend(ids(&again));

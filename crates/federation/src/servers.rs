@@ -18,6 +18,7 @@ use std::sync::Arc;
 use rookery_base::Map;
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
+use rookery_hub::Custody;
 use rookery_jid::Jid;
 use rookery_stream::error::StanzaError;
 use rookery_stream::tls::trust::{Names, Untrusted};
@@ -25,6 +26,7 @@ use rookery_xml::{Built, Scanner};
 use slab::Slab;
 
 use crate::arrivals::pair;
+use crate::bidi::Carriers;
 use crate::calling::Calls;
 use crate::component;
 use crate::components::Attached;
@@ -36,6 +38,7 @@ use crate::route::Route;
 use crate::settings::Settings;
 use crate::strangers::Strangers;
 use crate::targets::Address;
+use crate::timers::Timer;
 
 /// A connection, by its place at this shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,8 +72,8 @@ pub enum Action {
     /// Give connection and stream to another shard, which calls [`Servers::adopt`]. The key is
     /// free.
     Move(Key, Box<Arrival>, usize),
-    /// A stanza of another server for an address here.
-    Deliver(Packet, Jid),
+    /// A stanza of another server for an address here, to be worked off in this custody.
+    Deliver(Packet, Jid, Option<Custody>),
     /// A stanza of a component, for any address.
     Route(Packet, Jid),
     /// A stanza of this server for another server's user, or a component's.
@@ -87,7 +90,7 @@ pub enum Action {
     Pause(Key, bool),
 }
 
-/// Which end of a handshake we are.
+/// Our end of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handshake {
     /// The peer has called, for this domain if that is known.
@@ -108,7 +111,7 @@ pub struct Arrival {
     pub(crate) carry: Option<Box<Carry>>,
 }
 
-/// Whose stream it is.
+/// The owner of a stream that moves.
 #[derive(Debug)]
 pub(crate) enum Arriving {
     /// Another server's.
@@ -128,7 +131,7 @@ pub(crate) enum Arriving {
 pub(crate) struct Arrived {
     pub key: Key,
     pub serial: u32,
-    /// Whose question it counts as, if the stream had proven nothing when it asked.
+    /// The stranger for whom it counts, if the stream had proven nothing when it asked.
     pub stranger: Option<IpAddr>,
 }
 
@@ -144,7 +147,7 @@ pub(crate) struct Stream {
     pub serial: u32,
     pub machine: Machine,
     pub carry: Option<Box<Carry>>,
-    /// When a stanza went either way last.
+    /// The time at which a stanza went either way last.
     pub used_ms: u64,
     /// Until when the certificate holds that the peer has shown.
     pub certified_until_ms: Option<u64>,
@@ -160,8 +163,12 @@ pub(crate) enum Machine {
         is_home: bool,
         /// It counts among those of its address that have proven nothing.
         counts: bool,
-        /// When it must have proven something.
+        /// The time by which it must have proven something.
         deadline_ms: u64,
+        /// It can carry stanzas of ours.
+        is_carrier: bool,
+        /// The way that it carries.
+        carries: Option<usize>,
     },
     Out {
         machine: Box<Outbound>,
@@ -172,32 +179,6 @@ pub(crate) enum Machine {
         calls: Option<IpAddr>,
     },
     Component(Box<Attached>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Timer {
-    /// An incoming stream must have proven something.
-    Login(Key, u32),
-    /// One address has had its time.
-    Connect(Key, u32),
-    /// One that was connected to has had its time for a handshake.
-    Handshake(Key, u32),
-    /// The other server must have taken what was written, and acknowledges it.
-    Watch(Key, u32),
-    /// A stream may be idle.
-    Idle(Key, u32),
-    /// The next address of a way is tried beside the others.
-    NextAddress(usize, u32),
-    /// A stream that was too fast is read from again.
-    Read(Key, u32),
-    /// Stanzas have waited for a way for long enough.
-    Patience(usize, u32),
-    /// A way whose stream has broken is tried again.
-    Retry(usize, u32),
-    /// A way that has failed, or was used, is forgotten if nobody needs it.
-    Forget(usize, u32),
-    /// Streams that nobody has resumed are forgotten.
-    Broken,
 }
 
 /// The streams of a shard.
@@ -233,7 +214,8 @@ pub struct Servers {
     pub(crate) resumable: Resumable,
     /// Connections to other servers that are being made.
     pub(crate) calls: Calls,
-    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    pub(crate) carriers: Carriers,
+    pub(crate) timers: BinaryHeap<Reverse<(u64, Timer)>>,
     serial: u32,
     scanner: Option<Box<Scanner>>,
     pub(crate) is_stopping: bool,
@@ -262,6 +244,7 @@ impl Servers {
             intake: Intake::default(),
             resumable: Resumable::default(),
             calls: Calls::default(),
+            carriers: Carriers::default(),
             timers: BinaryHeap::new(),
             serial: 0,
             scanner: None,
@@ -299,50 +282,6 @@ impl Servers {
         self.waiting_bytes
     }
 
-    /// Returns when the next timer is due.
-    pub fn next_timer(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((due, _))| *due)
-    }
-
-    /// Does what is due by the clock.
-    pub fn run_timers(&mut self) {
-        while let Some(&Reverse((due, timer))) = self.timers.peek() {
-            if due > self.now_ms {
-                return;
-            }
-            self.timers.pop();
-            match timer {
-                Timer::Login(key, serial) => self.login_timed_out(key, serial),
-                Timer::Connect(key, serial) => {
-                    if self.is_at(key, serial) {
-                        self.connect_timed_out(key);
-                    }
-                }
-                Timer::Handshake(key, serial) => {
-                    if self.is_at(key, serial) {
-                        self.handshake_timed_out(key);
-                    }
-                }
-                Timer::Watch(key, serial) => {
-                    if self.is_at(key, serial) {
-                        self.look_after(key, serial);
-                    }
-                }
-                Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
-                Timer::Read(key, serial) => {
-                    if self.is_at(key, serial) {
-                        self.read_again(key);
-                    }
-                }
-                Timer::NextAddress(route, serial) => self.next_address(route, serial),
-                Timer::Patience(route, serial) => self.patience_ends(route, serial),
-                Timer::Retry(route, serial) => self.retry(route, serial),
-                Timer::Forget(route, serial) => self.forget(route, serial),
-                Timer::Broken => self.forget_broken(),
-            }
-        }
-    }
-
     // --- what the shard tells ---
 
     /// Bytes of a connection, decrypted.
@@ -368,7 +307,7 @@ impl Servers {
                     (read.consumed, read.event.map(Step::In))
                 }
                 Machine::Out { machine, .. } => {
-                    let read = machine.read(rest, &mut scanner, &mut out);
+                    let read = machine.read(rest, &mut scanner, home, &mut out);
                     (read.consumed, read.event.map(Step::Out))
                 }
                 Machine::Component(attached) => {
@@ -386,7 +325,10 @@ impl Servers {
                     let rest = whole.get(at..).unwrap_or_default();
                     is_here = self.arrived(key, event, rest, home);
                 }
-                Some(Step::Out(event)) => self.progressed(key, event),
+                Some(Step::Out(event)) => {
+                    stanzas += u64::from(matches!(event, outbound::Event::Stanza(..) | outbound::Event::Refused(..)));
+                    self.progressed(key, event);
+                }
                 Some(Step::Component(event)) => {
                     let rest = whole.get(at..).unwrap_or_default();
                     is_here = self.component_did(key, event, rest, home);
@@ -476,10 +418,6 @@ impl Servers {
         self.streams.get(key.0 as usize).is_some_and(|stream| stream.serial == serial)
     }
 
-    pub(crate) fn set_timer(&mut self, delay_ms: u64, timer: Timer) {
-        self.timers.push(Reverse((self.now_ms + delay_ms, timer)));
-    }
-
     pub(crate) fn write(&mut self, key: Key, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.actions.push_back(Action::Write(key, bytes));
@@ -496,6 +434,7 @@ impl Servers {
             stream.carry = None;
             self.detach(key);
             self.actions.push_back(Action::End(key));
+            self.carries_no_more(key, "the other server's stream is over");
         }
     }
 
@@ -507,10 +446,9 @@ impl Servers {
     }
 
     fn remove(&mut self, key: Key) -> bool {
+        self.carries_no_more(key, "the other server's connection is gone");
         let Some(mut stream) = self.streams.try_remove(key.0 as usize) else { return false };
-        if let Machine::In { machine, .. } = &mut stream.machine {
-            self.keep(machine);
-        }
+        self.keep(&mut stream.machine);
         if let Machine::In { machine, counts: false, .. } = &stream.machine {
             machine.proven().for_each(|domain| release(&mut self.speakers, &pair(machine, domain)));
         }
@@ -523,7 +461,7 @@ impl Servers {
         true
     }
 
-    fn look_whether_idle(&mut self, key: Key, serial: u32) {
+    pub(crate) fn look_whether_idle(&mut self, key: Key, serial: u32) {
         if !self.is_at(key, serial) || self.renew(key) {
             return;
         }
@@ -540,10 +478,16 @@ impl Servers {
         let mut out = Vec::new();
         match &mut stream.machine {
             Machine::In { machine, .. } if machine.is_closing() => self.drop_now(key),
-            Machine::In { machine, .. } => {
+            Machine::Out { machine, .. } if machine.is_closing() => self.drop_now(key),
+            Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(Route::is_needed) => {
+                self.set_timer(idle_ms, Timer::Idle(key, serial));
+            }
+            Machine::In { machine, carries, .. } => {
+                let carried = carries.take();
                 machine.finish(&mut out);
                 self.write(key, out);
                 self.set_timer(LAST_WORDS_MS, Timer::Idle(key, serial));
+                carried.into_iter().for_each(|route| self.is_carried_no_more(route));
             }
             Machine::Out { route, .. } => {
                 let route = *route;
@@ -574,7 +518,7 @@ enum Step {
 }
 
 /// The time that a peer may take to end its direction after we have ended ours.
-const LAST_WORDS_MS: u64 = 5_000;
+pub(crate) const LAST_WORDS_MS: u64 = 5_000;
 
 #[cfg(test)]
 mod tests;

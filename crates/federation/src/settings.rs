@@ -1,14 +1,14 @@
-//! What the operator decides about other servers.
+//! The decisions of the operator about other servers.
 
 use rookery_xml::Limits;
 
 use crate::dialback::Secret;
 
-/// How another server must prove to be the one of its domain.
+/// The proof that another server must give to be the one of its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// Dialback is enough, and TLS is not needed: only for servers that have nothing better, since whoever sits in
-    /// between, or lies about DNS, can be anybody.
+    /// Dialback is enough, and TLS is not needed: only for servers that have nothing better, since
+    /// anybody who sits in between, or lies about DNS, can be anybody.
     Plain,
     /// TLS, and a certificate or dialback.
     Dialback,
@@ -26,7 +26,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Reads `example.org` or `*.example.org`, the domain prepared as in addresses. `None` if it is neither.
+    /// Reads `example.org` or `*.example.org`, the domain prepared as in addresses. `None` if it is
+    /// neither.
     pub fn read(text: &str) -> Option<Self> {
         let (rest, is_below) = text.strip_prefix("*.").map_or((text, false), |rest| (rest, true));
         let jid = rookery_jid::Jid::parse(rest).ok().filter(|jid| jid.is_domain())?;
@@ -48,7 +49,7 @@ impl Pattern {
 pub struct Component {
     /// Its name, prepared as in addresses.
     pub name: Box<str>,
-    /// What it proves its name with.
+    /// The secret with which it proves its name.
     pub secret: ComponentSecret,
 }
 
@@ -78,11 +79,11 @@ impl std::fmt::Debug for ComponentSecret {
 /// The settings of all streams between servers, and of those of components.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether there are other servers. If not, there are components only.
+    /// True if there are other servers. If not, there are components only.
     pub has_others: bool,
     /// The components of this server.
     pub components: Vec<Component>,
-    /// How other servers prove who they are.
+    /// The proof that other servers give of who they are.
     pub policy: Policy,
     /// The same for some of them: the first that matches counts.
     pub exceptions: Vec<(Pattern, Policy)>,
@@ -90,9 +91,13 @@ pub struct Settings {
     pub allow: Vec<Pattern>,
     /// With whom nothing is communicated.
     pub deny: Vec<Pattern>,
-    /// Whether addresses of this machine and of private networks may be connected to. A stranger decides which address
-    /// its domain has.
+    /// True if addresses of this machine and of private networks may be connected to. A stranger
+    /// decides which address its domain has.
     pub allow_private_addresses: bool,
+    /// Domains of ours for which there is no certificate but one that we have made ourselves.
+    pub uncertified: Vec<Box<str>>,
+    /// True if one stream may carry both directions (XEP-0288).
+    pub bidi: bool,
     /// The secret of dialback keys.
     pub secret: Secret,
     /// Limits of what comes before a peer has proven anything.
@@ -132,6 +137,8 @@ impl Settings {
             allow: Vec::new(),
             deny: Vec::new(),
             allow_private_addresses: false,
+            uncertified: Vec::new(),
+            bidi: true,
             secret,
             limits_before: Limits { depth: 8, ..Limits::BEFORE_LOGIN },
             limits: Limits { bytes: STANZA_BYTES, ..Limits::AFTER_LOGIN },
@@ -152,6 +159,12 @@ impl Settings {
     pub fn policy_for(&self, domain: &str) -> Policy {
         let exception = self.exceptions.iter().find(|(pattern, _)| pattern.matches(domain));
         exception.map_or(self.policy, |(_, policy)| *policy)
+    }
+
+    /// Tells whether a domain of ours may call another one: where certificates are the proof, not
+    /// before it has one itself.
+    pub fn may_call(&self, local: &str, remote: &str) -> bool {
+        self.policy_for(remote) != Policy::Certificate || !self.uncertified.iter().any(|domain| **domain == *local)
     }
 
     /// Returns the component of this name.

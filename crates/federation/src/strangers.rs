@@ -1,6 +1,6 @@
-//! What addresses have here that have proven nothing, and how often they come.
+//! Counts what addresses have here that have proven nothing, and how often they come.
 //!
-//! Whoever has proven a domain doesn't count any more: its limits are those of the domain.
+//! A server that has proven a domain doesn't count any more: its limits are those of the domain.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,9 +20,9 @@ struct Stranger {
     connections: u32,
     /// Keys of such connections that are being verified.
     questions: u32,
-    /// How often it has connected.
+    /// The rate at which it has connected.
     calls: Bucket,
-    /// How often it wanted keys verified.
+    /// The rate at which it wanted keys verified.
     wishes: Bucket,
 }
 
@@ -102,8 +102,8 @@ impl Strangers {
     }
 }
 
-/// Returns what stands for an address where those are counted: whoever has one IPv6 address has a
-/// whole network of them.
+/// Returns what stands for an address where those are counted: a stranger with one IPv6 address has
+/// a whole network of them.
 pub(crate) fn block(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => {

@@ -1,20 +1,21 @@
-//! Where the server of a domain is: the order of SRV records (RFC 2782, XEP-0368), and addresses that nobody may send us to.
+//! Finds the place of a domain's server: the order of SRV records (RFC 2782, XEP-0368), and
+//! addresses that nobody may send us to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An address to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// Where to connect.
+    /// The place to connect to.
     pub socket: SocketAddr,
-    /// Whether TLS comes first (`_xmpps-server`), and not STARTTLS.
+    /// True if TLS comes first (`_xmpps-server`), and not STARTTLS.
     pub direct_tls: bool,
 }
 
-/// What DNS says about a domain: addresses in the order in which they are to be tried.
+/// The answer of DNS about a domain: addresses in the order in which they are to be tried.
 pub type Found = Result<Vec<Address>, NotFound>;
 
-/// Why a domain has no address.
+/// The reason why a domain has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotFound {
     /// There is no such domain, or it says that it has no server.
@@ -34,11 +35,11 @@ pub struct Target {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Whether it is of `_xmpps-server`.
+    /// True if it is of `_xmpps-server`.
     pub direct_tls: bool,
 }
 
-/// What to do after both SRV questions were answered.
+/// The next step after both SRV questions were answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// Try these, in this order.
@@ -49,8 +50,9 @@ pub enum Plan {
     Nowhere,
 }
 
-/// Decides by the records of both names: `None` where there are none. A single `.` says that this way isn't offered, and
-/// that the domain's own address is no way either; beside others it is a fault of the zone and ignored.
+/// Decides by the records of both names: `None` where there are none. A single `.` says that this
+/// way isn't offered, and that the domain's own address is no way either; beside others it is a
+/// fault of the zone and ignored.
 pub fn plan(direct: Option<Vec<Target>>, starttls: Option<Vec<Target>>, random: impl FnMut(u32) -> u32) -> Plan {
     let has_records = direct.is_some() || starttls.is_some();
     let all = direct.into_iter().chain(starttls).flatten();
@@ -63,8 +65,8 @@ pub fn plan(direct: Option<Vec<Target>>, starttls: Option<Vec<Target>>, random: 
     }
 }
 
-/// Orders targets by priority, and within one by chance, in proportion to their weights (RFC 2782). `random` returns a number
-/// from 0 up to its argument, inclusive.
+/// Orders targets by priority, and within one by chance, in proportion to their weights (RFC 2782).
+/// `random` returns a number from 0 up to its argument, inclusive.
 fn order(mut targets: Vec<Target>, mut random: impl FnMut(u32) -> u32) -> Vec<Target> {
     // Those without weight come first, so that they have a small chance (RFC 2782, "Weight").
     targets.sort_by_key(|target| (target.priority, target.weight != 0));
@@ -84,8 +86,8 @@ fn order(mut targets: Vec<Target>, mut random: impl FnMut(u32) -> u32) -> Vec<Ta
     ordered
 }
 
-/// Puts the addresses of one target in an order in which a broken family doesn't hide a working one: IPv6 first, then
-/// alternating (RFC 8305 §4).
+/// Puts the addresses of one target in an order in which a broken family doesn't hide a working
+/// one: IPv6 first, then alternating (RFC 8305 §4).
 pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     let (mut six, mut four) = (Vec::new(), Vec::new());
     for address in addresses {
@@ -99,8 +101,9 @@ pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     pairs.flatten().copied().take(MOST_ADDRESSES).collect()
 }
 
-/// Tells whether an address is of the public network. A stranger decides which address its domain has: others may be services
-/// of this machine or of a private network that nobody outside should be able to make us talk to.
+/// Tells whether an address is of the public network. A stranger decides which address its domain
+/// has: others may be services of this machine or of a private network that nobody outside should
+/// be able to make us talk to.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -163,7 +166,8 @@ mod tests {
         targets.into_iter().map(|target| target.host).collect()
     }
 
-    /// XEP-0368 §3, RFC 2782: what is missing, what is refused and what is there, in all nine combinations.
+    /// XEP-0368 §3, RFC 2782: what is missing, what is refused and what is there, in all nine
+    /// combinations.
     #[test]
     fn a_dot_is_no_server_and_no_records_are_none_at_all() {
         let (none, dot, some) = (None, Some(vec![target(0, 0, ".")]), Some(vec![target(0, 0, "a.example")]));

@@ -11,7 +11,8 @@ use crate::outbound::Purpose;
 use crate::outbound::acks::REQUEST;
 use crate::queue::size;
 use crate::route::{Route, State};
-use crate::servers::{Action, Key, Machine, Servers, Timer};
+use crate::servers::{Action, Key, Machine, Servers};
+use crate::timers::Timer;
 
 impl Servers {
     /// Takes a stanza for the domain of its address, from the domain of its sender.
@@ -29,6 +30,9 @@ impl Servers {
         if !self.settings.admits(stanza.to().domain()) {
             return self.bounce(stanza, Condition::NotAllowed);
         }
+        if !self.settings.may_call(local.domain(), stanza.to().domain()) {
+            return self.bounce(stanza, Condition::RemoteServerTimeout);
+        }
         if SPEAKING.contains(&stanza.packet().type_()) {
             self.intake.wrote_to(stanza.to().domain());
         }
@@ -45,7 +49,7 @@ impl Servers {
         let begins = matches!(route.state, State::Idle | State::Failed { .. });
         let asker = begins.then(|| Box::<str>::from(local.bare_str()));
         if asker.as_deref().and_then(|asker| self.askers.get(asker)).is_some_and(|ways| *ways >= MOST_FOR_ONE) {
-            // Whoever writes to a whole world of domains keeps nobody else from theirs.
+            // A sender who writes to a whole world of domains keeps nobody else from theirs.
             return self.refuse(at, stanza);
         }
         let is_first = route.queue.is_empty();
@@ -85,12 +89,16 @@ impl Servers {
             }
             let key = *key;
             let Some(stream) = self.streams.get_mut(key.0 as usize) else { continue };
-            let Machine::Out { machine, .. } = &stream.machine else { continue };
+            let longest = match &stream.machine {
+                Machine::Out { machine, .. } => machine.longest(),
+                Machine::In { machine, .. } => machine.longest(),
+                Machine::Component(_) => continue,
+            };
             stream.used_ms = now_ms;
             let serial = stream.serial;
             let (mut out, mut refused) = (Vec::new(), Vec::new());
             let before = queue.bytes() + sent.bytes();
-            queue.render(WRITE, machine.longest(), &mut out, |stanza| sent.push(stanza), &mut refused);
+            queue.render(WRITE, longest, &mut out, |stanza| sent.push(stanza), &mut refused);
             self.waiting_bytes -= before - queue.bytes() - sent.bytes();
             writing.since_ms = now_ms;
             if sent.is_much() {

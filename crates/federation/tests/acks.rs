@@ -146,6 +146,39 @@ fn answers_that_mean_nothing_change_nothing() {
     assert!(server.servers.waiting() > 0 && !server.gone.contains(&key));
 }
 
+/// A server that dies has acknowledged nothing that dies with it.
+#[test]
+fn nothing_is_acknowledged_that_the_store_does_not_have() {
+    let message = "<message from='x@a.example' to='y@b.example'/>";
+    let mut server = Server::new(Policy::Certificate);
+    server.store = Some(Vec::new());
+    let key = server.proven(hostile::address(1), "a.example");
+    let enabled = server.hear(key, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+    let id = enabled.split("id='").nth(1).unwrap().split('\'').next().unwrap().to_owned();
+    server.hear(key, format!("{message}{message}"));
+    assert_eq!(server.hear(key, "<r xmlns='urn:xmpp:sm:3'/>"), "");
+    server.hear(key, message);
+    server.advance(1_000);
+    assert_eq!(server.said_to(key), "");
+    server.store.as_mut().unwrap().drain(..2);
+    server.advance(20);
+    assert_eq!(server.said_to(key), ack(2), "what has come behind the question is another matter");
+    // One that is told nothing takes us for dead.
+    server.hear(key, "<r xmlns='urn:xmpp:sm:3'/>");
+    server.advance(3_000);
+    assert_eq!(server.said_to(key), ack(2));
+    // Nor is it told when the stream goes on elsewhere: it would send again what is being stored.
+    server.servers.closed(key, "closed");
+    server.run();
+    let key = server.proven(hostile::address(1), "a.example");
+    assert_eq!(server.hear(key, format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='0'/>")), "");
+    server.advance(1_000);
+    assert_eq!(server.said_to(key), "");
+    server.store = None;
+    server.advance(20);
+    assert_eq!(server.said_to(key), format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='3'/>"));
+}
+
 #[test]
 fn a_server_that_is_silent_is_left_after_a_minute_and_told_about_after_another() {
     let (mut server, key) = scene(ENABLED);
@@ -290,7 +323,10 @@ fn a_stream_that_ended_in_good_order_is_not_resumed_and_its_last_word_is_what_ha
     let mut server = Server::new(Policy::Certificate);
     let key = server.proven(hostile::address(1), "a.example");
     let id = enable(&mut server, key);
-    assert_eq!(server.hear(key, format!("{MESSAGE}</stream:stream>")), format!("{}</stream:stream>", ack(1)));
+    // The store needs a moment.
+    assert_eq!(server.hear(key, format!("{MESSAGE}</stream:stream>")), "");
+    server.advance(20);
+    assert_eq!(server.said_to(key), format!("{}</stream:stream>", ack(1)));
     let key = server.proven(hostile::address(1), "a.example");
     assert!(server.hear(key, resume(&id)).contains("item-not-found"));
     enable(&mut server, key);

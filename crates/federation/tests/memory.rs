@@ -1,4 +1,5 @@
-//! What a stranger can make a server remember: every figure is counted by the allocator, so this is one test in a process of its own.
+//! Bounds what a stranger can make a server remember: every figure is counted by the allocator, so
+//! this is one test in a process of its own.
 
 #[allow(dead_code, reason = "the other test plays more of the peers")]
 mod hostile;

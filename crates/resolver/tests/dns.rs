@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use hickory_resolver::proto::op::{Message, MessageType, ResponseCode};
-use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SRV};
+use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use rookery_federation::{Address, Found, NotFound};
 use rookery_resolver::{Dns, Settings};
@@ -27,6 +27,8 @@ enum Say {
     Alias(&'static str, Vec<RData>),
     /// An answer with another id first, then the right one.
     Forged(Vec<RData>, Vec<RData>),
+    /// Records of which the name server says that it has validated their signatures.
+    Secure(Vec<RData>),
     /// Bytes that are no message.
     Garbage,
 }
@@ -42,9 +44,14 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-        let address = udp.local_addr().expect("an address");
-        let tcp = TcpListener::bind(address).expect("the same port");
+        // A port that is free for datagrams may be somebody's for connections.
+        let (udp, address, tcp) = std::iter::repeat_with(|| {
+            let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+            let address = udp.local_addr().expect("an address");
+            Some((udp, address, TcpListener::bind(address).ok()?))
+        })
+        .find_map(|bound| bound)
+        .expect("a port for both");
         let (script, asked) = (Script::default(), Arc::<Mutex<Vec<_>>>::default());
         let server = Self { address, script: script.clone(), asked: asked.clone() };
         let (script_of_tcp, asked_by_tcp) = (script.clone(), asked.clone());
@@ -114,6 +121,11 @@ fn answers(
     let ok = ResponseCode::NoError;
     let replies = match say {
         Say::Records(records) => vec![reply(records, query.name(), ok)],
+        Say::Secure(records) => {
+            let mut answer = reply(records, query.name(), ok);
+            answer.metadata.authentic_data = true;
+            vec![answer]
+        }
         Say::Longer(records) if is_tcp => vec![reply(records, query.name(), ok)],
         Say::Longer(_) => vec![reply(Vec::new(), query.name(), ok).truncate()],
         Say::Other(records) => vec![reply(records, &Name::from_ascii("evil.example.").expect("a name"), ok)],
@@ -268,6 +280,25 @@ fn lies_are_not_believed() {
     server.say("evil.example.", RecordType::A, Say::Records(vec![a(66)]));
     let found = server.find("a.example");
     assert!(found.is_err(), "{found:?}");
+}
+
+/// The word of a name server that an answer is signed proves nothing that certificates don't, and a
+/// bogus answer, for which a validating one fails, is none (RFC 4035 §5.5).
+#[test]
+fn what_is_said_of_signatures_changes_nothing() {
+    let records = vec![srv(1, 5270, "xmpp.a.example.")];
+    let tlsa = RData::Unknown { code: RecordType::TLSA, rdata: NULL::with(vec![3, 1, 1, 0xff]) };
+    for say in [Say::Records, Say::Secure] {
+        let server = Server::start();
+        server.say("_xmpp-server._tcp.a.example.", RecordType::SRV, say(records.clone()));
+        server.say("xmpp.a.example.", RecordType::A, say(vec![a(1)]));
+        server.say("_5270._tcp.xmpp.a.example.", RecordType::TLSA, say(vec![tlsa.clone()]));
+        assert_eq!(server.find("a.example"), Ok(vec![at(1, 5270, false)]));
+    }
+    let server = Server::start();
+    server.say("_xmpp-server._tcp.a.example.", RecordType::SRV, Say::Code(ResponseCode::ServFail));
+    server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
+    assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
 }
 
 #[test]

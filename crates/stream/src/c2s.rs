@@ -22,12 +22,14 @@
 //! This file is the machine: its phases and which file handles what in which phase. `policy` is
 //! what the operator and the connection give, `features` composes the stream features, `header`
 //! opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
-//! `sasl2` is another framing of the second step, with the third in it; `event` is what the machine
+//! `sasl2` is another framing of the second step, with the third in it; `handover` is the machine
+//! as data, for another process to go on with; `event` is what the machine
 //! tells its owner; `login` is an authentication whatever elements carry it.
 
 mod bind;
 mod event;
 mod features;
+mod handover;
 mod header;
 mod login;
 mod policy;
@@ -42,6 +44,7 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
 
 pub use event::{Bound, Event, Read, StreamIds};
+pub use handover::HandOver;
 pub use policy::{Facts, Host, Policy, Sasl2};
 pub use resume::{Enable, failed};
 pub use sasl2::fast::{Issued, Slot, StoredToken};

@@ -28,8 +28,8 @@
 //! This file: [`ServerTls`], one connection. `settings`: what all connections share. `record`
 //! drives rustls, `exporter` takes from it what it shows in passing, `error` says whose fault a
 //! failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for other
-//! servers, load generators and tests. [`peer`] is TLS between servers, [`trust`] judges the
-//! certificates that they show.
+//! servers, load generators and tests. [`peer`] is TLS between servers, [`sessions`] those that are
+//! resumed there, [`trust`] judges the certificates that they show.
 
 pub mod certificate;
 pub mod client;
@@ -37,6 +37,7 @@ mod error;
 mod exporter;
 pub mod peer;
 mod record;
+pub mod sessions;
 mod settings;
 pub mod trust;
 

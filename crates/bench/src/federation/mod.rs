@@ -6,21 +6,27 @@
 //! on by either server: its cost is told for each. Then messages go to servers that aren't there,
 //! and streams to many domains are opened and left idle, for the memory of one, and opened again
 //! after the death of their server.
+//!
+//! With `--between` the same pairs play on two servers that run already, whichever they are, and
+//! that know the way to each other.
 
 mod nobody;
 mod servers;
 
+use std::fs;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::fleet::Fleet;
 use crate::pairs::{Cost, Pairs};
 use crate::process::{Cpu, median_and_min, private_bytes};
+use crate::rookery::Server;
 use crate::{Outcome, chat};
-use servers::{Two, target};
+use servers::{Two, running, target};
 
 /// `rookery bench federation`.
 #[derive(Debug, Clone, Args)]
@@ -43,6 +49,31 @@ pub struct Federation {
     /// The server's executable [default: this program]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Two servers that run already, in place of two Rookeries; clients connect without TLS
+    #[arg(long, num_args = 2, value_name = "DOMAIN=HOST:PORT=PID", value_parser = running)]
+    between: Vec<Server>,
+    /// Password of the accounts on these servers: those that `rookery bench register` makes, two
+    /// for each pair
+    #[arg(long, default_value = "secret")]
+    password: String,
+    /// File for what messages cost, as JSON
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// The costs of messages with so many of each pair on their way: medians of the rounds.
+#[derive(Debug, Serialize)]
+struct Measured {
+    window: usize,
+    /// Microseconds of CPU per message within a server: of the first, and of the second if that
+    /// is another kind.
+    within: Vec<f64>,
+    /// Microseconds of CPU per message that crosses: of the first server, and of the second.
+    across: Vec<f64>,
+    /// Messages that crossed per second.
+    per_second: f64,
+    /// The time between a message and its answer, halved, in milliseconds.
+    mean_ms: f64,
 }
 
 /// The cost of messages to both servers over a stretch of time.
@@ -60,21 +91,16 @@ impl Federation {
     /// # Errors
     /// The words of the system or of a server.
     pub fn run(&self) -> Outcome<()> {
+        if let [one, two] = self.between.as_slice() {
+            let [one, two] = [one, two].map(|server| Server { password: self.password.clone(), ..server.clone() });
+            return self.play(&[&one, &two], &[&one, &two]);
+        }
         let binary = match &self.binary {
             Some(binary) => binary.clone(),
             None => std::env::current_exe()?,
         };
         let mut two = Two::start(&binary, 2 * self.pairs, self.domains)?;
-        let mut local = Pairs::of_accounts(&two.one.server, target(&two.one.server, "local"), self.pairs)?;
-        let mut across = Across::new(&two, self.pairs)?;
-        println!("{} pairs, {} s, median (and least) of {}", self.pairs, self.seconds, self.rounds);
-        println!("{:<32}{:>20}{:>12}{:>12}", "", "CPU per message", "messages/s", "mean ms");
-        let mut windows = self.window.clone();
-        windows.sort_unstable();
-        for window in windows {
-            self.measure(window, &mut local, &mut across)?;
-        }
-        drop((local, across));
+        self.play(&[&two.one.server, &two.two.server], &[&two.one.server])?;
         nobody::measure(&two)?;
         if self.domains > 0 {
             self.idle(&mut two)?;
@@ -82,34 +108,60 @@ impl Federation {
         Ok(())
     }
 
-    fn measure(&self, window: usize, local: &mut Pairs, across: &mut Across) -> Outcome<()> {
+    /// Has the pairs play between two servers, and within each of some.
+    fn play(&self, servers: &[&Server; 2], within: &[&Server]) -> Outcome<()> {
+        let local = |server: &&Server| Pairs::of_accounts(server, target(server, "local"), self.pairs);
+        let mut locals = within.iter().map(local).collect::<Outcome<Vec<_>>>()?;
+        let mut across = Across::new(servers, self.pairs)?;
+        println!("{} pairs, {} s, median (and least) of {}", self.pairs, self.seconds, self.rounds);
+        println!("{:<32}{:>20}{:>12}{:>12}", "", "CPU per message", "messages/s", "mean ms");
+        let mut windows = self.window.clone();
+        windows.sort_unstable();
+        let measured = windows.into_iter().map(|window| self.measure(window, &mut locals, &mut across));
+        let measured = measured.collect::<Outcome<Vec<_>>>()?;
+        if let Some(file) = &self.out {
+            fs::write(file, serde_json::to_vec_pretty(&measured)?)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    fn measure(&self, window: usize, locals: &mut [Pairs], across: &mut Across) -> Outcome<Measured> {
         let time = Duration::from_secs(self.seconds);
-        let (mut within, mut crossing) = (Vec::<Cost>::new(), Vec::<Crossing>::new());
+        let (mut within, mut crossing) = (vec![Vec::<Cost>::new(); locals.len()], Vec::<Crossing>::new());
         for _ in 0..self.rounds.max(1) {
-            within.push(local.play(window, time)?);
-            local.pause()?;
+            for (local, within) in locals.iter_mut().zip(&mut within) {
+                within.push(local.play(window, time)?);
+                local.pause()?;
+            }
             crossing.push(across.play(window, time)?);
             across.pause()?;
         }
-        let line = |name: &str, us: Vec<f64>, rates: Vec<f64>| {
+        let mean_ms = |rate: f64| (window * self.pairs) as f64 / rate * 1e3;
+        let line = |name: &str, us: Vec<f64>, rate: f64| {
             let (us, least) = median_and_min(&us);
-            let (rate, _) = median_and_min(&rates);
-            let mean_ms = (window * self.pairs) as f64 / rate * 1e3;
-            println!("{name:<32}{:>20}{rate:>12.0}{mean_ms:>12.2}", format!("{us:.2} µs ({least:.2})"));
+            println!("{name:<32}{:>20}{rate:>12.0}{:>12.2}", format!("{us:.2} µs ({least:.2})"), mean_ms(rate));
             us
         };
-        let rates: Vec<f64> = crossing.iter().map(|it| it.rate).collect();
-        let own = line(
-            &format!("within one server, window {window}"),
-            within.iter().map(|it| it.us_per_message).collect(),
-            within.iter().map(|it| it.rate).collect(),
-        );
-        for (at, which) in ["first", "second"].into_iter().enumerate() {
-            let name = format!("across, {which} server, window {window}");
-            let us = line(&name, crossing.iter().filter_map(|it| it.us.get(at).copied()).collect(), rates.clone());
-            println!("{:<32}{:>20}", "", format!("{:.2} of that within", us / own));
+        let mut owns = Vec::new();
+        for (costs, which) in within.iter().zip(WHICH) {
+            let rates: Vec<f64> = costs.iter().map(|it| it.rate).collect();
+            let name = if within.len() == 1 { "one" } else { which };
+            let us = costs.iter().map(|it| it.us_per_message).collect();
+            owns.push(line(&format!("within {name} server, window {window}"), us, median_and_min(&rates).0));
         }
-        Ok(())
+        let rates: Vec<f64> = crossing.iter().map(|it| it.rate).collect();
+        let (per_second, _) = median_and_min(&rates);
+        let mut crossed = Vec::new();
+        for (at, which) in WHICH.into_iter().enumerate() {
+            let name = format!("across, {which} server, window {window}");
+            let us = line(&name, crossing.iter().filter_map(|it| it.us.get(at).copied()).collect(), per_second);
+            if let Some(own) = owns.get(at).or(owns.first()) {
+                println!("{:<32}{:>20}", "", format!("{:.2} of that within", us / own));
+            }
+            crossed.push(us);
+        }
+        Ok(Measured { window, within: owns, across: crossed, per_second, mean_ms: mean_ms(per_second) })
     }
 
     /// Opens a stream to each of many domains, and tells what the two ends of one take and how long
@@ -172,8 +224,8 @@ struct Half {
 }
 
 impl Across {
-    fn new(two: &Two, pairs: usize) -> Outcome<Across> {
-        let half = |own: &crate::rookery::Server, other: &crate::rookery::Server| -> Outcome<Half> {
+    fn new([one, other]: &[&Server; 2], pairs: usize) -> Outcome<Across> {
+        let half = |own: &Server, other: &Server| -> Outcome<Half> {
             let jid = |number, domain: &str| format!("{}/across", chat::account(number, domain));
             let message = |number| chat::message(&jid(number, &own.domain), &jid(number, &other.domain)).into_bytes();
             let mut fleet = Fleet::new(own.address, target(own, "across"))?;
@@ -181,7 +233,6 @@ impl Across {
             fleet.run(Instant::now() + SETTLING, &mut |_, _, _| {})?;
             Ok(Half { fleet, pid: own.pid, messages: (0..pairs).map(message).collect() })
         };
-        let (one, other) = (&two.one.server, &two.two.server);
         Ok(Across { halves: [half(one, other)?, half(other, one)?], in_flight: 0 })
     }
 
@@ -249,6 +300,8 @@ impl Across {
     }
 }
 
+/// The names of the two servers in what is printed.
+const WHICH: [&str; 2] = ["first", "second"];
 /// Logins at a time.
 const AT_ONCE: usize = 100;
 /// People who write to the many domains.

@@ -1,7 +1,7 @@
 //! Two Rookeries that know where the other one is, and trust one authority.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -111,6 +111,25 @@ pub fn target(server: &Server, resource: &str) -> Arc<Target> {
         resource: resource.to_owned(),
         register: false,
         cache: SaltedPasswords::new(),
+    })
+}
+
+/// Reads a server that runs already: `DOMAIN=HOST:PORT=PID`, without a password.
+///
+/// # Errors
+/// The part that can't be read.
+pub fn running(text: &str) -> Result<Server, String> {
+    let mut parts = text.split('=');
+    let (Some(domain), Some(address), Some(pid), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err("DOMAIN=HOST:PORT=PID is wanted".to_owned());
+    };
+    let address = address.to_socket_addrs().map_err(|error| format!("{address}: {error}"))?.next();
+    Ok(Server {
+        address: address.ok_or("the host has no address")?,
+        pid: pid.parse().map_err(|_| format!("{pid:?} is no process id"))?,
+        domain: domain.to_owned(),
+        password: String::new(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! A world with one sender, and with recipients here or on servers of their own.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::{Event, Federation, Settings, Value, World};
 use rookery_jid::Jid;
 use rookery_observe::Stage;
-use rookery_xml::{Limits, Stanza};
+use rookery_xml::{Kind as StanzaKind, Limits, Stanza};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::{Kind, Route, Servers};
@@ -41,6 +41,8 @@ pub(super) struct Played {
     pub(super) write_us: f64,
     pub(super) copies: u64,
     pub(super) bytes: u64,
+    /// The stanzas among the copies that left for other servers.
+    pub(super) left: u64,
 }
 
 /// In the place of streams to other servers: the pieces of each stanza are looked at, as a vectored
@@ -49,10 +51,16 @@ pub(super) struct Played {
 struct Streams {
     stanzas: Rc<Cell<u64>>,
     bytes: Rc<Cell<u64>>,
+    /// Requests, which nobody has answered yet, with the services that they are for.
+    asked: Rc<RefCell<Vec<(Jid, Packet)>>>,
 }
 
 impl Federation for Streams {
     fn send(&mut self, stanza: Outgoing) {
+        if stanza.packet().kind() == StanzaKind::Iq {
+            self.asked.borrow_mut().push((stanza.to().clone(), stanza.packet().clone()));
+            return;
+        }
         let mut len = 0;
         stanza.parts(|part| len += black_box(part).len() as u64);
         self.stanzas.set(self.stanzas.get() + 1);
@@ -73,6 +81,9 @@ impl Bed {
             let jid = match servers {
                 Servers::Single => bed.session(number)?,
                 Servers::Multiple => Jid::parse(&format!("user@server{number:04}.example/bench"))?,
+                Servers::Services(count) => {
+                    Jid::parse(&format!("user{number:04}@server{:04}.example/bench", number % count))?
+                }
             };
             bed.recipients.push(jid);
         }
@@ -112,10 +123,19 @@ impl Bed {
         Ok(Load { route, text, to })
     }
 
+    /// Returns how many copies are made for so many of the recipients, once it is known which
+    /// servers send multicasts on.
+    pub(super) fn copies(&self, route: Route, destinations: usize) -> u64 {
+        match self.servers {
+            Servers::Services(count) if route != Route::Normal => destinations.min(count) as u64,
+            _ => destinations as u64,
+        }
+    }
+
     /// Sends it, and writes every copy.
     pub(super) fn play(&mut self, load: &Load) -> Outcome<Played> {
-        let (copies, bytes) =
-            (self.world.outboxes.pushed_total() + self.streams.stanzas.get(), self.streams.bytes.get());
+        let (left, bytes) = (self.streams.stanzas.get(), self.streams.bytes.get());
+        let copies = self.world.outboxes.pushed_total() + left;
         let start = clock_gettime(ClockId::ThreadCPUTime);
         match load.route {
             Route::Untrusted => {
@@ -139,12 +159,40 @@ impl Bed {
         let written = self.flush();
         let end = clock_gettime(ClockId::ThreadCPUTime);
         let us = |spent: Timespec| spent.tv_sec as f64 * 1e6 + spent.tv_nsec as f64 / 1e3;
-        Ok(Played {
+        let played = Played {
             us: us(routed - start),
             write_us: us(end - routed),
             copies: self.world.outboxes.pushed_total() + self.streams.stanzas.get() - copies,
             bytes: self.streams.bytes.get() - bytes + written,
-        })
+            left: self.streams.stanzas.get() - left,
+        };
+        self.answer()?;
+        Ok(played)
+    }
+
+    /// Replies to what other servers were asked: each of them says that it sends multicasts, of as
+    /// many addresses as one likes, if they are to have such services; else that it has none.
+    fn answer(&mut self) -> Outcome<()> {
+        let asked = self.streams.asked.take();
+        let feature = match self.servers {
+            Servers::Services(_) => {
+                "<feature var='http://jabber.org/protocol/address'/><x xmlns='jabber:x:data' type='result'>\
+                 <field var='FORM_TYPE' type='hidden'><value>http://jabber.org/protocol/address</value></field>\
+                 <field var='message'><value>infinite</value></field></x>"
+            }
+            _ => "",
+        };
+        for (whom, question) in asked {
+            let (Some(asker), Some(id)) = (question.sender(), question.id()) else { continue };
+            let answer = format!(
+                "<iq type='result' id='{id}' from='{whom}' to='{asker}'>\
+                 <query xmlns='http://jabber.org/protocol/disco#info'>{feature}</query></iq>"
+            );
+            let stanza = Stanza::parse(answer.as_bytes(), &LIMITS)?;
+            self.world.incoming(&Packet::stamped(stanza, StanzaType::Result, whom.as_str(), None), asker.as_ref());
+            while self.world.run_tasks() {}
+        }
+        Ok(())
     }
 
     /// Renders what waits for each session, as a shard does; returns the number of their bytes.

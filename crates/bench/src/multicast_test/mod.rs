@@ -11,6 +11,7 @@ mod bed;
 mod table;
 
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
@@ -23,7 +24,8 @@ pub struct MulticastTest {
     /// Routes to measure.
     #[arg(long, value_delimiter = ',', default_values = ["normal", "trusted", "untrusted"])]
     routes: Vec<Route>,
-    /// Places of the addresses: all on one server, or each on its own.
+    /// Places of the addresses: all on this server (`single`), each on a server of its own
+    /// (`multiple`), or on so many other servers that have multicast services (a number).
     #[arg(long, value_delimiter = ',', default_values = ["single", "multiple"])]
     servers: Vec<Servers>,
     /// The smallest number of destinations.
@@ -61,12 +63,31 @@ pub enum Route {
 }
 
 /// The servers of the addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Servers {
     /// All on this server.
     Single,
     /// Each on a server of its own.
     Multiple,
+    /// On so many other servers, each of which sends multicasts on to its own (XEP-0033 §2).
+    Services(usize),
+}
+
+impl FromStr for Servers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "single" => Ok(Self::Single),
+            "multiple" => Ok(Self::Multiple),
+            number => number
+                .parse()
+                .ok()
+                .filter(|count| *count > 0)
+                .map(Self::Services)
+                .ok_or_else(|| "single, multiple or a number from 1 is wanted".to_owned()),
+        }
+    }
 }
 
 /// The kind of the addresses in a header.
@@ -90,6 +111,8 @@ struct Point {
     write_us: f64,
     /// Bytes that were handed to sessions or streams.
     bytes: u64,
+    /// Stanzas that were handed to streams.
+    left: u64,
 }
 
 impl MulticastTest {
@@ -138,19 +161,20 @@ impl MulticastTest {
         }
         bed.measure_stages(self.profile);
         let mut times = Vec::with_capacity(self.repeat);
-        let (mut bytes, mut write_us) = (0, 0.0);
+        let (mut bytes, mut left, mut write_us) = (0, 0, 0.0);
         for _ in 0..self.repeat {
             let played = bed.play(&load)?;
-            if played.copies != destinations as u64 {
-                return Err(format!("{destinations} copies were to be made, {} were", played.copies).into());
+            let wanted = bed.copies(route, destinations);
+            if played.copies != wanted {
+                return Err(format!("{wanted} copies were to be made, {} were", played.copies).into());
             }
             times.push(played.us);
-            bytes = played.bytes;
+            (bytes, left) = (played.bytes, played.left);
             write_us += played.write_us / self.repeat as f64;
         }
         bed.measure_stages(false);
         let (total_us, plus_minus) = mean(&times);
-        Ok(Point { destinations, total_us, plus_minus, write_us, bytes })
+        Ok(Point { destinations, total_us, plus_minus, write_us, bytes, left })
     }
 }
 
@@ -185,6 +209,17 @@ mod tests {
                     assert_eq!(bed.stages().contains("decode                        1"), route == Route::Untrusted);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn services_get_one_stanza_each() {
+        for route in [Route::Trusted, Route::Untrusted] {
+            let mut bed = Bed::new(Servers::Services(3), 7).unwrap();
+            let load = bed.load(route, 7, Kind::To).unwrap();
+            // Nothing waits for the answers: the first message goes to each address.
+            assert_eq!(bed.play(&load).unwrap().left, 7, "{route:?}");
+            assert_eq!(bed.play(&load).unwrap().left, 3, "{route:?}");
         }
     }
 

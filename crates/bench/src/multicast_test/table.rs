@@ -15,12 +15,14 @@ pub(super) fn head(route: Route, servers: Servers, kind: Kind) -> String {
         _ => "",
     };
     let servers = match servers {
-        Servers::Single => "all on one server",
-        Servers::Multiple => "each on a server of its own",
+        Servers::Single => "all on one server".to_owned(),
+        Servers::Multiple => "each on a server of its own".to_owned(),
+        Servers::Services(1) => "all on one other server".to_owned(),
+        Servers::Services(count) => format!("on {count} other servers with multicast services"),
     };
     format!(
-        "{route_name} route, {servers}{kind}\n{:>12} {:>12} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9}",
-        "destinations", "total µs", "± µs", "µs/dest", "2007", "times", "write", "bytes"
+        "{route_name} route, {servers}{kind}\n{:>12} {:>12} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {:>8}",
+        "destinations", "total µs", "± µs", "µs/dest", "2007", "times", "write", "bytes", "stanzas"
     )
 }
 
@@ -33,12 +35,13 @@ pub(super) fn line(point: &Point, route: Route, servers: Servers) -> String {
         None => (String::new(), String::new()),
     };
     format!(
-        "{:>12} {:>12.1} {:>9.1} {each:>9.3} {then:>9} {times:>7} {:>9.3} {:>9.0}",
+        "{:>12} {:>12.1} {:>9.1} {each:>9.3} {then:>9} {times:>7} {:>9.3} {:>9.0} {:>8}",
         point.destinations,
         point.total_us,
         point.plus_minus,
         point.write_us / count,
-        point.bytes as f64 / count
+        point.bytes as f64 / count,
+        point.left
     )
 }
 
@@ -68,6 +71,7 @@ fn figure_of_2007(route: Route, servers: Servers, destinations: usize) -> Option
         (Route::Untrusted, Servers::Single) => [Some(253.0), Some(658.0), Some(562.0)],
         // The last figure is that of 400: more was not measured.
         (Route::Untrusted, Servers::Multiple) => return if destinations == 101 { Some(1157.0) } else { None },
+        (_, Servers::Services(_)) => return None,
     };
     let at = [101, 501, 901].iter().position(|&measured| measured == destinations)?;
     row.get(at).copied().flatten()

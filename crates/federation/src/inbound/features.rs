@@ -3,6 +3,7 @@
 use rookery_xml::{Writer, ns};
 
 use super::{Inbound, STREAM_LIMITS};
+use crate::bidi::BIDI_FEATURE;
 use crate::reading::write_header;
 use crate::settings::Policy;
 use crate::stream_id;
@@ -41,6 +42,9 @@ impl Inbound {
             let mut feature = Writer::with_ns("dialback", ns::DIALBACK_FEATURE);
             feature.start("errors").end();
             append(feature);
+        }
+        if self.offers_bidi() {
+            append(Writer::with_ns("bidi", BIDI_FEATURE));
         }
         if self.may_be_managed() {
             append(Writer::with_ns("sm", ns::SM));

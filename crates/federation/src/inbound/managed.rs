@@ -3,32 +3,39 @@
 //!
 //! # Invariants
 //!
-//! - What counts is what was handed on from this very stream, or from the one that it continues.
+//! - What counts is what was handed on from this very stream, or from the one that it continues,
+//!   and what the store has all of ([`rookery_hub::custody`]): a server that dies has acknowledged
+//!   nothing that is lost with it.
 //! - Only a peer that has proven a domain is acknowledged anything, and it continues streams of
 //!   that domain alone.
 
+use rookery_hub::custody::Ledger;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
-use super::{Event, Inbound};
+use super::{Event, Inbound, Phase};
 use crate::settings::Policy;
 
 /// The acknowledgements of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Managed {
-    /// Stanzas that were handed on, modulo 2^32 (§4).
-    pub handled: u32,
+    /// Stanzas that were handed on, modulo 2^32, and how many of them are settled (§4).
+    pub ledger: Ledger,
     /// The count that the peer was told last.
     told: u32,
+    /// The count that the peer has asked for and not been told.
+    asked: Option<u32>,
+    /// Stanzas of ours that the peer has handled, modulo 2^32.
+    pub answered: u32,
     /// The id of the stream, if it may be resumed.
     pub id: Option<Box<str>>,
 }
 
-impl Managed {
-    /// One more stanza was handed on.
-    pub(super) fn count(&mut self) {
-        self.handled = self.handled.wrapping_add(1);
-    }
+/// The word that a peer was told when the store had done its part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Acknowledgement,
+    End,
 }
 
 impl Inbound {
@@ -44,17 +51,18 @@ impl Inbound {
 
     /// Takes an element of stream management.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
-        let is_first = self.has_proven() && self.managed.is_none();
+        let is_first = self.has_proven() && self.managed.is_none() && self.resuming.is_none();
         match element.name() {
             "r" if self.managed.is_some() => {
-                self.tell(out);
-                None
+                if let Some(managed) = &mut self.managed {
+                    managed.asked = Some(managed.ledger.handled());
+                }
+                (!self.tell_asked(false, out)).then_some(Event::Asked)
             }
-            // Nothing is sent on this stream.
-            "a" if self.managed.is_some() => None,
+            "a" if self.managed.is_some() => handled(element).map(Event::Acknowledged),
             "enable" if is_first => Some(Event::Enable(matches!(element.attr("resume"), Some("true" | "1")))),
             "resume" if is_first => match element.attr("previd").filter(|id| !id.is_empty()) {
-                Some(id) => Some(Event::Resume(id.into())),
+                Some(id) => Some(Event::Resume(id.into(), handled(element))),
                 None => self.refuse(&Condition::BadRequest, out),
             },
             _ => self.refuse(&Condition::UnexpectedRequest, out),
@@ -72,12 +80,19 @@ impl Inbound {
         self.managed = Some(Managed { id, ..Managed::default() });
     }
 
-    /// Answers [`Event::Resume`]: this stream goes on where the other one was.
-    pub(crate) fn resumed(&mut self, id: Box<str>, handled: u32, out: &mut Vec<u8>) {
+    /// Answers [`Event::Resume`]: this stream goes on where the other one was, of which we have
+    /// handled the first number of stanzas and the peer the second one.
+    pub(crate) fn resumed(&mut self, id: Box<str>, handled: u32, answered: u32, out: &mut Vec<u8>) {
         let mut resumed = Writer::with_ns("resumed", ns::SM);
         resumed.attr("previd", &id).attr("h", &handled.to_string());
         out.extend_from_slice(resumed.finish().bytes());
-        self.managed = Some(Managed { handled, told: handled, id: Some(id) });
+        self.managed = Some(Managed {
+            ledger: Ledger::after(handled),
+            told: handled,
+            answered,
+            id: Some(id),
+            ..Managed::default()
+        });
     }
 
     /// Answers [`Event::Resume`]: nothing is known of such a stream. `Some` if the peer has asked
@@ -89,7 +104,9 @@ impl Inbound {
     /// Returns what may be resumed elsewhere when this stream is gone: nothing of it counts here
     /// any more.
     pub(crate) fn take_managed(&mut self) -> Option<Managed> {
-        self.managed.take_if(|managed| managed.id.is_some() && !self.is_finished)
+        // A peer that has closed the stream resumes nothing, but our own stanzas may be resumed.
+        let may_resume = !self.is_finished || self.reverse.is_some();
+        self.managed.take_if(|managed| managed.id.is_some() && may_resume)
     }
 
     /// Returns what the stream is called, if it may be resumed.
@@ -97,17 +114,61 @@ impl Inbound {
         self.managed.as_ref().and_then(|managed| managed.id.as_deref())
     }
 
+    /// Returns the state of acknowledgements, if there are any.
+    pub(crate) fn managed(&self) -> Option<&Managed> {
+        self.managed.as_ref()
+    }
+
+    /// Returns the same to be changed.
+    pub(crate) fn managed_mut(&mut self) -> Option<&mut Managed> {
+        self.managed.as_mut()
+    }
+
     /// Tells the peer what has arrived before the stream ends, if it doesn't know.
     pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) {
-        if self.managed.as_ref().is_some_and(|managed| managed.told != managed.handled) {
+        if self.managed.as_mut().is_some_and(|managed| managed.told != managed.ledger.look()) {
             self.tell(out);
         }
     }
 
+    /// Tells the peer what it has asked for, if the store has all of that by now, or at last what
+    /// it has. `false` if it isn't told.
+    fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
+        let Some(managed) = self.managed.as_mut().filter(|_| !self.is_closing) else { return true };
+        let Some(asked) = managed.asked else { return true };
+        let is_told = is_last || reaches(managed.ledger.look(), asked);
+        if is_told {
+            self.tell(out);
+        }
+        is_told
+    }
+
+    /// Tells whether the store is still at work on what the peer has sent.
+    pub(super) fn is_unsettled(&mut self) -> bool {
+        self.managed.as_mut().is_some_and(|managed| managed.ledger.look() != managed.ledger.handled())
+    }
+
+    /// Ends the stream when the store has all that came on it.
+    pub(super) fn settle(&mut self) -> Event {
+        self.phase = Phase::Settling;
+        Event::Asked
+    }
+
+    /// Says what had to wait for the store, if that has done its part, or at last without: an
+    /// acknowledgement, or the end of the stream. `None` if nothing is said.
+    pub(crate) fn tell_settled(&mut self, is_last: bool, out: &mut Vec<u8>) -> Option<Said> {
+        if self.phase != Phase::Settling {
+            return self.tell_asked(is_last, out).then_some(Said::Acknowledgement);
+        }
+        let is_told = is_last || !self.is_unsettled();
+        is_told.then(|| self.end(out)).map(|_| Said::End)
+    }
+
     fn tell(&mut self, out: &mut Vec<u8>) {
         let Some(managed) = &mut self.managed else { return };
-        managed.told = managed.handled;
-        out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{}'/>", managed.handled).as_bytes());
+        managed.told = managed.ledger.look();
+        managed.asked = None;
+        out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{}'/>", managed.told).as_bytes());
     }
 
     fn refuse(&mut self, condition: &Condition, out: &mut Vec<u8>) -> Option<Event> {
@@ -115,4 +176,14 @@ impl Inbound {
         failed.start_ns(condition.name(), ns::STANZA_ERRORS).end();
         self.failed(failed, out)
     }
+}
+
+/// Tells whether a count has come to another one, both modulo 2^32.
+pub(crate) fn reaches(count: u32, other: u32) -> bool {
+    other.wrapping_sub(count).cast_signed() <= 0
+}
+
+/// Returns the count in an acknowledgement (§4).
+pub(crate) fn handled(element: &Element) -> Option<u32> {
+    element.attr("h").and_then(|h| h.trim().parse().ok())
 }

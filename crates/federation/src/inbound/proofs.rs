@@ -1,5 +1,5 @@
-//! How a peer proves a domain: by its certificate, in SASL or in dialback, or by a key that the
-//! domain's server knows.
+//! Judges the proofs of a peer for a domain: by its certificate, in SASL or in dialback, or by a
+//! key that the domain's server knows.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -42,6 +42,9 @@ impl Inbound {
         }
         out.extend_from_slice(b"<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
         self.prove(&certified);
+        if let Some(local) = self.local.clone() {
+            self.may_be_answered(&local, &certified);
+        }
         self.restart();
         Some(Event::Proven(certified))
     }
@@ -117,17 +120,9 @@ impl Inbound {
         if self.proven.is_empty() && self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
         }
-        let (Some(from), Some(to)) = (element.attr("from"), element.attr("to")) else {
+        if !dialback::confirm(element, &self.settings.secret, ours, out) {
             return Some(self.fail(&StreamError::ImproperAddressing, None, out));
-        };
-        let outcome = match (domain(from), domain(to), Dialback::read(element)) {
-            (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
-            (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
-                Ok(self.settings.secret.verify(&key, &receiving, &own, &id))
-            }
-            _ => Ok(false),
-        };
-        dialback::answer(dialback::Name::Verify, to, from, element.attr("id"), &outcome, out);
+        }
         None
     }
 }

@@ -49,7 +49,7 @@ impl Peer {
             rest = &rest[read.consumed..];
             match read.event {
                 None => break,
-                Some(Event::Stanza(packet, to)) => {
+                Some(Event::Stanza(packet, to, _)) => {
                     self.delivered.push((packet.sender().unwrap().to_string(), to.to_string()));
                 }
                 Some(Event::Verify(question)) if question.is_certified => {
@@ -374,8 +374,8 @@ fn it_does_not_matter_how_the_bytes_are_cut() {
     assert_eq!(peer.delivered.len(), 3);
 }
 
-/// What is too deep or too large ends the stream at the door: nothing of it is stored, and no server
-/// dies of it later.
+/// A stanza that is too deep or too large ends the stream at the door: nothing of it is stored, and
+/// no server dies of it later.
 #[test]
 fn what_is_too_deep_or_too_large_is_never_handed_on() {
     let deep = format!("{}{}", "<x xmlns='y'>".repeat(50_000), "</x>".repeat(50_000));

@@ -1,8 +1,11 @@
 //! Acknowledgements of what is sent on a stream (XEP-0198), and the stream that it may continue.
 
+use rookery_hub::Custody;
+use rookery_hub::custody::{Balance, Ledger};
 use rookery_xml::{Element, Writer, ns};
 
 use super::{Event, Outbound, Phase};
+use crate::inbound::{handled, reaches};
 
 /// The agreement that the two have come to.
 #[derive(Debug, Default)]
@@ -11,11 +14,24 @@ pub(super) struct Acks {
     pub(super) are_offered: bool,
     /// The peer has agreed to them.
     pub(super) are_on: bool,
-    /// What the peer calls the stream that this one is to continue, and then this one if it can be
-    /// resumed.
+    /// The peer's name for the stream that this one is to continue, and then for this one if it can
+    /// be resumed.
     pub(super) id: Option<Box<str>>,
+    /// The peer's stanzas that were handed on, modulo 2^32, and how many of them are settled (§4).
+    ledger: Ledger,
+    /// The count that the peer was told last.
+    told: u32,
+    /// The count that the peer has asked for and not been told.
+    asked: Option<u32>,
     /// That one is lost, and so many of its stanzas were handled if the peer knows.
     lost: Option<Option<u32>>,
+}
+
+impl Acks {
+    /// One more stanza of the peer was handed on.
+    pub(super) fn count(&mut self) -> Option<Custody> {
+        self.are_on.then(|| self.ledger.count())
+    }
 }
 
 impl Outbound {
@@ -23,12 +39,9 @@ impl Outbound {
     /// that leaves earlier nobody could tell whether it has arrived.
     pub(super) fn logged_in(&mut self, out: &mut Vec<u8>) -> Option<Event> {
         match &self.acks.id {
-            Some(id) if self.acks.are_offered => {
-                let mut resume = Writer::with_ns("resume", ns::SM);
-                resume.attr("previd", id).attr("h", "0");
-                out.extend_from_slice(resume.finish().bytes());
-                self.phase = Phase::Resuming;
-                None
+            Some(_) if self.acks.are_offered => {
+                self.phase = Phase::Counting;
+                Some(Event::Counting)
             }
             Some(_) => {
                 self.acks.lost = Some(None);
@@ -38,8 +51,40 @@ impl Outbound {
         }
     }
 
+    /// Answers [`Event::Counting`]: so many stanzas of the peer were handled on the stream that is
+    /// to be resumed, all of them settled. `None` if nobody knows any more: then there is nothing
+    /// to agree on, and the peer is asked for a new stream.
+    pub(crate) fn resume(&mut self, handled: Option<u32>, out: &mut Vec<u8>) -> Option<Event> {
+        if self.phase != Phase::Counting {
+            return None;
+        }
+        let Some((handled, id)) = handled.zip(self.acks.id.as_deref()) else {
+            self.acks.lost = Some(None);
+            return self.enable(out);
+        };
+        let mut resume = Writer::with_ns("resume", ns::SM);
+        resume.attr("previd", id).attr("h", &handled.to_string());
+        out.extend_from_slice(resume.finish().bytes());
+        self.acks.ledger = Ledger::after(handled);
+        self.acks.told = handled;
+        self.phase = Phase::Resuming;
+        None
+    }
+
+    /// Tells whether a stream is to be resumed whose count isn't known yet.
+    pub(crate) fn is_counting(&self) -> bool {
+        self.phase == Phase::Counting
+    }
+
+    /// Tells whether the peer was asked to let a stream go on, or to begin a new one.
+    pub(crate) fn has_agreed(&self) -> bool {
+        matches!(self.phase, Phase::Resuming | Phase::Enabling | Phase::Ready)
+    }
+
     fn enable(&mut self, out: &mut Vec<u8>) -> Option<Event> {
         self.acks.id = None;
+        self.acks.ledger = Ledger::default();
+        self.acks.told = 0;
         if !self.acks.are_offered {
             return Some(self.begin());
         }
@@ -55,7 +100,7 @@ impl Outbound {
 
     /// The answer to `<resume/>` (§5).
     pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<Event> {
-        let handled = answer.attr("h").and_then(|h| h.trim().parse().ok());
+        let handled = handled(answer);
         match (name, handled) {
             ("resumed", Some(handled)) => {
                 self.acks.are_on = true;
@@ -87,14 +132,53 @@ impl Outbound {
 
     pub(super) fn acknowledgement(&mut self, name: &str, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
         match name {
-            "a" => element.attr("h").and_then(|h| h.trim().parse().ok()).map(Event::Acknowledged),
-            // What comes on this stream besides isn't handled.
+            "a" => handled(element).map(Event::Acknowledged),
             "r" => {
-                out.extend_from_slice(b"<a xmlns='urn:xmpp:sm:3' h='0'/>");
-                None
+                self.acks.asked = Some(self.acks.ledger.handled());
+                (!self.tell_asked(false, out)).then_some(Event::Asked)
             }
             _ => None,
         }
+    }
+
+    /// Tells the peer what has arrived before the stream ends, if it doesn't know.
+    pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) {
+        if self.acks.are_on && self.acks.told != self.acks.ledger.look() {
+            self.tell(out);
+        }
+    }
+
+    /// Tells the peer what it has asked for, if the store has all of that by now, or at last what
+    /// it has. `false` if it isn't told.
+    pub(crate) fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
+        let Some(asked) = self.acks.asked.filter(|_| !self.is_closing && self.phase == Phase::Ready) else {
+            return true;
+        };
+        let is_told = is_last || reaches(self.acks.ledger.look(), asked);
+        if is_told {
+            self.tell(out);
+        }
+        is_told
+    }
+
+    fn tell(&mut self, out: &mut Vec<u8>) {
+        self.acks.told = self.acks.ledger.look();
+        self.acks.asked = None;
+        out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{}'/>", self.acks.told).as_bytes());
+    }
+
+    /// Returns what may be resumed of the peer's direction when this stream is gone: its name, and
+    /// how many of its stanzas were handed on. No more of them counts here.
+    pub(crate) fn take_handled(&mut self) -> Option<(Box<str>, Balance)> {
+        let is_named = self.may_be_resumed();
+        self.is_deaf = true;
+        let id = self.acks.id.clone().filter(|_| is_named)?;
+        Some((id, std::mem::take(&mut self.acks.ledger).end()))
+    }
+
+    /// Tells whether the peer's direction can be resumed.
+    pub(crate) fn may_be_resumed(&self) -> bool {
+        self.is_bidi && (self.acks.are_on || self.phase == Phase::Resuming) && !self.is_deaf
     }
 }
 

@@ -1,12 +1,15 @@
 //! A hostile server that is called.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
 use crate::dialback::Secret;
 
 struct Call {
     machine: Outbound,
     scanner: Scanner,
-    events: Vec<Event>,
+    events: Vec<String>,
 }
 
 impl Call {
@@ -22,11 +25,11 @@ impl Call {
     fn send(&mut self, bytes: &str) -> String {
         let (mut rest, mut out) = (bytes.as_bytes(), Vec::new());
         loop {
-            let read = self.machine.read(rest, &mut self.scanner, &mut out);
+            let read = self.machine.read(rest, &mut self.scanner, &Here, &mut out);
             rest = &rest[read.consumed..];
             match read.event {
                 None => return String::from_utf8(out).unwrap(),
-                Some(event) => self.events.push(event),
+                Some(event) => self.events.push(format!("{event:?}")),
             }
         }
     }
@@ -37,8 +40,16 @@ impl Call {
         call.send(PROCEED);
         let mut out = Vec::new();
         let event = call.machine.secured(shown, &mut out);
-        call.events.extend(event);
+        call.events.extend(event.map(|event| format!("{event:?}")));
         (call, String::from_utf8(out).unwrap())
+    }
+}
+
+struct Here;
+
+impl Ours for Here {
+    fn is_ours(&self, host: &str) -> bool {
+        matches!(host, "a.example" | "rooms.a.example")
     }
 }
 
@@ -58,14 +69,15 @@ fn it_is_ready_behind_the_features_that_follow_sasl() {
     call.send(SUCCESS);
     assert!(!call.machine.is_ready(), "what waits must not be overtaken");
     call.send(&format!("{HEADER}<stream:features/>"));
-    assert_eq!(call.events, [Event::StartTls, Event::Ready]);
+    assert_eq!(call.events, ["StartTls", "Ready"]);
 }
 
 #[test]
 fn success_says_nothing_about_who_says_it() {
     for shown in [Err(Untrusted::Expired), Err(Untrusted::UnknownIssuer), Ok(Names::of(&["c.example"]))] {
         let (call, said) = Call::secured(Policy::Certificate, shown);
-        assert_eq!((said.as_str(), &call.events[..]), ("", &[Event::StartTls, Event::End][..]));
+        assert_eq!(said, "");
+        assert_eq!(call.events, ["StartTls", "End"]);
     }
 }
 
@@ -83,7 +95,7 @@ fn tls_cannot_be_taken_away() {
             let (mut call, _) = Call::new(policy, Purpose::Stanzas);
             let said = call.send(&bytes);
             assert!(!said.contains("<auth") && !said.contains("<db:"), "{said}");
-            assert_eq!(call.events, [Event::End], "{bytes}");
+            assert_eq!(call.events, ["End"], "{bytes}");
         }
     }
 }
@@ -93,7 +105,8 @@ fn what_comes_with_proceed_is_not_processed() {
     let (mut call, _) = Call::new(Policy::Dialback, Purpose::Stanzas);
     call.send(&format!("{HEADER}{STARTTLS}"));
     let said = call.send(&format!("{PROCEED}{HEADER}{DIALBACK}"));
-    assert_eq!((said.as_str(), &call.events[..]), ("", &[Event::StartTls][..]));
+    assert_eq!(said, "");
+    assert_eq!(call.events, ["StartTls"]);
 }
 
 #[test]
@@ -132,7 +145,7 @@ fn odd_headers_are_refused() {
     ] {
         let (mut call, _) = Call::new(Policy::Plain, Purpose::Stanzas);
         call.send(&header);
-        assert_eq!(call.events, [Event::End], "{header}");
+        assert_eq!(call.events, ["End"], "{header}");
     }
 }
 

@@ -1,5 +1,4 @@
-//! Two servers and their wires in memory: TLS is a word that both sides hear, with the certificate
-//! that a test gives them.
+//! Two servers that meet, in memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -11,257 +10,11 @@ use crate::dialback::Secret;
 use crate::settings::Policy;
 use crate::targets::NotFound;
 
+mod bidi;
 mod deaths;
+mod world;
 
-/// One of the servers.
-struct Side {
-    name: &'static str,
-    servers: Servers,
-    /// What its certificate is for, or what is wrong with it.
-    shown: Result<Names, Untrusted>,
-    delivered: Vec<String>,
-    bounced: Vec<(String, String)>,
-    lost: Vec<String>,
-    ends: BTreeMap<Key, usize>,
-    tls: BTreeSet<Key>,
-}
-
-impl inbound::Ours for &'static str {
-    fn is_ours(&self, host: &str) -> bool {
-        host == *self || host.strip_prefix("rooms.") == Some(self)
-    }
-}
-
-impl Home for &'static str {
-    fn home(&self, _: &str) -> usize {
-        0
-    }
-
-    fn shard(&self) -> usize {
-        0
-    }
-}
-
-/// A wire: its ends, by server and key.
-#[derive(Default)]
-struct Wire {
-    ends: [Option<(usize, Key)>; 2],
-    shaking: usize,
-}
-
-struct World {
-    sides: Vec<Side>,
-    wires: Vec<Wire>,
-    now_ms: u64,
-    /// Connections that were asked for.
-    attempts: Vec<(usize, Address)>,
-    /// Domains that DNS doesn't know, and what it says.
-    unknown: BTreeMap<&'static str, NotFound>,
-    /// Bytes that were carried.
-    carried: usize,
-    /// Bytes that are carried until all wires are cut.
-    left: Option<usize>,
-    /// Addresses that never answer.
-    dead: BTreeSet<SocketAddr>,
-}
-
-fn address(server: usize) -> SocketAddr {
-    SocketAddr::from(([1, 1, 1, server as u8 + 1], 5269))
-}
-
-impl World {
-    fn new(policies: [Policy; 2]) -> Self {
-        let names = ["a.example", "b.example"];
-        let side = |at: usize| {
-            let mut settings = Settings::new(Secret::new(names[at].as_bytes()));
-            settings.policy = policies[at];
-            Side {
-                name: names[at],
-                servers: Servers::new(Arc::new(settings)),
-                shown: Ok(Names::of(&[names[at]])),
-                delivered: Vec::new(),
-                bounced: Vec::new(),
-                lost: Vec::new(),
-                ends: BTreeMap::new(),
-                tls: BTreeSet::new(),
-            }
-        };
-        Self {
-            sides: vec![side(0), side(1)],
-            wires: Vec::new(),
-            now_ms: 1,
-            attempts: Vec::new(),
-            unknown: BTreeMap::new(),
-            dead: BTreeSet::new(),
-            left: None,
-            carried: 0,
-        }
-    }
-
-    fn send(&mut self, side: usize, from: &str, to: &str, body: &str) {
-        let text = format!("<message from='{from}' id='{body}'><body>{body}</body></message>");
-        let packet = Packet::scanned(text.as_bytes()).unwrap();
-        self.sides[side].servers.set_time(self.now_ms);
-        self.sides[side].servers.send(Outgoing::plain(Jid::parse(to).unwrap(), packet));
-    }
-
-    fn settle(&mut self) {
-        let mut bytes = VecDeque::new();
-        loop {
-            let mut moved = false;
-            for at in 0..self.sides.len() {
-                self.sides[at].servers.set_time(self.now_ms);
-                self.sides[at].servers.run_timers();
-                self.sides[at].servers.flush();
-                while let Some(action) = self.sides[at].servers.next_action() {
-                    moved = true;
-                    self.act(at, action, &mut bytes);
-                }
-            }
-            while let Some((wire, to, chunk)) = bytes.pop_front() {
-                moved = true;
-                self.carry(wire, to, chunk);
-            }
-            if !moved {
-                return;
-            }
-        }
-    }
-
-    fn act(&mut self, at: usize, action: Action, bytes: &mut VecDeque<(usize, usize, Option<Vec<u8>>)>) {
-        let side = &mut self.sides[at];
-        match action {
-            Action::Resolve(domain) => {
-                let found = match (self.unknown.get(&*domain), &*domain) {
-                    (Some(reason), _) => Err(*reason),
-                    (None, "a.example" | "rooms.a.example") => {
-                        Ok(vec![Address { socket: address(0), direct_tls: false }])
-                    }
-                    _ => Ok(vec![Address { socket: address(1), direct_tls: false }]),
-                };
-                side.servers.resolved(&domain, &found);
-            }
-            Action::Connect(key, address) => {
-                self.attempts.push((at, address));
-                if self.dead.contains(&address.socket) {
-                    return;
-                }
-                let other = usize::from(address.socket == super::tests::address(1));
-                let Some(theirs) = self.sides[other].servers.accept(super::tests::address(9), false) else {
-                    return self.sides[at].servers.closed(key, "closed");
-                };
-                let wire = self.wires.len();
-                self.wires.push(Wire { ends: [Some((at, key)), Some((other, theirs))], shaking: 0 });
-                self.sides[at].ends.insert(key, wire);
-                self.sides[other].ends.insert(theirs, wire);
-                self.sides[at].servers.connected(key);
-            }
-            Action::StartTls(key, _) => {
-                let Some(&wire) = side.ends.get(&key) else { return };
-                self.wires[wire].shaking += 1;
-                if self.wires[wire].shaking == 2 {
-                    let shown = self.sides.iter().map(|side| side.shown.clone()).collect::<Vec<_>>();
-                    // The accepting side is ready first, as with TLS 1.3 the calling one is: either
-                    // order must do.
-                    for end in (0..2).rev() {
-                        let (of, key) = self.wires[wire].ends[end].unwrap();
-                        let (other, _) = self.wires[wire].ends[1 - end].unwrap();
-                        self.sides[of].tls.insert(key);
-                        self.sides[of].servers.secured(key, shown[other].clone());
-                    }
-                }
-            }
-            Action::Write(key, chunk) => {
-                if let Some(&wire) = side.ends.get(&key) {
-                    let to = self.other_end(wire, at, key);
-                    bytes.push_back((wire, to, Some(chunk)));
-                    self.sides[at].servers.drained(key);
-                }
-            }
-            Action::End(key) => {
-                if let Some(&wire) = side.ends.get(&key) {
-                    let to = self.other_end(wire, at, key);
-                    bytes.push_back((wire, to, None));
-                } else {
-                    side.servers.closed(key, "gone");
-                }
-            }
-            Action::Drop(key) => {
-                if let Some(wire) = side.ends.remove(&key) {
-                    let to = self.other_end(wire, at, key);
-                    self.wires[wire].ends[1 - to] = None;
-                    bytes.push_back((wire, to, None));
-                }
-            }
-            Action::Move(..) => panic!("there is one shard"),
-            Action::Deliver(packet, to) | Action::Route(packet, to) => {
-                side.delivered.push(format!("{} {to}: {}", packet.sender().unwrap(), packet.id().unwrap_or_default()));
-            }
-            Action::Refuse(error, to) => side.bounced.push((to.to_string(), format!("{error:?}"))),
-            Action::Bounce(stanza, error) => {
-                let id = stanza.packet().id().unwrap_or_default().into_owned();
-                side.bounced.push((id, error.condition.name().to_owned()));
-            }
-            Action::Lost(domain) => side.lost.push(domain.into()),
-            Action::ComponentCame(_) | Action::ComponentGone(_) => panic!("there is no component"),
-            Action::Pause(..) => {}
-        }
-    }
-
-    fn other_end(&self, wire: usize, at: usize, key: Key) -> usize {
-        usize::from(self.wires[wire].ends[0] == Some((at, key)))
-    }
-
-    fn carry(&mut self, wire: usize, to: usize, chunk: Option<Vec<u8>>) {
-        let Some((at, key)) = self.wires[wire].ends[to] else { return };
-        self.sides[at].servers.set_time(self.now_ms);
-        let name = self.sides[at].name;
-        let Some(mut chunk) = chunk else { return self.sever(wire, to) };
-        let is_cut = self.left.is_some_and(|left| left < chunk.len());
-        match &mut self.left {
-            Some(left) if is_cut => chunk.truncate(*left),
-            Some(left) => *left -= chunk.len(),
-            None => {}
-        }
-        self.carried += chunk.len();
-        self.sides[at].servers.received(key, &chunk, &name);
-        if is_cut {
-            self.left = None;
-            self.sever(wire, to);
-        }
-    }
-
-    fn sever(&mut self, wire: usize, to: usize) {
-        for end in [to, 1 - to] {
-            if let Some((side, key)) = self.wires[wire].ends[end].take() {
-                self.sides[side].ends.remove(&key);
-                self.sides[side].servers.closed(key, "the other side has closed the connection");
-            }
-        }
-    }
-
-    fn advance(&mut self, ms: u64) {
-        let until = self.now_ms + ms;
-        loop {
-            self.settle();
-            let next = self.sides.iter().filter_map(|side| side.servers.next_timer()).min();
-            match next.filter(|due| *due <= until) {
-                Some(due) => self.now_ms = self.now_ms.max(due),
-                None => break,
-            }
-        }
-        self.now_ms = until;
-        self.settle();
-    }
-
-    fn change(&mut self, side: usize, change: impl FnOnce(&mut Settings)) {
-        let mut settings = (*self.sides[side].servers.settings).clone();
-        change(&mut settings);
-        let name = self.sides[side].name;
-        self.sides[side].servers.apply(Arc::new(settings), &name);
-        self.settle();
-    }
-}
+use world::*;
 
 fn proven(world: &World, side: usize) -> Vec<String> {
     let machines = world.sides[side].servers.streams.iter().filter_map(|(_, stream)| match &stream.machine {
@@ -342,40 +95,14 @@ fn talk(world: &mut World, key: Key, caller: &mut Outbound) -> String {
         }
         world.sides[1].servers.actions = others;
         world.settle_but(key, &mut said);
-        let step = caller.read(&said[read..], &mut scanner, &mut out);
+        let step = caller.read(&said[read..], &mut scanner, &"b.example", &mut out);
         read += step.consumed;
-        if step.event == Some(outbound::Event::StartTls) {
+        if matches!(step.event, Some(outbound::Event::StartTls)) {
             read = said.len();
             caller.secured(Err(Untrusted::Missing), &mut out);
         }
     }
     String::from_utf8(said).unwrap()
-}
-
-impl World {
-    /// Settles, and keeps what is said to a connection that is no wire.
-    fn settle_but(&mut self, key: Key, said: &mut Vec<u8>) {
-        let wire = self.wires.len();
-        self.wires.push(Wire::default());
-        self.sides[1].ends.insert(key, wire);
-        self.wires[wire].ends = [Some((1, key)), None];
-        let mut bytes = VecDeque::new();
-        for _ in 0..100 {
-            for at in 0..2 {
-                self.sides[at].servers.flush();
-                while let Some(action) = self.sides[at].servers.next_action() {
-                    self.act(at, action, &mut bytes);
-                }
-            }
-            while let Some((of, to, chunk)) = bytes.pop_front() {
-                if of == wire {
-                    said.extend_from_slice(&chunk.unwrap_or_default());
-                } else {
-                    self.carry(of, to, chunk);
-                }
-            }
-        }
-    }
 }
 
 #[test]
@@ -652,7 +379,11 @@ fn operators_see_streams_and_end_them() {
     };
     assert_eq!(
         shown(&world, 0),
-        ["b.example a.example out ready TLS, certificate ", "c.example a.example out failed  DNS has no server for it",]
+        [
+            "b.example a.example out ready TLS, certificate ",
+            "b.example a.example in ready TLS, certificate ",
+            "c.example a.example out failed  DNS has no server for it",
+        ]
     );
     assert_eq!(shown(&world, 1), ["a.example b.example in ready TLS, certificate "]);
     let mut tally = crate::report::Tally::default();

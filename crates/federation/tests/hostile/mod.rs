@@ -8,6 +8,7 @@ use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::inbound::Ours;
 use rookery_federation::{Action, Address, Found, Home, Key, Policy, Secret, Servers, Settings};
+use rookery_hub::Custody;
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
@@ -27,12 +28,14 @@ pub struct Server {
     pub gone: BTreeSet<Key>,
     /// Connections that don't take what is written to them.
     pub stalled: BTreeSet<Key>,
-    /// What DNS says of domains; of others nothing, for ever.
+    /// The answers of DNS; about other domains there is none, for ever.
     pub dns: BTreeMap<String, Found>,
+    /// The custody of what is delivered, if there is a store that takes its time.
+    pub store: Option<Vec<Custody>>,
     said: BTreeMap<Key, Vec<u8>>,
 }
 
-/// Which hosts are the server's own.
+/// The hosts that are the server's own.
 pub struct Here;
 
 impl Ours for Here {
@@ -75,6 +78,7 @@ impl Server {
             gone: BTreeSet::new(),
             stalled: BTreeSet::new(),
             dns: BTreeMap::new(),
+            store: None,
             said: BTreeMap::new(),
         }
     }
@@ -112,8 +116,11 @@ impl Server {
             }
             Action::Drop(key) => _ = self.gone.insert(key),
             Action::Move(..) | Action::Route(..) => panic!("there is one shard, and no component"),
-            Action::Deliver(packet, to) => {
+            Action::Deliver(packet, to, custody) => {
                 self.delivered.push((packet.sender().expect("a sender").to_string(), to.to_string()));
+                if let Some(store) = &mut self.store {
+                    store.extend(custody);
+                }
             }
             Action::Bounce(stanza, error) => {
                 let id = stanza.packet().id().unwrap_or_default().into_owned();

@@ -9,7 +9,7 @@ use super::{C2s, Event, Phase};
 use crate::error::{Condition, StreamError};
 
 /// The request of an `<enable/>` (XEP-0198 §3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Enable {
     /// True if it wants to be able to resume.
     pub resume: bool,

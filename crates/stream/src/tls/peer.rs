@@ -5,15 +5,16 @@
 //! - A handshake fails for a peer that hasn't the key of the certificate it shows, and for nothing
 //!   else about the certificate: [`Trust`](super::trust::Trust) judges that when the domain is
 //!   known.
-//! - No session is resumed, in either direction: a ticket would bring back an identity that nobody
-//!   has judged again.
+//! - A session that is resumed brings back the certificates of its first handshake, and these are
+//!   judged again like new ones. It is resumed by the certificate of ours that it began with, and
+//!   with the same server: neither tickets nor sessions are shared with others, or with clients.
 //! - A peer that doesn't name a host (some don't after STARTTLS) is shown the certificate of the
 //!   domain that its stream header asked for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustls::client::Resumption;
+use rustls::client::{Resumption, Tls12Resumption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::NoServerSessionStorage;
@@ -25,6 +26,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfi
 use super::certificate::Inspection;
 use super::client::{ClientSettings, TrustsAnyone};
 use super::record::Side;
+use super::sessions::Sessions;
 use super::settings::{BySni, ascii_domain};
 use super::{Identity, SettingsError, TlsSettings, certificate, exporter};
 
@@ -92,7 +94,8 @@ impl Ends {
         server.alpn_protocols = vec![ALPN.to_vec()];
         server.key_log = Arc::new(exporter::ChannelBindingKeyLog);
         server.session_storage = Arc::new(NoServerSessionStorage {});
-        server.send_tls13_tickets = 0;
+        server.ticketer = aws_lc_rs::Ticketer::new().map_err(library)?;
+        server.send_tls13_tickets = 1;
         let mut client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(library)?
@@ -100,7 +103,8 @@ impl Ends {
             .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider }))
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own.key())));
         client.alpn_protocols = vec![ALPN.to_vec()];
-        client.resumption = Resumption::disabled();
+        client.resumption =
+            Resumption::store(Arc::new(Sessions::default())).tls12_resumption(Tls12Resumption::Disabled);
         Ok(Self { accepting: TlsSettings::from_config(server), connecting: ClientSettings::from_config(client) })
     }
 }

@@ -50,7 +50,7 @@ fn whenever_a_connection_breaks_each_stanza_arrives_or_comes_back() {
     }
 }
 
-/// What is true of one death is true of hundreds, in both directions at the same time.
+/// Hundreds of deaths do no more harm than one, in both directions at the same time.
 #[test]
 fn hundreds_of_deaths_lose_double_and_reorder_nothing() {
     for seed in 1..5_u64 {

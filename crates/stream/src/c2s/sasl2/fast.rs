@@ -29,7 +29,7 @@ pub struct StoredToken {
 }
 
 /// The two places for tokens of one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Slot {
     /// The client has used it.
     Current,

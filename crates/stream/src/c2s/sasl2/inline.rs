@@ -37,6 +37,12 @@ impl Inline {
         Self { request, additional, results: Vec::new(), waits: Waits::Nothing }
     }
 
+    /// Returns what it was made of; `None` if a step has been taken.
+    pub fn into_request(self) -> Option<(Request, Option<Vec<u8>>)> {
+        let is_untouched = self.results.is_empty() && matches!(self.waits, Waits::Nothing);
+        is_untouched.then_some((self.request, self.additional))
+    }
+
     fn add(&mut self, result: &Built) {
         // The writer's own element can be read.
         self.results.extend(Element::parse(result.bytes()));

@@ -2,13 +2,14 @@
 
 use rookery_sasl::TokenMechanism;
 use rookery_xml::{Element, ns};
+use serde::{Deserialize, Serialize};
 
 use super::super::resume::{self, Enable};
 use super::fast::Slot;
 
 /// The children of an `<authenticate/>` but for the SASL data. What is not understood is not there
 /// (§2.3).
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// To carry on with a session (XEP-0198 §9.2): its id, and how much the client has handled. A
     /// request that can't be read is kept as such, so that it is answered.
@@ -26,7 +27,7 @@ pub(crate) struct Request {
 }
 
 /// A `<bind/>` of XEP-0386.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Bind {
     /// The tag that the client wants in its resource.
     pub tag: Option<String>,
@@ -35,7 +36,7 @@ pub(crate) struct Bind {
 }
 
 /// The client's wishes for its session from the first moment on (XEP-0386 §3.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Features {
     /// Stream management (XEP-0198 §9.1).
     pub enable: Option<Enable>,

@@ -75,32 +75,136 @@ fn a_certificate_without_its_key_ends_the_handshake() {
     }
 }
 
-/// A ticket would bring an identity back that nobody has judged again: there is none to be had, and
-/// the second handshake shows the certificates as the first one did.
-#[test]
-fn no_session_is_resumed() {
-    let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
-    let ends = Ends::new(&BySni::new(vec![b.clone()]).unwrap(), &b).unwrap();
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    // A client that would resume.
-    let calling = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&TLS13, &TLS12])
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider }))
-        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(a.key())));
-    let calling = ClientSettings::from_config(calling);
-    for _ in 0..3 {
+/// Two ends of a connection between servers.
+struct Pair {
+    client: ClientTls,
+    server: ServerTls,
+}
+
+impl Pair {
+    /// Shakes hands, and lets both say what they have to say afterwards.
+    fn shake(calling: &ClientSettings, accepting: &TlsSettings, domain: &str) -> Self {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-        let mut client = ClientTls::connect(&calling, "b.example", &mut to_server).unwrap();
-        let mut server = ServerTls::accept_server(&ends.accepting).unwrap();
-        for _ in 0..5 {
+        let mut client = ClientTls::connect(calling, domain, &mut to_server).unwrap();
+        let mut server = ServerTls::accept_server(accepting).unwrap();
+        for _ in 0..10 {
             let mut bytes = std::mem::take(&mut to_server);
             server.read(&mut bytes, &mut Vec::new(), &mut to_client).unwrap();
             let mut bytes = std::mem::take(&mut to_client);
             client.read(&mut bytes, &mut Vec::new(), &mut to_server).unwrap();
         }
-        assert!(!server.resumed() && !client.resumed() && server.chain() == [leaf(&a)]);
+        assert!(!client.handshaking() && !server.handshaking());
+        Self { client, server }
+    }
+
+    fn is_resumed(&self) -> bool {
+        assert_eq!(self.client.resumed(), self.server.resumed());
+        self.client.resumed()
+    }
+
+    fn shown(&self) -> [Vec<&[u8]>; 2] {
+        [self.server.chain(), self.client.chain()]
+    }
+}
+
+/// The certificates of both are there to be judged, each time.
+#[test]
+fn a_session_is_resumed_and_shows_the_certificates_again() {
+    let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
+    let (calling, accepting) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
+    for number in 0..4 {
+        let pair = Pair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
+        assert_eq!(pair.is_resumed(), number > 0);
+        assert_eq!(pair.shown(), [vec![&leaf(&a)[..]], vec![&leaf(&b)[..]]]);
+    }
+}
+
+/// A session is of one server and of one certificate of ours, and neither is another's.
+#[test]
+fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
+    let (a, other) = (identity(&["a.example"]), identity(&["other.example"]));
+    let (b, c) = (identity(&["b.example"]), identity(&["c.example"]));
+    let calling = settings(&[a.clone(), other.clone()]);
+    let accepting = settings(&[b.clone(), c.clone()]);
+    let of_b = accepting.accepting(Some("b.example"));
+    let first = Pair::shake(calling.connecting("a.example"), of_b, "b.example");
+    assert!(!first.is_resumed());
+    // In the name of another domain, to another domain, and to another machine that says it is B.
+    let pair = Pair::shake(calling.connecting("other.example"), of_b, "b.example");
+    assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&other)]);
+    let pair = Pair::shake(calling.connecting("a.example"), accepting.accepting(Some("c.example")), "c.example");
+    assert!(!pair.is_resumed() && pair.shown() == [vec![&leaf(&a)[..]], vec![&leaf(&c)[..]]]);
+    let liar = settings(&[identity(&["b.example"])]);
+    let pair = Pair::shake(calling.connecting("a.example"), liar.accepting(None), "b.example");
+    assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&a)] && pair.shown()[1] != [leaf(&b)]);
+    // Nor does a ticket of the clients' port bring anybody in.
+    let clients = TlsSettings::new(vec![b.clone()]).unwrap();
+    let calling = ClientSettings::trusting_anyone(super::super::client::Newest::Tls13, &[], true).unwrap();
+    for _ in 0..2 {
+        Pair::shake(&calling, &clients, "b.example");
+    }
+    let pair = Pair::shake(&calling, of_b, "b.example");
+    assert!(!pair.is_resumed() && pair.server.chain().is_empty());
+}
+
+/// New certificates of ours, as after a reload, begin without sessions.
+#[test]
+fn new_settings_resume_no_old_session() {
+    let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
+    let (calling, accepting) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
+    Pair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
+    let renewed = settings(std::slice::from_ref(&b));
+    let pair = Pair::shake(calling.connecting("a.example"), renewed.accepting(None), "b.example");
+    assert!(!pair.is_resumed());
+    let renewed = settings(std::slice::from_ref(&a));
+    let pair = Pair::shake(renewed.connecting("a.example"), accepting.accepting(None), "b.example");
+    assert!(!pair.is_resumed());
+}
+
+/// Some servers end a handshake that brings back a certificate: they are asked for that three times
+/// at most.
+#[test]
+fn a_server_that_cannot_resume_is_greeted_as_a_stranger() {
+    let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
+    let (calling, accepting) = (settings(std::slice::from_ref(&a)), settings(std::slice::from_ref(&b)));
+    let calling = calling.connecting("a.example");
+    let hello = || {
+        let mut hello = Vec::new();
+        ClientTls::connect(calling, "b.example", &mut hello).unwrap();
+        hello.len()
+    };
+    let fresh = hello();
+    let mut refused = 0;
+    for _ in 0..20 {
+        // A session in it, of which nothing comes, makes it longer (RFC 8446 §4.2.11).
+        refused += usize::from(hello() > fresh + 100);
+        let pair = Pair::shake(calling, accepting.accepting(None), "b.example");
+        assert!(!pair.is_resumed());
+    }
+    assert!((1..=3).contains(&refused), "{refused}");
+}
+
+/// A ticket holds the caller's chain, which is a stranger's: the longest one harms nobody.
+#[test]
+fn the_longest_chain_that_is_read_fits_or_is_refused() {
+    let (a, b) = (identity(&["a.example"]), identity(&["b.example"]));
+    let accepting = settings(std::slice::from_ref(&b));
+    let size = leaf(&a).len() + 5;
+    for room in [60_000, 64_000, 65_000, 65_300, 65_500, 70_000] {
+        let chain = vec![a.key().cert[0].clone(); room / size];
+        let key = CertifiedKey::new(chain, a.key().key.clone());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let calling = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider }))
+            .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::new(key))));
+        let calling = ClientSettings::from_config(calling);
+        for _ in 0..3 {
+            // An error is one of TLS: nothing panics, on either side.
+            _ = shake(&calling, accepting.accepting(None), "b.example");
+        }
     }
 }
 

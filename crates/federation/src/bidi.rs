@@ -1,0 +1,168 @@
+//! Streams of other servers that carry our stanzas, too (XEP-0288).
+//!
+//! A server that calls us may ask for both directions. Then what we have for its domain needs no
+//! connection of our own, and servers behind walls can be answered.
+//!
+//! # Invariants
+//!
+//! - A way is carried by one stream at a time, and that changes only when nothing is under way on
+//!   the stream before, or when it is known what of that has arrived: order is kept by that alone.
+//! - A stream of ours that is being negotiated is not given up for another server's: if both did so
+//!   at the same time, none would be left.
+//! - An incoming stream carries stanzas from one domain of ours to the one that was proven for it.
+
+use rookery_base::Map;
+
+use crate::acknowledging::Start;
+use crate::arrivals::name_of_pair;
+use crate::outbound::{Outbound, Purpose};
+use crate::route::{Route, State};
+use crate::sent::Sharing;
+use crate::servers::{Key, Machine, Servers, release};
+
+/// The feature (§2.1).
+pub(crate) const BIDI_FEATURE: &str = "urn:xmpp:features:bidi";
+/// The request (§2.2).
+pub(crate) const BIDI: &str = "urn:xmpp:bidi";
+
+/// Streams of other servers that can carry stanzas, and servers that can't bear to be asked.
+#[derive(Debug, Default)]
+pub(crate) struct Carriers {
+    /// The latest stream for each pair of domains.
+    streams: Map<Box<str>, Key>,
+    /// Domains whose servers end streams on which both directions are asked for, and until when
+    /// that is remembered.
+    one_way: Map<Box<str>, u64>,
+}
+
+impl Servers {
+    /// An incoming stream may be ready to carry stanzas of ours: its server has agreed on
+    /// acknowledgements, sends stanzas, or has had time for both.
+    pub(crate) fn may_carry(&mut self, key: Key) {
+        let Some(stream) = self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended) else { return };
+        let Machine::In { machine, is_home: true, is_carrier, .. } = &mut stream.machine else { return };
+        let Some((local, remote)) = machine.reverse_pair().filter(|_| !*is_carrier) else { return };
+        *is_carrier = true;
+        let (local, remote) = (Box::<str>::from(local), Box::<str>::from(remote));
+        self.carriers.streams.insert(name_of_pair(&remote, &local), key);
+        if let Some(at) = self.known_way(&local, &remote, Purpose::Stanzas)
+            && matches!(self.routes.get(at), Some(Route { state: State::Resolving | State::Connecting { .. }, .. }))
+        {
+            self.carry(at);
+        }
+    }
+
+    /// An incoming stream has been there for a while.
+    pub(crate) fn carries_by_now(&mut self, key: Key, serial: u32) {
+        if self.is_at(key, serial) {
+            self.may_carry(key);
+        }
+    }
+
+    /// Lets an incoming stream carry a way, if there is one for it. Not if stanzas have left before
+    /// of which it isn't known whether they have arrived.
+    pub(crate) fn carry(&mut self, at: usize) -> bool {
+        let Some(route) = self.routes.get(at).filter(|route| route.purpose == Purpose::Stanzas) else { return false };
+        if route.broken.as_ref().is_some_and(|broken| !broken.is_empty()) {
+            return false;
+        }
+        let Some(&key) = self.carriers.streams.get(&name_of_pair(&route.remote, &route.local)) else { return false };
+        self.attach_way(at, key, Start::Fresh)
+    }
+
+    /// A stream was resumed that has carried a way: it goes on, if no stream of ours is about to.
+    pub(crate) fn answers_resumed(&mut self, key: Key, id: &str, answered: u32) {
+        let pair = self.inbound(key).and_then(|machine| machine.reverse_pair());
+        let pair = pair.map(|(local, remote)| (Box::<str>::from(local), Box::<str>::from(remote)));
+        let at = pair.and_then(|(local, remote)| self.known_way(&local, &remote, Purpose::Stanzas));
+        let may_attach = |route: &Route| {
+            // If both servers have asked to go on, each does so on its own stream: neither may give
+            // its own up for the other's.
+            let has_agreed = match route.state {
+                State::Negotiating { key, .. } => self.outbound(key).is_some_and(Outbound::has_agreed),
+                State::Ready { .. } => true,
+                _ => false,
+            };
+            !has_agreed && route.broken.as_ref().is_some_and(|broken| *broken.id == *id)
+        };
+        if let Some(at) = at.filter(|at| self.routes.get(*at).is_some_and(may_attach)) {
+            self.attach_way(at, key, Start::Resumed(answered));
+        }
+        self.may_carry(key);
+    }
+
+    /// A stream that may carry a way already has acknowledgements from now on. If something is
+    /// under way, nobody could tell whether it counts, and the way goes on without.
+    pub(crate) fn answers_managed(&mut self, key: Key) {
+        let id = self.inbound(key).and_then(|machine| machine.managed_id()).map(Box::<str>::from);
+        let Some(at) = self.route_of(key) else { return };
+        if let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at)
+            && sent.is_empty()
+        {
+            sent.manage(id, 0, Sharing::Called);
+        }
+    }
+
+    fn attach_way(&mut self, at: usize, key: Key, start: Start) -> bool {
+        let Some(Machine::In { machine, carries: carries @ None, .. }) =
+            self.streams.get_mut(key.0 as usize).filter(|stream| !stream.ended).map(|stream| &mut stream.machine)
+        else {
+            return false;
+        };
+        if machine.reverse_pair().is_none() {
+            return false;
+        }
+        *carries = Some(at);
+        self.drop_streams(at);
+        if let Some(asker) = self.routes.get_mut(at).and_then(|route| route.asker.take()) {
+            release(&mut self.askers, &asker);
+        }
+        self.ready(key, start);
+        true
+    }
+
+    /// Takes a way off the incoming stream that carries it.
+    pub(crate) fn detach_way(&mut self, key: Key) -> Option<usize> {
+        match &mut self.streams.get_mut(key.0 as usize)?.machine {
+            Machine::In { carries, .. } => carries.take(),
+            Machine::Out { .. } | Machine::Component(_) => None,
+        }
+    }
+
+    /// An incoming stream carries nothing more.
+    pub(crate) fn carries_no_more(&mut self, key: Key, reason: &str) {
+        let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
+        let Machine::In { machine, is_carrier, .. } = &mut stream.machine else { return };
+        if !std::mem::take(is_carrier) {
+            return;
+        }
+        let name = machine.proven_pair().map(|(local, remote)| name_of_pair(remote, local)).unwrap_or_default();
+        if self.carriers.streams.get(&name) == Some(&key) {
+            self.carriers.streams.remove(&name);
+        }
+        if let Some(at) = self.detach_way(key) {
+            self.broken(at, reason);
+        }
+    }
+
+    /// Remembers for a day that a server ends streams on which both directions are asked for.
+    pub(crate) fn dislikes_bidi(&mut self, remote: &str) {
+        if self.carriers.one_way.len() >= MOST_ONE_WAY {
+            self.carriers.one_way.clear();
+        }
+        self.carriers.one_way.insert(remote.into(), self.now_ms + ONE_WAY_MS);
+    }
+
+    /// Tells whether both directions are not to be asked for.
+    pub(crate) fn is_one_way(&self, remote: &str) -> bool {
+        self.carriers.one_way.get(remote).is_some_and(|until_ms| self.now_ms < *until_ms)
+    }
+}
+
+/// The time after its proof in which a server may agree on acknowledgements, before its stream
+/// carries stanzas of ours without.
+pub(crate) const GRACE_MS: u64 = 2_000;
+/// The time for which it is remembered that a server can't bear to be asked.
+const ONE_WAY_MS: u64 = 86_400_000;
+/// Domains of which that is remembered.
+pub const MOST_ONE_WAY: usize = 1_000;

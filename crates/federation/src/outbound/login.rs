@@ -1,0 +1,97 @@
+//! The login of a stream of ours: what is asked for of the peer's features, SASL EXTERNAL
+//! (XEP-0178) and dialback (XEP-0220).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_xml::{Element, Writer, ns};
+
+use super::{Event, Outbound, Phase, Purpose};
+use crate::bidi::{BIDI, BIDI_FEATURE};
+use crate::dialback::{self, Answer, Dialback};
+use crate::inbound::{STREAM_LIMITS, domain};
+use crate::settings::Policy;
+
+impl Outbound {
+    /// Asks for both directions where they are offered, before we say who we are (XEP-0288 §2.2).
+    pub(super) fn ask_for_bidi(&mut self, features: &Element, out: &mut Vec<u8>) {
+        if !self.is_bidi && !self.avoids_bidi && self.settings.bidi && features.child("bidi", BIDI_FEATURE).is_some() {
+            let mut bidi = Writer::with_ns("bidi", BIDI);
+            bidi.start_ns("limits", STREAM_LIMITS);
+            bidi.start("max-bytes").text(&self.settings.limits.bytes.to_string()).end();
+            bidi.start("idle-seconds").text(&(2 * self.settings.idle_ms / 1000).to_string()).end();
+            bidi.end();
+            out.extend_from_slice(bidi.finish().bytes());
+            self.is_bidi = true;
+        }
+    }
+
+    pub(super) fn features(&mut self, features: &Element, is_logged_in: bool, out: &mut Vec<u8>) -> Option<Event> {
+        let longest =
+            features.child("limits", STREAM_LIMITS).and_then(|limits| limits.child_text("max-bytes", STREAM_LIMITS));
+        self.longest = longest.and_then(|text| text.trim().parse().ok()).unwrap_or(usize::MAX);
+        // Who logs in by dialback gets no others afterwards.
+        self.acks.are_offered = features.child("sm", ns::SM).is_some();
+        if is_logged_in {
+            return self.logged_in(out);
+        }
+        if self.tls.is_none() {
+            if features.child("starttls", ns::STARTTLS).is_some() {
+                out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+                self.phase = Phase::Proceed;
+                return None;
+            }
+            if self.settings.policy_for(&self.remote) != Policy::Plain {
+                return Some(self.end_because("it doesn't offer TLS", out));
+            }
+        }
+        if self.purpose == Purpose::Questions {
+            self.phase = Phase::Ready;
+            return Some(Event::Ready);
+        }
+        self.ask_for_bidi(features, out);
+        self.knows_dialback |= features.child("dialback", ns::DIALBACK_FEATURE).is_some();
+        let mechanisms = features.child("mechanisms", ns::SASL);
+        let has_external = mechanisms
+            .is_some_and(|mechanisms| mechanisms.children().any(|mechanism| mechanism.text().trim() == "EXTERNAL"));
+        if has_external && self.tls.is_some() && !self.was_refused {
+            // Some need the name in it, though the header has it (XEP-0178 §3).
+            let mut auth = Writer::with_ns("auth", ns::SASL);
+            auth.attr("mechanism", "EXTERNAL").text(&STANDARD.encode(self.local.as_bytes()));
+            out.extend_from_slice(auth.finish().bytes());
+            self.phase = Phase::Sasl;
+            return None;
+        }
+        self.log_in_by_dialback(out)
+    }
+
+    pub(super) fn log_in_by_dialback(&mut self, out: &mut Vec<u8>) -> Option<Event> {
+        if self.purpose == Purpose::Questions {
+            self.phase = Phase::Ready;
+            return Some(Event::Ready);
+        }
+        if !self.knows_dialback {
+            return Some(self.end_because("it offers no way to log in; it may not accept our certificate", out));
+        }
+        let key = self.settings.secret.key(&self.remote, &self.local, &self.id);
+        dialback::ask(dialback::Name::Result, &self.local, &self.remote, None, &key, out);
+        self.phase = Phase::Dialback;
+        None
+    }
+
+    /// The answer to our request (XEP-0220 §2.1.1).
+    pub(super) fn result(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
+        let answer = Dialback::read(element)?;
+        let is_ours =
+            domain(&answer.from).as_ref() == Ok(&self.remote) && domain(&answer.to).as_ref() == Ok(&self.local);
+        match answer.answer? {
+            _ if !is_ours => None,
+            Answer::Valid => self.logged_in(out),
+            Answer::Invalid => Some(self.end_because("it could not confirm by dialback that we are who we say", out)),
+            Answer::Error => {
+                let condition =
+                    element.children().flat_map(Element::children).next().map_or("no reason", Element::name);
+                Some(self.end_because(&format!("it refused dialback: {condition}"), out))
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Judges the stanzas of another server, on a stream that it has opened or that we have.
+//!
+//! # Invariants
+//!
+//! - The domain in `from` must be one that this very stream has proven, as a whole domain: neither
+//!   a parent nor a subdomain counts.
+//! - The domain in `to` must be ours: nothing is relayed.
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::{Jid, prepare};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_xml::{Built, Kind, Stanza, Writer, ns};
+
+use crate::inbound::Ours;
+use crate::settings::Settings;
+
+/// The outcome for one stanza.
+pub(crate) enum Judged {
+    /// It is for an address of ours.
+    Taken(Packet, Jid),
+    /// It can't be delivered as it is, which its sender is told.
+    Refused(Built, Jid),
+    /// The same, for a stanza that nobody may be told about.
+    Dropped,
+    /// It ends the stream, with these words.
+    Fails(StreamError, Option<&'static str>),
+}
+
+/// The stream that a stanza came on.
+pub(crate) struct Spoken<'a> {
+    pub settings: &'a Settings,
+    /// The domain of ours that the stream is for.
+    pub local: &'a str,
+    /// The language of stanzas that name none.
+    pub lang: Option<&'a str>,
+    pub ours: &'a dyn Ours,
+}
+
+impl Spoken<'_> {
+    /// Judges a stanza on a stream that speaks for some domains.
+    pub(crate) fn judge(&self, stanza: Stanza<'_>, is_proven: impl Fn(&str) -> bool) -> Judged {
+        if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
+            return Judged::Fails(StreamError::InvalidNamespace, None);
+        }
+        let (Some(from), Some(to)) = (stanza.from(), stanza.to()) else {
+            // RFC 6120 §8.1.1.2 and §8.1.2.2.
+            return Judged::Fails(StreamError::ImproperAddressing, Some("A stanza lacks an address."));
+        };
+        let Ok(sender) = prepare(&from) else {
+            return Judged::Fails(StreamError::InvalidFrom, Some("The 'from' of a stanza is not an address."));
+        };
+        if !is_proven(sender.as_ref().domain()) {
+            return Judged::Fails(StreamError::InvalidFrom, Some("The domain in 'from' is not proven."));
+        }
+        if !self.settings.admits(sender.as_ref().domain()) {
+            return Judged::Fails(StreamError::PolicyViolation, None);
+        }
+        let Ok(to) = Jid::parse(&to) else {
+            // An error can't come from what is no address.
+            return refused(&stanza, Condition::JidMalformed, self.local, sender.as_ref().to_jid());
+        };
+        if !self.ours.is_ours(to.domain()) {
+            return Judged::Fails(StreamError::HostUnknown, Some("The domain in 'to' is not served here."));
+        }
+        let is_request = matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"get" | b"set"));
+        let lacks =
+            stanza.kind() == Kind::Iq && (stanza.id().is_none() || (is_request && stanza.children().count() != 1));
+        match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
+            Some(type_) => Judged::Taken(Packet::received(stanza, type_, sender.as_ref().as_str(), self.lang), to),
+            None => refused(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()),
+        }
+    }
+}
+
+/// Refuses a stanza, without a word if it is an error or an answer itself (RFC 6120 §8.3.1).
+fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Judged {
+    refusal(stanza, condition, from, to).map_or(Judged::Dropped, |(error, to)| Judged::Refused(error, to))
+}
+
+/// Returns the error for a stanza that can't be delivered, with the address of its sender; `None`
+/// if it is an error or an answer itself (RFC 6120 §8.3.1).
+pub(crate) fn refusal(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Option<(Built, Jid)> {
+    if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
+        return None;
+    }
+    let mut reply = Writer::new(stanza.name());
+    reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).attr("from", from);
+    StanzaError::from(condition).write(&mut reply);
+    Some((reply.finish(), to))
+}

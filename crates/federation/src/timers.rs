@@ -1,0 +1,93 @@
+//! The clock of a shard: what its streams have to do, and when.
+
+use std::cmp::Reverse;
+
+use crate::servers::{Key, Servers};
+
+/// A time at which something has to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// An incoming stream must have proven something.
+    Login(Key, u32),
+    /// One address has had its time.
+    Connect(Key, u32),
+    /// One that was connected to has had its time for a handshake.
+    Handshake(Key, u32),
+    /// The other server must have taken what was written, and acknowledges it.
+    Watch(Key, u32),
+    /// A stream may be idle.
+    Idle(Key, u32),
+    /// An incoming stream has had time to agree on acknowledgements.
+    Carry(Key, u32),
+    /// The store may have all that has to be known before a stream says more; the number of times
+    /// that somebody has looked.
+    Settle(Key, u32, u8),
+    /// The next address of a way is tried beside the others.
+    NextAddress(usize, u32),
+    /// A stream that was too fast is read from again.
+    Read(Key, u32),
+    /// Stanzas have waited for a way for long enough.
+    Patience(usize, u32),
+    /// A way whose stream has broken is tried again.
+    Retry(usize, u32),
+    /// A way that has failed, or was used, is forgotten if nobody needs it.
+    Forget(usize, u32),
+    /// Streams that nobody has resumed are forgotten.
+    Broken,
+}
+
+impl Servers {
+    /// Returns when the next timer is due.
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Does what is due by the clock.
+    pub fn run_timers(&mut self) {
+        while let Some(&Reverse((due, timer))) = self.timers.peek() {
+            if due > self.now_ms {
+                return;
+            }
+            self.timers.pop();
+            match timer {
+                Timer::Login(key, serial) => self.login_timed_out(key, serial),
+                Timer::Connect(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.connect_timed_out(key);
+                    }
+                }
+                Timer::Handshake(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.handshake_timed_out(key);
+                    }
+                }
+                Timer::Watch(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.look_after(key, serial);
+                    }
+                }
+                Timer::Idle(key, serial) => self.look_whether_idle(key, serial),
+                Timer::Read(key, serial) => {
+                    if self.is_at(key, serial) {
+                        self.read_again(key);
+                    }
+                }
+                Timer::Settle(key, serial, looks) => {
+                    if self.is_at(key, serial) {
+                        self.look_whether_settled(key, serial, looks);
+                    }
+                }
+                Timer::Carry(key, serial) => self.carries_by_now(key, serial),
+                Timer::NextAddress(route, serial) => self.next_address(route, serial),
+                Timer::Patience(route, serial) => self.patience_ends(route, serial),
+                Timer::Retry(route, serial) => self.retry(route, serial),
+                Timer::Forget(route, serial) => self.forget(route, serial),
+                Timer::Broken => self.forget_broken(),
+            }
+        }
+    }
+
+    pub(crate) fn set_timer(&mut self, delay_ms: u64, timer: Timer) {
+        self.timers.push(Reverse((self.now_ms + delay_ms, timer)));
+    }
+}

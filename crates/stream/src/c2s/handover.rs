@@ -1,0 +1,111 @@
+//! A stream that has logged in and goes on elsewhere: the state of its machine as data.
+//!
+//! The client's connection stays where it came in; the process that is home to its account gets
+//! this, and from then on the bytes that come in on the connection.
+
+use std::sync::Arc;
+
+use rookery_jid::Jid;
+use rookery_sasl::{ChannelBindings, Mechanism, TokenMechanism};
+use rookery_xml::Scanner;
+use serde::{Deserialize, Serialize};
+
+use super::sasl2::inline::Inline;
+use super::sasl2::request::Request;
+use super::{C2s, Facts, Phase, Policy, StreamIds};
+use crate::opening::Opening;
+use rookery_base::Transport;
+
+/// The state of a stream between its authentication and what follows.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HandOver {
+    account: Jid,
+    host: String,
+    lang: Option<String>,
+    prefix: String,
+    prefixes: Vec<(String, String)>,
+    client: Option<Jid>,
+    mechanism: Option<String>,
+    is_secure: bool,
+    plaintext_login_allowed: bool,
+    exporter: Option<[u8; 32]>,
+    server_end_point: Option<Vec<u8>>,
+    opened: bool,
+    /// The client's wishes along with its login, and the data that its authentication ended with;
+    /// `None` if it begins its stream again.
+    inline: Option<(Request, Option<Vec<u8>>)>,
+}
+
+impl HandOver {
+    /// Returns the account that has logged in.
+    pub fn account(&self) -> &Jid {
+        &self.account
+    }
+}
+
+impl C2s {
+    /// Returns the state of a stream that has just logged in; `None` at any other time.
+    pub fn hand_over(self) -> Option<HandOver> {
+        let host = self.host().map(|host| host.name.clone()).unwrap_or_default();
+        let inline = match self.phase {
+            Phase::Header(_) => None,
+            Phase::Inline(inline) => Some(inline.into_request()?),
+            _ => return None,
+        };
+        Some(HandOver {
+            account: self.account?,
+            host,
+            lang: self.lang,
+            prefix: self.prefix,
+            prefixes: self.prefixes,
+            client: self.client,
+            mechanism: self.mechanism.map(str::to_owned),
+            is_secure: self.facts.secure,
+            plaintext_login_allowed: self.facts.plaintext_login_allowed,
+            exporter: self.facts.bindings.exporter,
+            server_end_point: self.facts.bindings.server_end_point,
+            opened: self.opened,
+            inline,
+        })
+    }
+
+    /// Returns a machine that goes on with a stream; `None` if its host is not served here.
+    pub fn taken_over(policy: Arc<Policy>, given: HandOver, transport: Transport, ids: StreamIds) -> Option<Self> {
+        let host = policy.host_named(&given.host)?;
+        let facts = Facts {
+            secure: given.is_secure,
+            tls_available: false,
+            plaintext_login_allowed: given.plaintext_login_allowed,
+            bindings: ChannelBindings { exporter: given.exporter, server_end_point: given.server_end_point },
+            transport,
+        };
+        let phase = match given.inline {
+            None => Phase::Header(Opening::default()),
+            Some((request, additional)) => Phase::Inline(Box::new(Inline::new(request, additional))),
+        };
+        Some(Self {
+            policy,
+            facts,
+            ids,
+            host,
+            lang: given.lang,
+            prefix: given.prefix,
+            prefixes: given.prefixes,
+            client: given.client,
+            account: Some(given.account),
+            auth_failures: 0,
+            untimely: 0,
+            mechanism: given.mechanism.as_deref().and_then(known),
+            scanner: Scanner::new(),
+            opened: given.opened,
+            phase,
+            pending: None,
+        })
+    }
+}
+
+/// Returns the name of a mechanism as it is written here.
+fn known(name: &str) -> Option<&'static str> {
+    let token = || TokenMechanism::from_name(name).map(TokenMechanism::name);
+    Mechanism::from_name(name).map(Mechanism::name).or_else(token)
+}

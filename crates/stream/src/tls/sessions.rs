@@ -1,0 +1,128 @@
+//! TLS sessions that may be resumed with other servers, so that the next stream needs no signatures
+//! (RFC 8446 §2.2).
+//!
+//! # Invariants
+//!
+//! - A session is tried once, and a server with which that fails again and again is greeted as a
+//!   stranger from then on: some break off a handshake that brings back the caller's certificate.
+//! - The number of servers is bounded, and each has one session: the oldest server goes first.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use rookery_base::Map;
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::ServerName;
+
+/// The servers whose sessions are kept, for each certificate with which they are called.
+pub const MOST_SERVERS: usize = 256;
+
+/// The sessions of all shards in the name of one certificate.
+#[derive(Default)]
+pub(super) struct Sessions(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    servers: Map<ServerName<'static>, Server>,
+    /// The names in `servers`, the oldest first.
+    order: VecDeque<ServerName<'static>>,
+}
+
+#[derive(Default)]
+struct Server {
+    /// The group of keys that it has chosen before.
+    group: Option<NamedGroup>,
+    standing: Standing,
+    /// Sessions of which nothing came, one after the other.
+    failures: u8,
+}
+
+#[derive(Default)]
+enum Standing {
+    #[default]
+    Stranger,
+    Resumable(Box<Tls13ClientSessionValue>),
+    /// Its session is being tried.
+    Trying,
+}
+
+impl Kept {
+    fn server(&mut self, name: ServerName<'static>) -> &mut Server {
+        if !self.servers.contains_key(&name) {
+            if self.order.len() >= MOST_SERVERS
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.servers.remove(&oldest);
+            }
+            self.order.push_back(name.clone());
+        }
+        self.servers.entry(name).or_default()
+    }
+}
+
+impl Sessions {
+    fn with<R>(&self, act: impl FnOnce(&mut Kept) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Debug for Sessions {
+    /// Shows nothing of the sessions, which are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl ClientSessionStore for Sessions {
+    fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
+        self.with(|kept| kept.server(name).group = Some(group));
+    }
+
+    fn kx_hint(&self, name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.with(|kept| kept.servers.get(&name.to_owned())?.group)
+    }
+
+    /// Keeps nothing: without TLS 1.3 a session would show on the wire who comes again.
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, name: ServerName<'static>, session: Tls13ClientSessionValue) {
+        self.with(|kept| {
+            let server = kept.server(name);
+            if matches!(server.standing, Standing::Trying) {
+                server.failures = 0;
+            }
+            if server.failures < MOST_FAILURES {
+                server.standing = Standing::Resumable(Box::new(session));
+            }
+        });
+    }
+
+    fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.with(|kept| {
+            let server = kept.servers.get_mut(name)?;
+            match std::mem::take(&mut server.standing) {
+                Standing::Resumable(session) => {
+                    server.standing = Standing::Trying;
+                    Some(*session)
+                }
+                // A server with which a session was resumed gives a new one at once.
+                Standing::Trying => {
+                    server.failures = server.failures.saturating_add(1);
+                    None
+                }
+                Standing::Stranger => None,
+            }
+        })
+    }
+}
+
+/// Failures after which a server is greeted as a stranger.
+const MOST_FAILURES: u8 = 3;
