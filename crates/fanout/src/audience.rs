@@ -1,9 +1,8 @@
 //! Audiences: the addresses that get a packet, grouped by next hop.
 //!
-//! A next hop is a shard of this server, today; cluster nodes and remote domains join as further
-//! groups. Addresses are kept packed in one buffer per group, with their hash beside them, so that
-//! an audience of ten thousand bare JIDs costs one allocation per group and no hashing at the far
-//! end.
+//! A next hop is a shard, of this process or of another node ([`crate::view`]). Addresses are kept
+//! packed in one buffer per group, with their hash beside them, so that an audience of ten thousand
+//! bare JIDs costs one allocation per group and no hashing at the far end.
 
 /// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. Bare
 /// where an account is meant, full where one of its sessions is.
@@ -60,26 +59,27 @@ impl Addresses {
             (count + 1, bytes + size_of::<u64>() + size_of::<u16>() + text.len())
         });
         names.count = count;
+        debug_assert!(bytes <= names.packed.len(), "entries are parts of the buffer");
         (bytes == names.packed.len()).then_some(names)
     }
 }
 
-/// An audience split by the shard that is home to each name.
+/// An audience split by the hop to the home of each name.
 #[derive(Debug)]
 pub struct Audience {
     groups: Vec<Addresses>,
 }
 
 impl Audience {
-    /// Returns an empty audience for a server of `shards` shards (at least one).
-    pub fn new(shards: usize) -> Self {
-        Self { groups: vec![Addresses::default(); shards.max(1)] }
+    /// Returns an empty audience for so many hops (at least one).
+    pub fn new(hops: usize) -> Self {
+        Self { groups: vec![Addresses::default(); hops.max(1)] }
     }
 
-    /// Adds a bare JID by its keyed hash.
-    pub fn add(&mut self, hash: u64, bare: &str) {
-        let shard = home(hash, self.groups.len());
-        if let Some(group) = self.groups.get_mut(shard) {
+    /// Adds a bare JID by its keyed hash, whose home is behind a hop.
+    pub fn add(&mut self, hop: usize, hash: u64, bare: &str) {
+        debug_assert!(hop < self.groups.len(), "each hop has a group");
+        if let Some(group) = self.groups.get_mut(hop) {
             group.push(hash, bare);
         }
     }
@@ -89,16 +89,10 @@ impl Audience {
         self.groups.iter().all(Addresses::is_empty)
     }
 
-    /// Returns the groups that have members, each with its shard.
+    /// Returns the groups that have members, each with its hop.
     pub fn into_groups(self) -> impl Iterator<Item = (usize, Addresses)> {
         self.groups.into_iter().enumerate().filter(|(_, names)| !names.is_empty())
     }
-}
-
-/// Returns the home shard of a bare JID with this keyed hash: the upper half decides, so that the
-/// lower half stays evenly spread inside the shard's own tables.
-pub fn home(hash: u64, shards: usize) -> usize {
-    (hash >> 32) as usize % shards.max(1)
 }
 
 #[cfg(test)]
@@ -109,13 +103,13 @@ mod tests {
     fn every_name_reaches_its_home_once() {
         let mut audience = Audience::new(3);
         let hashes = [1u64 << 32, 5 << 40, 77 << 33, u64::MAX];
-        for hash in hashes {
-            audience.add(hash, &format!("u{hash}@example.org"));
+        for (at, hash) in hashes.into_iter().enumerate() {
+            audience.add(at % 3, hash, &format!("u{hash}@example.org"));
         }
         let mut seen = 0;
-        for (shard, names) in audience.into_groups() {
+        for (hop, names) in audience.into_groups() {
             for (hash, bare) in names.iter() {
-                assert_eq!(home(hash, 3), shard);
+                assert_eq!(hashes.iter().position(|other| *other == hash).map(|at| at % 3), Some(hop));
                 assert_eq!(bare, format!("u{hash}@example.org"));
                 seen += 1;
             }

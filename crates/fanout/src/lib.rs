@@ -7,6 +7,7 @@
 //!
 //! * [`packet`]: a stanza in canonical form, built once and shared by every outbox that holds it.
 //! * [`audience`]: who shall get a packet, grouped by the shard that owns them.
+//! * [`view`]: where accounts have their homes: which shard of which node.
 //! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and who gets which.
 //! * [`link`]: the index of a session within its shard, and lists that go by it.
 //! * [`outbox`]: the bounded queue of one session; the only way to its connection.
@@ -28,6 +29,7 @@ pub mod link;
 pub mod multicast;
 pub mod outbox;
 pub mod packet;
+pub mod view;
 mod wire;
 
 pub use audience::{Addresses, Audience};
@@ -36,3 +38,4 @@ pub use outbox::framing::begin_message;
 pub use outbox::managed::TooHigh;
 pub use outbox::{Asking, Attention, Bounds, Limits, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};
+pub use view::{Member, Station, View};

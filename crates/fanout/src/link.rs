@@ -11,6 +11,7 @@ impl Link {
     /// Returns the link of a place in a list; the last link for places beyond, which no shard has
     /// the memory for.
     pub fn at(index: usize) -> Self {
+        debug_assert!(u32::try_from(index).is_ok(), "no shard has the memory for place {index}");
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
 

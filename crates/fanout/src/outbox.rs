@@ -43,9 +43,10 @@ mod whole;
 
 use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
+use rookery_xml::Kind;
 
 use crate::link::{Link, Places};
-use crate::packet::Packet;
+use crate::packet::{Packet, StanzaType};
 use item::{Item, is_state, rendered_len};
 use queue::{Drained, Queue, Roomy};
 use quiet::Urgency;
@@ -155,7 +156,10 @@ impl Outboxes {
 
     /// Opens the outbox of a session that has bound `address` (a full JID).
     pub fn open(&mut self, link: Link, address: Jid) {
+        debug_assert!(address.resource().is_some(), "a session has bound a resource");
         if let Some(slot) = self.slots.open(link) {
+            debug_assert!(slot.address.is_none(), "an outbox is closed before its link is used again");
+            debug_assert!(slot.queue.is_none(), "nothing of an earlier session waits");
             slot.address = Some(address);
             slot.abandoned = false;
             slot.attention = Attention::Active;
@@ -166,6 +170,8 @@ impl Outboxes {
     /// Says what carries the session's stanzas from now on. Nothing of them may be half sent.
     pub fn set_transport(&mut self, link: Link, transport: Transport) {
         if let Some(slot) = self.slots.get_mut(link) {
+            let is_begun = slot.queue.as_ref().is_some_and(|queue| queue.taken > 0);
+            debug_assert!(!is_begun || slot.transport == transport, "a stanza is framed as it was begun");
             slot.transport = transport;
         }
     }
@@ -191,6 +197,7 @@ impl Outboxes {
         let Some(slot) = self.slots.get_mut(link) else { return Pushed::Gone };
         let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
         let size = rendered_len(packet, address, to);
+        debug_assert!(size > 0 && to != To::Nobody, "stanzas have addresses; elements come by push_element");
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         if !paced && queue.is_full(size) {
             if !is_state(packet) {
@@ -204,7 +211,9 @@ impl Outboxes {
             let urgency = quiet::urgency(packet);
             if let Urgency::Latest(tag) = urgency {
                 item.tag = tag;
-                self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address, slot.transport));
+                let freed = queue.forget_superseded(&item, address, slot.transport);
+                debug_assert!(self.waiting >= freed, "what is forgotten was counted");
+                self.waiting = self.waiting.saturating_sub(freed);
             }
             if urgency == Urgency::Now {
                 pushed = Pushed::Unattended;
@@ -214,6 +223,7 @@ impl Outboxes {
         }
         if queue.bytes + size > self.limits.soft {
             if let Some(freed) = queue.replace_superseded(packet, to, address, slot.transport) {
+                debug_assert!(self.waiting >= freed, "what is replaced was counted");
                 self.waiting = self.waiting.saturating_sub(freed);
                 return Pushed::Queued;
             }
@@ -228,6 +238,7 @@ impl Outboxes {
         if is_much && let Err(refused) = self.limits.check(&self.held, queue, &item, address, size) {
             return refused;
         }
+        debug_assert!(item.paced || queue.bytes + size <= self.limits.hard, "what is not paced is within the limit");
         queue.put(item, size);
         self.waiting += size;
         self.pushed += 1;
@@ -279,6 +290,7 @@ impl Outboxes {
         let dirty = std::mem::take(&mut self.dirty);
         for link in &dirty {
             if let Some(slot) = self.slots.get_mut(*link) {
+                debug_assert!(slot.dirty, "a session is in the list once");
                 slot.dirty = false;
             }
         }
@@ -305,6 +317,14 @@ impl Outboxes {
         let Some(queue) = slot.and_then(|slot| slot.queue.as_ref()) else { return false };
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
         queue.items.iter().chain(unacked).any(|item| std::ptr::eq(item.packet.bytes(), packet.bytes()))
+    }
+
+    /// Returns whether a message of type error waits for a session, or for its acknowledgement.
+    pub fn holds_errors(&self, link: Link) -> bool {
+        let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return false };
+        let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
+        let is_error = |packet: &Packet| packet.kind() == Kind::Message && packet.type_() == StanzaType::Error;
+        queue.items.iter().chain(unacked).any(|item| item.to != To::Nobody && is_error(&item.packet))
     }
 
     /// Returns the bytes that wait for this session, or for its acknowledgement.
@@ -390,6 +410,7 @@ impl Outboxes {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let mut taken = queue.taken + bytes;
+        debug_assert!(queue.committed <= taken, "what is encrypted leaves as a whole");
         queue.committed = 0;
         while let Some(item) = queue.items.front() {
             let size = rendered_len(&item.packet, address, item.to);
@@ -407,6 +428,7 @@ impl Outboxes {
             }
         }
         queue.taken = taken;
+        debug_assert!(taken == 0 || !queue.items.is_empty(), "no more left than waited");
         if queue.items.is_empty() {
             queue.taken = 0;
         }
@@ -439,6 +461,7 @@ impl Outboxes {
             return Vec::new();
         }
         let (Some(queue), Some(address)) = (slot.queue.as_mut(), &slot.address) else { return Vec::new() };
+        debug_assert!(self.waiting >= queue.held(), "the shard counts what its sessions hold");
         queue.tell_unsent();
         queue.leave_account(&mut self.held, address);
         let managed = queue.managed.take();
@@ -446,6 +469,9 @@ impl Outboxes {
         let sent = managed.into_iter().flat_map(|managed| managed.unacked).filter_map(Item::given_back);
         let mut given_back: Vec<_> = sent.collect();
         given_back.extend(queue.items.iter().cloned().filter_map(Item::given_back));
+        // Presence that waits takes the place of older presence, and keeps no order with others.
+        let messages = || given_back.iter().filter(|unsent| !is_state(&unsent.packet)).map(|unsent| unsent.number);
+        debug_assert!(messages().is_sorted(), "what is given back is in its order");
         let begun = usize::from(queue.taken > 0);
         while queue.items.len() > begun {
             let Some(item) = queue.items.pop_back() else { break };
@@ -493,6 +519,7 @@ impl Outboxes {
             queue.leave_account(&mut self.held, address);
         }
         let unacked = queue.managed.take().map_or(0, |managed| managed.bytes);
+        debug_assert!(self.waiting >= queue.bytes + queue.paced().bytes + unacked, "what is dropped was counted");
         self.waiting = self.waiting.saturating_sub(queue.bytes + queue.paced().bytes + unacked);
         queue.items.clear();
         queue.bytes = 0;
@@ -504,6 +531,8 @@ impl Outboxes {
 
     /// Keeps a few small drained queues for the next sessions; larger ones give their memory back.
     fn reuse(&mut self, mut queue: Box<Queue>) {
+        debug_assert!(queue.items.is_empty() && queue.bytes == 0, "a queue that is reused has nothing");
+        debug_assert!(queue.managed.is_none() && queue.drained.is_none(), "a queue that is reused is nobody's");
         if self.pool.len() < POOL && queue.items.capacity() <= POOLED_ITEMS {
             queue.much = None;
             self.pool.push(queue);

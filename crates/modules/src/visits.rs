@@ -58,6 +58,7 @@ impl Visiting {
         if rooms.remove(room).is_none() {
             return;
         }
+        debug_assert!(self.number > 0, "a visit was counted");
         self.number -= 1;
         let is_last = !rooms.keys().any(|other| other.domain() == room.domain());
         if rooms.is_empty() {
@@ -70,6 +71,7 @@ impl Visiting {
 
     fn end(&mut self, session: &Jid) {
         let rooms = self.rooms.remove(session).unwrap_or_default();
+        debug_assert!(self.number >= rooms.len(), "visits were counted");
         self.number -= rooms.len();
         rooms.keys().for_each(|room| self.take_off(session, room.domain()));
     }

@@ -90,6 +90,7 @@ impl Afar {
         if self.resources.remove(resource).is_some()
             && let Some(domain) = self.domains.get_mut(resource.domain())
         {
+            debug_assert!(domain.resources > 0, "a resource that is known counts for its domain");
             domain.resources -= 1;
             if domain.resources == 0 {
                 self.domains.remove(resource.domain());

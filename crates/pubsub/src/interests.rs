@@ -77,6 +77,7 @@ impl Interests {
     /// Closes a question about capabilities of a session.
     pub(super) fn close(&mut self, session: SessionRef) {
         if let Some(open) = self.open.get_mut(&session) {
+            debug_assert!(*open > 0, "a question is closed once");
             *open = open.saturating_sub(1);
             if *open == 0 {
                 self.open.remove(&session);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rookery_fanout::{Link, Packet};
+use rookery_fanout::{Link, Packet, Station};
 use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::News;
@@ -22,7 +22,7 @@ pub(super) enum LastItems {
     /// A resource wants the last items of these nodes of these accounts.
     Wanted { resource: Jid, nodes: Vec<String>, owners: Vec<Jid> },
     /// Last items for a resource, and the shard that has more for it.
-    Last { resource: Jid, packets: Vec<Packet>, more: Option<(usize, Rest)> },
+    Last { resource: Jid, packets: Vec<Packet>, more: Option<(Station, Rest)> },
     /// A resource takes more last items.
     More(Rest),
     /// A contact of an account sees its presence from now on.
@@ -148,7 +148,7 @@ fn portion(world: &mut World, mut rest: Rest) {
             let packets: Vec<_> = news.iter().filter_map(|news| last_item(world, news)).collect();
             rest.after = news.into_iter().last().map(|news| (news.host, news.node));
             let resource = rest.resource.clone();
-            let more = has_more.then(|| (world.shard(), rest));
+            let more = has_more.then(|| (world.station(), rest));
             if !packets.is_empty() || more.is_some() {
                 let home = home_of(world, resource.as_ref());
                 world.send_letter(home, LastItems::Last { resource, packets, more });
@@ -159,7 +159,7 @@ fn portion(world: &mut World, mut rest: Rest) {
 }
 
 /// Gives a resource its last items, and asks for more when it has read them.
-fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(usize, Rest)>) {
+fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(Station, Rest)>) {
     if world.domain(resource.domain()).is_none() {
         // Nobody knows how fast it reads: it gets what fits a portion.
         return packets.iter().for_each(|packet| world.route(packet, resource.as_ref()));
@@ -168,8 +168,13 @@ fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(u
     let link = links.into_iter().find(|&link| world.address(link) == Some(resource));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
     world.give_bundle(session.link, packets);
-    if let Some((shard, rest)) = more {
-        world.when_room(session, move |world| world.send_letter(shard, LastItems::More(rest)));
+    if let Some((station, rest)) = more {
+        world.when_room(session, move |world| {
+            // The account comes to the same shard when the process is gone: then it begins again.
+            if let Some(shard) = world.shard_of(station) {
+                world.send_letter(shard, LastItems::More(rest));
+            }
+        });
     }
 }
 

@@ -192,6 +192,7 @@ pub(super) fn let_go(world: &mut World, key: Key, change: Change) {
         Change::Forget => nodes.at_hand.forget(&key),
     }
     if let Some(busy) = nodes.busy.get_mut(&key) {
+        debug_assert!(busy.holders > 0, "a hold ends once");
         busy.holders = busy.holders.saturating_sub(1);
     }
     go_on(world, key);

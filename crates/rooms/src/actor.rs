@@ -78,6 +78,18 @@ impl Default for Actors {
 }
 
 impl Actors {
+    /// Returns the sessions of some domains, each with the room that it is in.
+    pub(super) fn seats_of(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(Jid, Jid)> {
+        let rooms = self.slots.values().filter_map(|slot| match slot {
+            Slot::Here(room) => Some(room),
+            Slot::Busy(_) => None,
+        });
+        let seats = rooms.flat_map(|room| room.seats.keys().map(|session| (room.jid.clone(), session.clone())));
+        let mut seats: Vec<_> = seats.filter(|(_, session)| is_meant(session.domain())).collect();
+        seats.sort();
+        seats
+    }
+
     fn take(&mut self, jid: &str) -> Taken {
         let Some(slot) = self.slots.get_mut(jid) else { return Taken::Absent };
         match std::mem::replace(slot, Slot::Busy(VecDeque::new())) {
@@ -331,7 +343,7 @@ pub(super) fn heed_removals(world: &mut World) {
     let loading = actors.loading.values().min().copied().unwrap_or(count);
     let heeded = count.min(loading);
     actors.heeded = heeded;
-    world.state::<Directory>().heed(world.shard(), world.shards(), heeded);
+    world.state::<Directory>().heed(world.shard(), world.own_shards(), heeded);
 }
 
 /// Takes what is older than their owners want out of the archives of rooms that the store doesn't
@@ -354,6 +366,20 @@ pub(super) fn shut_down(world: &mut World) {
     let slots = std::mem::take(&mut world.state_mut::<Actors>().slots);
     for slot in slots.into_values() {
         if let Slot::Here(mut room) = slot {
+            room.remove_all(world, vec![332], None);
+        }
+    }
+}
+
+/// Ends the rooms here that have their home elsewhere now: their occupants are told as if the
+/// server stopped (§18.2), and find the room at its new home.
+pub(super) fn let_go(world: &mut World) {
+    let here = world.shard();
+    let slots = world.state::<Actors>().slots.iter();
+    let moved = slots.filter(|(jid, slot)| matches!(slot, Slot::Here(_)) && world.home_of(jid.as_ref()) != here);
+    let moved: Vec<Jid> = moved.map(|(jid, _)| jid.clone()).collect();
+    for jid in moved {
+        if let Some(Slot::Here(mut room)) = world.state_mut::<Actors>().slots.remove(&jid) {
             room.remove_all(world, vec![332], None);
         }
     }

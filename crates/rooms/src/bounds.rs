@@ -6,7 +6,7 @@ use super::limits::{
     AFFILIATION_BYTES, INVITATIONS, REGISTRATIONS, REQUESTS, ROOMS_OF_ACCOUNT, ROOMS_OF_DOMAIN, SEATS_OF_ACCOUNT,
     SEATS_OF_DOMAIN,
 };
-use super::{actor, approve, avatar, hats, history, invite, voices};
+use super::{actor, approve, avatar, ghosts, hats, history, invite, voices};
 
 /// All bounds of rooms.
 pub(super) const BOUNDS: &[Bound] = &[
@@ -57,6 +57,13 @@ pub(super) const BOUNDS: &[Bound] = &[
         Unit::Number,
     )
     .or("the invitation gets <resource-constraint/>; what only tells is not sent"),
+    Bound::on(
+        "lost servers whose users rooms look for within some seconds",
+        Per::Shard,
+        Most::Fixed(ghosts::MOST_DOMAINS as u64),
+        Unit::Number,
+    )
+    .or("the users of one more are found when somebody speaks"),
 ];
 
 const fn rooms(per: Per, option: &'static str) -> Bound {

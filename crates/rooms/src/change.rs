@@ -201,6 +201,10 @@ impl Room {
     /// or has another voice, begins again.
     pub(crate) fn note_affiliation(&mut self, change: &Affiliated) {
         let before = self.affiliations.remove(&change.user);
+        debug_assert!(
+            self.affiliation_bytes >= before.as_ref().map_or(0, bytes_of),
+            "the bytes of an affiliation were counted"
+        );
         self.affiliation_bytes -= before.as_ref().map_or(0, bytes_of);
         self.waiting.retain(|waiting| waiting.user != change.user);
         if before.as_ref().map_or(Affiliation::None, |before| before.affiliation) != change.affiliation {

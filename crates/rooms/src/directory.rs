@@ -123,6 +123,7 @@ impl Hosted {
         self.count(entry.creator.as_ref(), |count| count + 1);
         self.public += usize::from(entry.is_public);
         if let Some(old) = self.rooms.insert(local, entry) {
+            debug_assert!(self.public >= usize::from(old.is_public), "a public room was counted");
             self.public -= usize::from(old.is_public);
             self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
         }
@@ -130,6 +131,7 @@ impl Hosted {
 
     fn remove(&mut self, local: &str) {
         if let Some(old) = self.rooms.remove(local) {
+            debug_assert!(self.public >= usize::from(old.is_public), "a public room was counted");
             self.public -= usize::from(old.is_public);
             self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
         }

@@ -58,6 +58,7 @@ impl History {
         }
         let packet = packet.with_child(&delay::element(room.as_str(), unix_ms));
         self.bytes += packet.bytes().len();
+        debug_assert!(packet.sender().is_some(), "an occupant has said it");
         self.messages.push_back(Past { packet, id: id.to_owned(), sender: sender.to_owned(), unix_ms });
         self.shorten(limit);
     }
@@ -71,6 +72,7 @@ impl History {
     pub(crate) fn shorten(&mut self, limit: usize) {
         while self.messages.len() > limit || self.bytes > MOST_BYTES {
             let Some(oldest) = self.messages.pop_front() else { return };
+            debug_assert!(self.bytes >= oldest.packet.bytes().len(), "the bytes of a message were counted");
             self.bytes -= oldest.packet.bytes().len();
         }
     }
@@ -101,6 +103,7 @@ impl History {
         if let Some(at) = self.messages.iter().position(is_it)
             && let Some(past) = self.messages.remove(at)
         {
+            debug_assert!(self.bytes >= past.packet.bytes().len(), "the bytes of a message were counted");
             self.bytes -= past.packet.bytes().len();
         }
     }
@@ -123,7 +126,10 @@ mod tests {
         let room = Jid::parse("coven@chat.example").unwrap();
         let mut history = History::default();
         for n in 0..5_u64 {
-            let packet = Packet::scanned(format!("<message id='{n}'><body>{n}</body></message>").as_bytes()).unwrap();
+            let packet = Packet::scanned(
+                format!("<message from='coven@chat.example/hag' id='{n}'><body>{n}</body></message>").as_bytes(),
+            )
+            .unwrap();
             history.push(&room, &packet, &format!("s{n}"), "me", n * 1000, 4);
         }
         history

@@ -111,6 +111,7 @@ impl Holdings {
     fn subtract(&self, name: &str) {
         let (key, mut part) = self.part(name);
         let Some(seats) = part.seats.get_mut(&key) else { return };
+        debug_assert!(*seats > 0, "a seat is given back once");
         *seats -= 1;
         if *seats == 0 {
             part.seats.remove(&key);

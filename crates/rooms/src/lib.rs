@@ -9,7 +9,8 @@
 //!   are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
 //!   `history`, `rate`: what it is made of.
-//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `shown`: how it is written.
+//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `ghosts`: those who are gone
+//!   without a word; `shown`: how presence is written.
 //!   `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`,
 //!   `hats`. `change`: what becomes of roles and affiliations; `notices`: who else hears of that;
@@ -59,6 +60,7 @@ mod bounds;
 mod change;
 mod config;
 pub mod directory;
+mod ghosts;
 mod hats;
 mod history;
 mod holdings;
@@ -162,6 +164,9 @@ impl Module for Rooms {
         hooks.state(Actors::default());
         hooks.state(unsaved::Unsaved::default());
         hooks.state(logs::Logs::default());
+        hooks.state(ghosts::Ghosts::default());
+        hooks.letter::<ghosts::Lost>();
+        hooks.lost(ghosts::lost);
         hooks.letter::<speak::Whisper>();
         hooks.question::<operate::Describe>();
         hooks.question::<operate::Destroy>();
@@ -169,6 +174,7 @@ impl Module for Rooms {
         // The store has forgotten what the account was to rooms; those that are here do so too.
         hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
         hooks.stopping(actor::shut_down);
+        hooks.moved(actor::let_go);
         hooks.every(unsaved::RETRY_MS, actor::save_again);
         hooks.every(HEED_MS, actor::heed_removals);
         hooks.every(rookery_archive::PERIOD_MS, actor::expire_archives);

@@ -37,6 +37,7 @@ impl Unsaved {
     /// these users.
     pub(crate) fn end(&mut self, room: &Jid, is_kept: bool, users: impl IntoIterator<Item = Jid>) {
         if let Some(lack) = self.0.get_mut(room) {
+            debug_assert!(lack.pending > 0, "a write ends once");
             lack.pending = lack.pending.saturating_sub(1);
             if !is_kept {
                 lack.is_refused = true;

@@ -44,8 +44,10 @@ impl Voices {
         self.bytes += account.as_str().len();
         self.order.insert(self.last, account.clone());
         self.roles.insert(account, (self.last, role));
+        debug_assert!(self.order.len() == self.roles.len(), "each role has one place");
         while self.roles.len() > MOST || self.bytes > MOST_BYTES {
             let Some((_, oldest)) = self.order.pop_first() else { return };
+            debug_assert!(self.bytes >= oldest.as_str().len(), "an account that is remembered was counted");
             self.bytes -= oldest.as_str().len();
             self.roles.remove(&oldest);
         }
@@ -59,7 +61,8 @@ impl Voices {
     /// Forgets somebody.
     pub(crate) fn forget(&mut self, account: JidRef<'_>) {
         let Some((place, _)) = self.roles.remove(account.as_str()) else { return };
-        self.order.remove(&place);
+        let in_order = self.order.remove(&place);
+        debug_assert!(in_order.is_some_and(|found| found.as_ref() == account), "each role has its place");
         self.bytes -= account.as_str().len();
     }
 

@@ -64,6 +64,7 @@ impl<'a> Plan<'a> {
                 _ => plan.to_shown.push(target),
             }
         }
+        debug_assert!(plan.shown.bytes().len() >= end, "the block lies within the packet");
         let declared = header.element.written_name() != "addresses";
         if !plan.to_hidden.is_empty() || groups.away.iter().any(|group| group.has_plain_bcc()) {
             plan.hidden = Some(plan.shown.with_own(end, declared));
@@ -87,6 +88,7 @@ impl<'a> Plan<'a> {
     fn distant(&self, group: Group<'_>, start: usize, block: &[Range<usize>], at: &mut usize, end: usize) -> Distant {
         let mut recipients = Vec::with_capacity(group.shown.len() + group.blind.len());
         for address in group.shown {
+            debug_assert!(*at < block.len(), "each shown address has its place in the block");
             let range = block.get(*at).cloned().unwrap_or_default();
             *at += 1;
             let Some(target) = &address.jid else { continue };

@@ -50,16 +50,19 @@ impl Outboxes {
             return queue.leave_account(&mut self.held, address);
         }
         if let Some(held) = self.held.get_mut(address.bare_str()) {
+            debug_assert!(*held >= queue.fat(), "an account holds what its sessions do");
             *held = held.saturating_sub(queue.fat()) + bytes;
         } else {
             self.held.insert(address.bare_str().into(), bytes);
         }
         queue.much.get_or_insert_default().fat = bytes;
+        debug_assert!(self.held.get(address.bare_str()).is_some_and(|held| *held >= bytes), "it counts now");
     }
 
     /// Returns the account that holds most in sessions above the soft limit.
     pub fn fattest(&self) -> Option<JidRef<'_>> {
-        let (account, _) = self.held.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let (account, bytes) = self.held.iter().max_by_key(|(_, bytes)| **bytes)?;
+        debug_assert!(*bytes > 0 && self.waiting >= *bytes, "an account is known while it holds something");
         JidRef::parse_prepared(account)
     }
 

@@ -3,7 +3,7 @@
 
 use rookery_base::Transport;
 use rookery_jid::Jid;
-use rookery_xml::Kind;
+use rookery_xml::{Kind, Namespaces, ns};
 
 use super::framing::Framing;
 use crate::packet::{Packet, StanzaType};
@@ -58,6 +58,16 @@ pub struct Unsent {
 /// replaces entirely (RFC 6121 §4).
 pub(super) fn is_state(packet: &Packet) -> bool {
     packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
+}
+
+/// Returns whether presence tells what has happened in a room, and not only how things are: such
+/// as that the room is new and waits for its configuration (XEP-0045 §10.1, §15.6.2). No later
+/// presence says so again. That it is the occupant's own (110) is no event.
+pub(super) fn tells_event(packet: &Packet) -> bool {
+    packet.namespaces().may_have(Namespaces::of(&[ns::MUC_USER]))
+        && packet.stanza().child("x", ns::MUC_USER).is_some_and(|user| {
+            user.children().any(|child| child.name() == "status" && child.attr("code").as_deref() != Some("110"))
+        })
 }
 
 impl Item {

@@ -35,6 +35,7 @@ impl Outboxes {
     pub fn manage(&mut self, link: Link, bounds: Bounds, counts_waiting: bool) {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
+        debug_assert!(queue.managed.is_none(), "a count begins once");
         queue.managed = Some(Box::new(Managed {
             unacked: VecDeque::new(),
             bytes: 0,
@@ -56,6 +57,7 @@ impl Outboxes {
         }
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         let size = packet.bytes().len();
+        debug_assert!(packet.kind() == rookery_xml::Kind::Other, "a stanza would be counted");
         queue.put(Item { packet: packet.clone(), to: To::Nobody, paced: false, tag: 0, number: self.pushed }, size);
         self.waiting += size;
         self.mark(link);
@@ -86,9 +88,11 @@ impl Outboxes {
             };
             let size = rendered_len(&item.packet, address, item.to);
             queue.acknowledged(&item, size);
+            debug_assert!(self.waiting >= size, "what is acknowledged was held");
             self.waiting = self.waiting.saturating_sub(size);
         }
         let Some(managed) = &mut queue.managed else { return Ok(()) };
+        debug_assert!(managed.acknowledged() == h, "what is acknowledged is what the client says");
         managed.asked = false;
         if managed.unacked.is_empty() {
             managed.unacked.shrink_to(IDLE_CAPACITY);
@@ -133,9 +137,11 @@ impl Outboxes {
             at += 1;
             stays
         });
+        debug_assert!(queue.bytes >= freed && self.waiting >= freed, "elements were counted");
         queue.bytes -= freed;
         self.waiting = self.waiting.saturating_sub(freed);
         if let Some(managed) = &mut queue.managed {
+            debug_assert!(managed.uncounted >= elements_before_count, "they were before the count");
             managed.uncounted -= elements_before_count;
             (managed.asked, managed.asking) = (false, false);
         }
@@ -155,6 +161,7 @@ impl Outboxes {
     /// that it has handled: what it has not waits again, in its place before what came since.
     pub fn resume(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link) else { return };
+        debug_assert!(slot.attention == Attention::Detached && !slot.abandoned, "it was without a connection");
         slot.attention = Attention::Active;
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let Some(managed) = &mut queue.managed else { return };
@@ -197,6 +204,7 @@ impl Outboxes {
             return;
         }
         if is_late || managed.unacked.len() >= ASK_STANZAS || managed.bytes >= ASK_BYTES {
+            debug_assert!(queue.taken == 0, "a request follows whole stanzas");
             managed.asked = true;
             managed.question = managed.question.wrapping_add(1);
             self.asking.push(Asking::Asked(link, managed.question));
@@ -234,6 +242,8 @@ const ASK_STANZAS: usize = 20;
 const ASK_BYTES: usize = 32 * 1024;
 /// Places for sent stanzas that an idle session keeps.
 const IDLE_CAPACITY: usize = 4;
+
+const _: () = assert!(IDLE_CAPACITY < ASK_STANZAS, "a session that owes an acknowledgement is not idle");
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
 
-use super::item::{Item, To, is_state, rendered_len};
+use super::item::{Item, To, is_state, rendered_len, tells_event};
 use super::unacked::{Bounds, Managed};
 use crate::packet::Packet;
 
@@ -63,6 +63,7 @@ impl Tally {
     }
 
     fn take_off(&mut self, size: usize) {
+        debug_assert!(self.items > 0 && self.bytes >= size, "what is taken off was added");
         self.items = self.items.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
     }
@@ -92,13 +93,17 @@ impl Queue {
     pub fn take_off(&mut self, item: &Item, size: usize) {
         match &mut self.much {
             Some(much) if item.paced => much.waiting.take_off(size),
-            _ => self.bytes = self.bytes.saturating_sub(size),
+            _ => {
+                debug_assert!(!item.paced && self.bytes >= size, "what is taken off was put");
+                self.bytes = self.bytes.saturating_sub(size);
+            }
         }
     }
 
     /// Takes note that an item of this size is acknowledged.
     pub fn acknowledged(&mut self, item: &Item, size: usize) {
         if let Some(managed) = &mut self.managed {
+            debug_assert!(managed.bytes >= size, "what is acknowledged was sent");
             managed.bytes = managed.bytes.saturating_sub(size);
         }
         if let Some(much) = self.much.as_mut().filter(|_| item.paced) {
@@ -165,7 +170,9 @@ impl Queue {
         if fat == 0 {
             return;
         }
+        debug_assert!(held.contains_key(address.bare_str()), "the account of a session that holds much is known");
         if let Some(all) = held.get_mut(address.bare_str()) {
+            debug_assert!(*all >= fat, "an account holds what its sessions do");
             *all = all.saturating_sub(fat);
             if *all == 0 {
                 held.remove(address.bare_str());
@@ -246,10 +253,14 @@ impl Queue {
         }
         let begun = self.begun(address, transport).max(1);
         let at = self.items.iter().skip(begun).position(|item| {
-            item.to == to && is_state(&item.packet) && item.packet.from_escaped() == packet.from_escaped()
+            item.to == to
+                && is_state(&item.packet)
+                && item.packet.from_escaped() == packet.from_escaped()
+                && !tells_event(&item.packet)
         })? + begun;
         let item = self.items.get_mut(at)?;
         let (old, new) = (item.packet.bytes().len(), packet.bytes().len());
+        debug_assert!(at > 0, "the first item stays");
         if new > old {
             return None;
         }

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use rookery_base::Keyed;
 use rookery_xml::{Child, Kind, ns};
 
-use super::item::is_state;
+use super::item::{is_state, tells_event};
 use crate::packet::{Packet, StanzaType};
 
 /// The time for which a stanza may wait.
@@ -25,15 +25,15 @@ pub enum Urgency {
 
 /// Returns the urgency of a stanza.
 ///
-/// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete.
-///   Subscriptions go at once.
+/// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete, unless
+///   it tells of an event in a room as well. Subscriptions go at once.
 /// * Notifications of pubsub events (XEP-0060 §7.1) may wait; a newer one for the same node and
 ///   items makes an older one obsolete.
 /// * Messages with nothing but chat states (XEP-0085), receipts or markers may wait.
 /// * All else goes at once: messages with a body, encrypted ones, errors, calls (XEP-0353), IQs.
 pub fn urgency(packet: &Packet) -> Urgency {
     if is_state(packet) {
-        return Urgency::Latest(tag(b"presence"));
+        return if tells_event(packet) { Urgency::Later } else { Urgency::Latest(tag(b"presence")) };
     }
     if packet.kind() != Kind::Message || packet.has_body() || packet.type_() == StanzaType::Error {
         return Urgency::Now;
@@ -115,6 +115,12 @@ mod tests {
         let presence = of("<presence from='a@x/r'/>");
         assert!(matches!(presence, Urgency::Latest(_)));
         assert_eq!(of("<presence from='a@x/r' type='unavailable'/>"), presence);
+        let occupant = |code: u16| {
+            let status = format!("<x xmlns='http://jabber.org/protocol/muc#user'><status code='{code}'/></x>");
+            of(&format!("<presence from='r@x/nick'>{status}</presence>"))
+        };
+        assert_eq!(occupant(110), presence);
+        assert_eq!(occupant(201), Urgency::Later, "nothing says again that a room is new");
         let composing = "<message from='a@x/r'><composing xmlns='http://jabber.org/protocol/chatstates'/><thread>1</thread></message>";
         assert_eq!(of(composing), Urgency::Later);
         let copy = |content: &str| {

@@ -66,6 +66,10 @@ impl Managed {
             self.ahead -= 1;
             return size;
         }
+        debug_assert!(
+            self.unacked.back().is_none_or(|last| last.number != item.number),
+            "a stanza is sent once between two resumptions"
+        );
         self.unacked.push_back(item);
         self.bytes += size;
         0

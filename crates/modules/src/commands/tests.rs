@@ -55,7 +55,7 @@ impl Stage {
         let account = Jid::parse("romeo@x").unwrap();
         let credentials = Credentials::derive_with("p", 1, [[0; 16]; 3]).unwrap();
         wait(stores.accounts.create(account.as_ref(), credentials)).unwrap();
-        let place = Place { shard: 0, shards: 1, keys: [1, 2, 3, 4] };
+        let place = Place::alone(0, 1, [1, 2, 3, 4]);
         let (registry, wakeups) = (Registry::new(modules), Wakeups::new(|| {}));
         let mut world = World::new(place, Arc::new(settings), registry, stores, Background::in_place(), wakeups);
         world.bind(Link(0), &account, Some("r"));

@@ -61,7 +61,9 @@ pub(super) fn find(world: &mut World, own: &str, remote: &str) -> Option<RemoteS
 /// Reads an answer to the service.
 pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     let (Some(id), Some(sender)) = (packet.id().map(|id| id.into_owned()), packet.sender()) else { return };
-    let Some(asker) = id.split_once('-').and_then(|(shard, _)| shard.parse().ok()) else { return };
+    let station = id.split_once('-').and_then(|(station, _)| station.parse().ok());
+    // Of a process that is gone nobody waits for it.
+    let Some(asker) = station.and_then(|station| world.shard_of(station)) else { return };
     if asker != world.shard() {
         return world.hand_to_service(asker, packet, own);
     }
@@ -87,7 +89,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
 
 /// Asks for disco#info, or for disco#items.
 fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
-    let id = format!("{}-{}", world.shard(), world.unique_text());
+    let id = format!("{}-{}", world.station(), world.unique_text());
     let asked = Asked { domain: domain.to_owned(), whom: whom.clone(), items };
     world.state_mut::<Discovery>().opened(&id, asked);
     let mut iq = Writer::new("iq");
@@ -131,6 +133,7 @@ impl Discovery {
         }
         let asked = self.asked.remove(id)?;
         let known = self.domains.get_mut(&asked.domain)?;
+        debug_assert!(known.open > 0, "a question is open until it is answered");
         known.open = known.open.saturating_sub(1);
         Some(asked)
     }

@@ -52,6 +52,7 @@ impl Originators {
     pub(super) fn gone(&mut self, who: &Jid) -> BTreeSet<Jid> {
         let Some(seen_by) = self.seen_by.remove(who) else { return BTreeSet::new() };
         if let Some(count) = self.domains.get_mut(who.domain()) {
+            debug_assert!(*count > 0, "an originator counts for its domain");
             *count -= 1;
             if *count == 0 {
                 self.domains.remove(who.domain());

@@ -18,7 +18,7 @@ use rookery_xml::Writer;
 
 use super::passage::{acquaintance, denies_known};
 use super::rules::{Acquaintance, List, Passing, Rules};
-use super::sessions::{Sessions, sessions_of};
+use super::sessions::{Sessions, reference};
 
 /// The changes for each session and address.
 #[derive(Debug, Default)]
@@ -78,11 +78,9 @@ impl Shift {
             let ask = || acquaintance(world, account.as_ref(), contact.as_ref());
             known.entry(contact.to_bare()).or_insert_with(ask).clone()
         };
-        for session in sessions_of(world, account.as_ref()) {
+        // A session that is ending will tell it to those from whom it does not conceal itself then.
+        for session in world.links_shown(account.as_ref()).into_iter().filter_map(|link| reference(world, link)) {
             let Some(address) = world.address(session.link) else { continue };
-            if !world.session(session).is_some_and(|found| found.is_available()) {
-                continue;
-            }
             let lists = lists(address.as_ref());
             let changes = |contact: &Jid, passing| {
                 let stops = |list: Option<&List>| {

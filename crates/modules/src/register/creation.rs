@@ -1,16 +1,11 @@
 //! New accounts, and passwords that are set by a link, asked for by connections that have not
 //! logged in (XEP-0077 §3.1, XEP-0445).
 
-use rookery_hub::failure::condition;
 use rookery_hub::{Guest, Iq, Options, World};
-use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
-use rookery_operations::rights::with_reserved;
-use rookery_operations::sessions;
-use rookery_operations::welcome::welcome;
-use rookery_operations::{lookalike, password};
-use rookery_sasl::Credentials;
-use rookery_store::{Invitation, Purpose, StoreError};
+use rookery_operations::invitations::fixed_name;
+use rookery_operations::registration::{self, BadName, Registration, Unregistered};
+use rookery_store::Invitation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
@@ -31,7 +26,9 @@ pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     }
     let iq_again = iq.clone();
     match Creation::read(world, guest, iq, invitation) {
-        Ok(creation) => creation.check(world),
+        Ok((creation, wanted)) => {
+            registration::register(world, wanted, |world, outcome| creation.ended(world, outcome));
+        }
         Err(error) => world.refuse_guest(guest, &iq_again, error),
     }
 }
@@ -72,46 +69,30 @@ fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation:
     world.reply_to_guest(guest, reply);
 }
 
-/// Returns the one name that an invitation is good for, if there is only one.
-fn fixed_name(invitation: &Invitation) -> Option<String> {
-    match &invitation.purpose {
-        Purpose::Account(name) => name.clone(),
-        Purpose::Password => invitation.owner.as_ref().and_then(Jid::local).map(str::to_owned),
-    }
-}
-
-/// An account on its way.
+/// A request of a guest, with what it has used up.
 struct Creation {
     guest: Guest,
     iq: Iq,
-    account: Jid,
-    password: String,
     /// Gives the address back what it has used up, should the creation fail.
     slot: Slot,
-    /// The invitation that the connection has shown.
-    invitation: Option<Invitation>,
+    /// The token that the connection has shown.
+    token: Option<String>,
 }
 
 impl Creation {
     /// Reads a filled-in form, and takes the address's turn if all is well.
-    fn read(world: &World, guest: Guest, iq: Iq, invitation: Option<Invitation>) -> Result<Self, StanzaError> {
+    fn read(
+        world: &World,
+        guest: Guest,
+        iq: Iq,
+        invitation: Option<Invitation>,
+    ) -> Result<(Self, Registration), StanzaError> {
         if iq.payload.child("remove", ns::REGISTER).is_some() {
             // §3.2, table: there is no account to remove before login.
             return Err(Condition::UnexpectedRequest.into());
         }
         let (username, password) = filled_in(&iq)?;
-        let account = Jid::new(Some(&username), iq.to.domain(), None);
-        let account = account.map_err(|_| not_acceptable("no such username is possible"))?;
-        if !account.local().is_some_and(lookalike::is_of_one_script) {
-            return Err(not_acceptable("a username may not mix letters of different scripts"));
-        }
-        if let Some(name) = invitation.as_ref().and_then(fixed_name)
-            && account.local() != Some(name.as_str())
-        {
-            return Err(
-                StanzaError::new(Condition::NotAcceptable).with_text(format!("the link is good for {name} only"))
-            );
-        }
+        let account = registration::account(&username, iq.to.domain(), invitation.as_ref()).map_err(no_name)?;
         let Some(options) = world.options(iq.to.domain(), NAME) else {
             return Err(Condition::ServiceUnavailable.into());
         };
@@ -120,135 +101,40 @@ impl Creation {
             true => Slot::unlimited(),
             false => world.state::<Creations>().take(guest.address, world.time(), options)?,
         };
-        Ok(Self { guest, iq, account, password, slot, invitation })
+        let token = invitation.as_ref().map(|invitation| invitation.token.clone());
+        let wanted = Registration { account, password, invitation, address: guest.address };
+        Ok((Self { guest, iq, slot, token }, wanted))
     }
 
-    /// Refuses names that are not to be had before any work is done for them.
-    fn check(self, world: &mut World) {
-        if self.resets() {
-            return self.derive(world);
-        }
-        // A name that has rights before it has an account is not for the first stranger to come.
-        with_reserved(world, &self.account.clone(), move |world, is_reserved| match is_reserved {
-            Ok(true) if !self.is_invited_as() => self.conflict(world),
-            Ok(_) => self.look_up(world),
-            Err(error) => self.refuse(world, error),
-        });
-    }
-
-    /// Asks whether the name is free: one that exists is taken, and so is one that an invitation is
-    /// for (XEP-0401 §4).
-    fn look_up(self, world: &mut World) {
-        let exists = world.stores.accounts.exists(self.account.as_ref());
-        let reserved = world.stores.invitations.is_reserved(self.account.as_ref(), world.time());
-        world.wait(exists, move |world, exists| match exists {
-            Ok(true) => self.conflict(world),
-            Ok(false) => world.wait(reserved, move |world, reserved| match reserved {
-                Ok(true) if !self.is_invited_as() => self.conflict(world),
-                Ok(_) => self.derive(world),
-                Err(error) => self.failed(world, &error),
-            }),
-            Err(error) => self.failed(world, &error),
-        });
-    }
-
-    fn derive(mut self, world: &mut World) {
-        let derived = password::derive(world, self.account.as_ref(), std::mem::take(&mut self.password));
-        world.wait(derived, move |world, derived| match password::derived(world, &self.account, derived) {
-            Ok(credentials) => self.use_token(world, credentials),
-            Err(error) => self.refuse(world, error),
-        });
-    }
-
-    /// Uses the token up, which is good once: of two connections that have shown it, one registers.
-    fn use_token(self, world: &mut World, credentials: Credentials) {
-        let Some(invitation) = self.invitation.clone() else { return self.create(world, credentials) };
-        // §3: that it has expired since it was shown doesn't matter.
-        let taken = world.stores.invitations.take(&invitation.token, 0);
-        world.wait(taken, move |world, taken| match taken {
-            Ok(Some(_)) => {
-                world.state_mut::<Shown>().forget(&invitation.token);
-                match self.resets() {
-                    true => self.set_password(world, credentials),
-                    false => self.create(world, credentials),
+    fn ended(self, world: &mut World, outcome: Result<(), Unregistered>) {
+        let error = match outcome {
+            Ok(()) => {
+                if let Some(token) = &self.token {
+                    world.state_mut::<Shown>().forget(token);
                 }
+                return world.reply_to_guest(self.guest, self.iq.result());
             }
-            Ok(None) => {
-                let error = StanzaError::new(Condition::ItemNotFound).with_text("the link was used already");
-                self.refuse(world, error);
+            Err(Unregistered::Taken) => {
+                self.slot.conflicted();
+                return world.refuse_guest(self.guest, &self.iq, Condition::Conflict);
             }
-            Err(error) => self.failed(world, &error),
-        });
-    }
-
-    fn set_password(self, world: &mut World, credentials: Credentials) {
-        let set = world.stores.accounts.set_credentials(self.account.as_ref(), credentials);
-        world.wait(set, move |world, set| match set {
-            Ok(true) => {
-                tracing::info!(account = %self.account, address = %self.guest.address, "a password was set by a link");
-                world.reply_to_guest(self.guest, self.iq.result());
-                sessions::password_changed(world, self.account, None, |_, _| {});
-            }
-            Ok(false) => self.refuse(world, Condition::ItemNotFound.into()),
-            Err(error) => self.failed(world, &error),
-        });
-    }
-
-    fn create(self, world: &mut World, credentials: Credentials) {
-        let created = world.stores.accounts.create(self.account.as_ref(), credentials);
-        world.wait(created, move |world, created| match created {
-            Ok(true) => self.created(world),
-            // Somebody else was quicker.
-            Ok(false) => self.give_token_back(world, Self::conflict),
-            Err(error) => self.give_token_back(world, move |creation, world| creation.failed(world, &error)),
-        });
-    }
-
-    fn created(self, world: &mut World) {
-        tracing::info!(account = %self.account, address = %self.guest.address, "an account was created");
-        let inviter = self.invitation.and_then(|invitation| invitation.owner);
-        world.reply_to_guest(self.guest, self.iq.result());
-        if let Some(inviter) = inviter {
-            world.befriend(inviter, self.account.clone());
-        }
-        welcome(world, &self.account);
-    }
-
-    /// Gives the token back, which is not used up by a registration that fails (XEP-0445 §3).
-    fn give_token_back(self, world: &mut World, then: impl FnOnce(Self, &mut World) + 'static) {
-        let Some(invitation) = self.invitation.clone() else { return then(self, world) };
-        let kept = world.stores.invitations.put(invitation, world.time(), usize::MAX);
-        world.wait(kept, move |world, kept| {
-            if let Err(error) = kept {
-                world.store_failed("keeping an invitation", &self.account, &error);
-            }
-            then(self, world);
-        });
-    }
-
-    /// Tells whether a password is to be set rather than an account created.
-    fn resets(&self) -> bool {
-        self.invitation.as_ref().is_some_and(|invitation| invitation.purpose == Purpose::Password)
-    }
-
-    /// Tells whether the invitation is for this very name.
-    fn is_invited_as(&self) -> bool {
-        self.invitation.as_ref().and_then(fixed_name).as_deref() == self.account.local()
-    }
-
-    fn conflict(self, world: &mut World) {
-        self.slot.conflicted();
-        world.refuse_guest(self.guest, &self.iq, Condition::Conflict);
-    }
-
-    fn failed(self, world: &mut World, error: &StoreError) {
-        world.store_failed("creating an account", &self.account, error);
-        self.refuse(world, condition(error).into());
-    }
-
-    fn refuse(self, world: &mut World, error: StanzaError) {
+            Err(Unregistered::Used) => StanzaError::new(Condition::ItemNotFound).with_text("the link was used already"),
+            Err(Unregistered::Gone) => Condition::ItemNotFound.into(),
+            Err(Unregistered::Refused(error)) => error,
+        };
         self.slot.give_back();
         world.refuse_guest(self.guest, &self.iq, error);
+    }
+}
+
+/// Returns the error for a name that no new account can have.
+fn no_name(why: BadName) -> StanzaError {
+    match why {
+        BadName::Impossible => not_acceptable("no such username is possible"),
+        BadName::MixesScripts => not_acceptable("a username may not mix letters of different scripts"),
+        BadName::OnlyFor(name) => {
+            StanzaError::new(Condition::NotAcceptable).with_text(format!("the link is good for {name} only"))
+        }
     }
 }
 

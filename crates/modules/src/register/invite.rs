@@ -96,10 +96,15 @@ fn make(world: &mut World, order: Order, wanted: LinkPurpose, invites: bool) {
     let made = invitations::make(&world.stores, wanted, days, world.time());
     world.wait(made, move |world, made| match made.map_err(Refusal::from).and_then(|made| made) {
         Ok(invitation) => {
-            let form = Form::new("result")
+            let page = world.settings().pages.as_deref().map(|pages| invitations::page(&invitation, pages));
+            let mut form = Form::new("result")
                 .hidden("FORM_TYPE", "urn:xmpp:invite#invitation")
-                .field(Field::text_single("uri").label("The link to pass on").value(&uri(&invitation, invites)))
-                .field(Field::text_single("expire").label("Good until").value(&date::timestamp(invitation.expires_ms)));
+                .field(Field::text_single("uri").label("The link for a client").value(&uri(&invitation, invites)));
+            if let Some(page) = page {
+                form = form.field(Field::text_single("landing-url").label("The link to pass on").value(&page));
+            }
+            let until = date::timestamp(invitation.expires_ms);
+            let form = form.field(Field::text_single("expire").label("Good until").value(&until));
             order.complete(world, Outcome::result(form.element()));
         }
         Err(refusal) => refuse(world, order, refusal),

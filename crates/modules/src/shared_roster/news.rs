@@ -169,12 +169,12 @@ fn tell(world: &mut World, account: &Jid, difference: &Difference) {
         if world.own_subscription(account.as_ref(), by.as_ref()).is_some_and(Subscription::from) {
             continue;
         }
-        for link in world.links_of(account.as_ref()) {
-            if *is_shown {
-                world.show_session_to(link, by.as_ref());
-            } else {
-                world.hide_session_from(link, by.as_ref());
-            }
+        if *is_shown {
+            let links = world.links_of(account.as_ref()).into_iter();
+            links.for_each(|link| world.show_session_to(link, by.as_ref()));
+        } else {
+            let links = world.links_shown(account.as_ref()).into_iter();
+            links.for_each(|link| world.hide_session_from(link, by.as_ref()));
         }
     }
 }

@@ -1,0 +1,203 @@
+//! The homes of accounts and rooms: a shard of a node each.
+//!
+//! A *slot* is a part of all addresses, by their hash; each slot has one node, and within the node
+//! one shard. A *hop* is the number that a process has for a shard: its own come first, those of
+//! other nodes follow. Two processes number the same shards differently, so what names a shard to
+//! another process is a [`Station`].
+//!
+//! # Invariants
+//!
+//! * A hop means the same shard for as long as the process lives: members of later views stand
+//!   behind those of earlier ones.
+//! * Without other nodes there are no slots: the hash names the shard.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The number of slots.
+pub const SLOTS: usize = 1 << 14;
+
+/// Names a shard to all processes of a cluster. A process that is its own cluster is node 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Station {
+    /// The number of the node.
+    pub node: u16,
+    /// The number of its processes so far: what is for an earlier one is not for this.
+    pub incarnation: u32,
+    /// The shard within the node.
+    pub shard: u16,
+}
+
+impl fmt::Display for Station {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.node, self.incarnation, self.shard)
+    }
+}
+
+impl FromStr for Station {
+    type Err = NoStation;
+
+    fn from_str(text: &str) -> Result<Self, NoStation> {
+        let mut parts = text.splitn(3, '.');
+        let mut next = || parts.next().ok_or(NoStation);
+        Ok(Self {
+            node: next()?.parse().map_err(|_| NoStation)?,
+            incarnation: next()?.parse().map_err(|_| NoStation)?,
+            shard: next()?.parse().map_err(|_| NoStation)?,
+        })
+    }
+}
+
+/// Says that a text names no shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoStation;
+
+/// A process of a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// The number of its node.
+    pub node: u16,
+    /// The number of the node's processes so far.
+    pub incarnation: u32,
+    /// The number of its shards, at least one.
+    pub shards: u16,
+}
+
+/// Knows the home of every address, as one process sees it.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The number of this process's own shards.
+    own: usize,
+    /// This process first.
+    members: Vec<Member>,
+    /// The hop of each slot.
+    slots: Option<Box<[u16]>>,
+}
+
+impl View {
+    /// Returns the view of a process that is alone.
+    pub fn alone(shards: usize) -> Arc<Self> {
+        let own = shards.max(1);
+        let shards = u16::try_from(own).unwrap_or(u16::MAX);
+        Arc::new(Self { own, members: vec![Member { node: 0, incarnation: 0, shards }], slots: None })
+    }
+
+    /// Returns the view of the first of these members, where `owner` names the place among them
+    /// that a slot belongs to.
+    pub fn among(members: Vec<Member>, owner: impl Fn(usize) -> usize) -> Arc<Self> {
+        let mut firsts = Vec::with_capacity(members.len());
+        let mut hops = 0;
+        for member in &members {
+            firsts.push(hops);
+            hops += usize::from(member.shards.max(1));
+        }
+        let hop = |slot: usize| {
+            let at = owner(slot);
+            let (first, shards) = match (firsts.get(at), members.get(at)) {
+                (Some(&first), Some(member)) => (first, usize::from(member.shards.max(1))),
+                _ => (0, 1),
+            };
+            u16::try_from(first + slot % shards).unwrap_or_default()
+        };
+        let slots = (0..SLOTS).map(hop).collect();
+        let own = members.first().map_or(1, |member| usize::from(member.shards.max(1)));
+        Arc::new(Self { own, members, slots: Some(slots) })
+    }
+
+    /// Returns the hop to the home of an address with this keyed hash. The upper half decides, so
+    /// that the lower half stays evenly spread inside the shard's own tables.
+    #[inline]
+    pub fn hop(&self, hash: u64) -> usize {
+        let upper = (hash >> 32) as usize;
+        match &self.slots {
+            None => upper % self.own,
+            Some(slots) => slots.get(upper % SLOTS).copied().map_or(0, usize::from),
+        }
+    }
+
+    /// Returns the number of this process's own shards: hops below it lead to them.
+    pub fn own(&self) -> usize {
+        self.own
+    }
+
+    /// Returns the number of hops.
+    pub fn hops(&self) -> usize {
+        self.members.iter().map(|member| usize::from(member.shards.max(1))).sum::<usize>().max(self.own)
+    }
+
+    /// Returns the members, this process first.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Returns what others call the shard behind a hop; `None` if there is no such hop.
+    pub fn station(&self, hop: usize) -> Option<Station> {
+        let mut shard = hop;
+        for member in &self.members {
+            if shard < usize::from(member.shards) {
+                let Member { node, incarnation, .. } = *member;
+                return Some(Station { node, incarnation, shard: u16::try_from(shard).ok()? });
+            }
+            shard -= usize::from(member.shards);
+        }
+        None
+    }
+
+    /// Returns the hop to a shard; `None` if that process is not, or not any more, in the view.
+    pub fn hop_to(&self, station: Station) -> Option<usize> {
+        let mut first = 0;
+        for member in &self.members {
+            if (member.node, member.incarnation) == (station.node, station.incarnation) {
+                return (station.shard < member.shards).then_some(first + usize::from(station.shard));
+            }
+            first += usize::from(member.shards);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(node: u16, shards: u16) -> Member {
+        Member { node, incarnation: 7, shards }
+    }
+
+    #[test]
+    fn two_nodes_agree_about_every_home() {
+        let owner_by_node = |slot: usize| slot % 3;
+        let here = View::among(vec![member(1, 2), member(2, 3), member(3, 1)], owner_by_node);
+        let there = View::among(vec![member(2, 3), member(1, 2), member(3, 1)], |slot| [1, 0, 2][owner_by_node(slot)]);
+        for hash in (0..SLOTS as u64).map(|slot| slot << 32 | 5) {
+            assert_eq!(here.station(here.hop(hash)), there.station(there.hop(hash)));
+        }
+        assert_eq!((here.own(), here.hops(), there.own()), (2, 6, 3));
+    }
+
+    #[test]
+    fn every_hop_has_a_name_that_leads_back() {
+        let view = View::among(vec![member(4, 2), member(2, 3)], |_| 0);
+        for hop in 0..view.hops() {
+            let station = view.station(hop).unwrap();
+            assert_eq!(view.hop_to(station), Some(hop));
+            assert_eq!(station.to_string().parse(), Ok(station));
+        }
+        assert_eq!(view.station(view.hops()), None);
+        assert_eq!(view.hop_to(Station { node: 2, incarnation: 6, shard: 0 }), None, "an earlier process");
+        assert_eq!(view.hop_to(Station { node: 2, incarnation: 7, shard: 3 }), None, "no such shard");
+        for text in ["", "1", "1.2", "1.2.3.4", "1.2.x", "70000.1.1"] {
+            assert_eq!(text.parse::<Station>(), Err(NoStation), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_process_alone_spreads_over_its_shards() {
+        let view = View::alone(3);
+        assert_eq!((0..6).map(|upper| view.hop(upper << 32)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(view.station(2), Some(Station { node: 0, incarnation: 0, shard: 2 }));
+    }
+}

@@ -1,0 +1,82 @@
+//! Occupants whose server was lost. Only an error for something that a room has sent shows that
+//! they are gone (XEP-0045 §18.1), and a room in which nobody speaks would keep them for ever: so
+//! when a stream with a server breaks, rooms send their occupants there a message that shows
+//! nothing.
+//!
+//! # Invariants
+//!
+//! * Nobody is removed for the loss itself: a server that is back, or was never gone, delivers the
+//!   message or returns it for those whom it has forgotten.
+//! * There is one round for all servers that are lost within some seconds, and its messages are
+//!   paced.
+
+use rookery_base::Set;
+use rookery_hub::{Letter, World};
+use rookery_jid::Jid;
+use rookery_xml::{Writer, ns};
+use serde::{Deserialize, Serialize};
+
+use super::actor::Actors;
+
+/// The servers that a shard's rooms have lost.
+#[derive(Debug, Default)]
+pub(super) struct Ghosts {
+    domains: Set<String>,
+}
+
+/// Tells the rooms of a shard that a server is lost.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Lost(String);
+
+impl Letter for Lost {
+    const NAME: &'static str = "rooms lost";
+
+    fn open(self, world: &mut World) {
+        let ghosts = world.state_mut::<Ghosts>();
+        if ghosts.domains.len() >= MOST_DOMAINS {
+            return;
+        }
+        let is_first = ghosts.domains.is_empty();
+        ghosts.domains.insert(self.0);
+        if is_first {
+            // A server that restarts needs a moment.
+            world.after(FIRST_MS, look);
+        }
+    }
+}
+
+/// Tells all rooms that a server is lost.
+pub(super) fn lost(world: &mut World, domain: &str) {
+    for shard in 0..world.shards() {
+        world.send_letter(shard, Lost(domain.to_owned()));
+    }
+}
+
+/// Looks for the occupants of the servers that were lost.
+fn look(world: &mut World) {
+    let domains = std::mem::take(&mut world.state_mut::<Ghosts>().domains);
+    let seats = world.state::<Actors>().seats_of(|domain| domains.contains(domain));
+    try_some(world, seats);
+}
+
+/// Sends a message to some sessions, each from its room, and to the others later.
+fn try_some(world: &mut World, mut seats: Vec<(Jid, Jid)>) {
+    let rest = seats.split_off(seats.len().min(AT_ONCE));
+    for (room, session) in seats {
+        let mut message = Writer::new("message");
+        message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", room.as_str());
+        message.start_ns("no-store", ns::HINTS).end();
+        world.send(&message.finish(), &session);
+    }
+    if !rest.is_empty() {
+        world.after(NEXT_MS, move |world| try_some(world, rest));
+    }
+}
+
+/// Milliseconds from the first loss to the messages.
+const FIRST_MS: u64 = 15_000;
+/// Messages of a shard at a time, and milliseconds until the next.
+const AT_ONCE: usize = 200;
+const NEXT_MS: u64 = 1000;
+/// Servers of a round. The occupants of one more are found when somebody speaks.
+pub(super) const MOST_DOMAINS: usize = 10_000;
