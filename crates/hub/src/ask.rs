@@ -44,7 +44,7 @@ impl World {
         if self.waiting.asked.0.len() >= MAX_ASKED {
             return then(self, None);
         }
-        let id = format!("{PREFIX}{}-{}", self.shard(), self.unique_text());
+        let id = format!("{PREFIX}{}-{}", self.station(), self.unique_text());
         self.waiting.asked.0.insert(id.clone(), (to.clone(), Box::new(then)));
         let mut request = Writer::new("iq");
         request.attr("type", if is_set { "set" } else { "get" }).attr("id", &id).attr("from", from);
@@ -62,7 +62,7 @@ impl World {
     pub(crate) fn answered_here(&mut self, packet: &Packet) -> bool {
         let is_own = packet.id().is_some_and(|id| {
             let rest = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-            rest.is_some_and(|(shard, text)| shard.parse() == Ok(self.shard()) && text.len() == UNIQUE)
+            rest.is_some_and(|(station, text)| station.parse() == Ok(self.station()) && text.len() == UNIQUE)
         });
         if is_own {
             self.answered(packet);
@@ -73,7 +73,9 @@ impl World {
     /// Takes a result or an error that came for a domain. One that answers nothing is dropped.
     pub(crate) fn answered(&mut self, packet: &Packet) {
         let Some(id) = packet.id() else { return };
-        let Some(shard) = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok()) else { return };
+        let station = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok());
+        // Of a process that is gone nobody waits for it.
+        let Some(shard) = station.and_then(|station| self.shard_of(station)) else { return };
         if shard != self.shard() {
             return self.send_letter(shard, Answered(packet.clone()));
         }

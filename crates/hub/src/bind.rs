@@ -59,6 +59,7 @@ impl World {
         let Some(session) = self.at_mut(link) else {
             return self.out.events.push_back(Event::Released(link));
         };
+        debug_assert!(!session.gone, "a connection is lost once");
         session.ending = true;
         session.gone = true;
         let is_busy = session.is_busy();
@@ -110,6 +111,7 @@ impl World {
             }
         };
         if let Some(user) = self.people.users.get_mut(user as usize) {
+            debug_assert!(!user.links.contains(&link), "a link has one session");
             user.links.push(link);
         }
         let serial = self.next_serial();
@@ -128,6 +130,7 @@ impl World {
         self.outboxes.open(link, address.clone());
         self.people.paid.open(link);
         if let Some(place) = self.people.sessions.open(link) {
+            debug_assert!(place.is_none(), "an earlier session of the link was forgotten");
             *place = Some(session);
         }
         self.assert_whole(link);
@@ -187,6 +190,7 @@ impl World {
         }
         user.contacts = contacts.into_boxed_slice();
         // The cache holds one reference per contact, and this call has taken one.
+        debug_assert!(user.contacts.is_sorted_by_key(|contact| contact.name()), "contacts are found by their order");
         let references = usize::from(had) + 1 - usize::from(to || from);
         for _ in 0..references {
             self.people.names.release(name);
@@ -197,6 +201,7 @@ impl World {
     pub(crate) fn lane_done(&mut self, session: SessionRef) {
         if let Some(found) = self.session_mut(session) {
             let lane = &mut found.rare().lane;
+            debug_assert!(lane.waiting > 0, "a continuation of the lane is done once");
             lane.waiting = lane.waiting.saturating_sub(1);
         }
         let mut scanner = rookery_xml::Scanner::new();
@@ -207,6 +212,7 @@ impl World {
                 return;
             }
             let Some((bytes, custody)) = lane.queue.pop_front() else { break };
+            debug_assert!(lane.bytes >= bytes.len(), "a lane counts what waits in it");
             lane.bytes -= bytes.len();
             scanner.reset();
             let limits = rookery_xml::Limits { bytes: bytes.len() + 1, ..rookery_xml::Limits::AFTER_LOGIN };
@@ -223,6 +229,7 @@ impl World {
     /// Goes on with a session whose lane has run empty: reads again, or ends it.
     fn lane_idle(&mut self, session: SessionRef) {
         let Some(found) = self.session_mut(session) else { return };
+        debug_assert!(!found.is_busy(), "a lane that is idle waits for nothing");
         let (ending, gone) = (found.ending, found.gone);
         if let Some(rare) = &mut found.rare {
             let paused = !rare.lane.throttled && std::mem::take(&mut rare.lane.paused);
@@ -254,6 +261,7 @@ impl World {
         self.outboxes.close(link);
         let Some(session) = self.people.sessions.get_mut(link).and_then(Option::take) else { return };
         if let Some(user) = self.people.users.get_mut(session.user as usize) {
+            debug_assert!(user.links.contains(&link), "a user knows its sessions");
             user.links.retain(|&other| other != link);
             if user.links.is_empty() {
                 self.forget_user(session.user);
@@ -301,6 +309,7 @@ impl World {
 
     fn forget_user(&mut self, at: u32) {
         let Some(user) = self.people.users.try_remove(at as usize) else { return };
+        debug_assert!(user.links.is_empty(), "a user with a session stays");
         if self.catalogue.registry.has_documents()
             && let Some(account) = self.people.names.get(user.name).map(|(_, account)| account.to_owned())
         {

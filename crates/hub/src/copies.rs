@@ -51,7 +51,8 @@ impl World {
                 known = jid.domain();
             }
             if jid.domain() == known && jid.local().is_some() {
-                audience.add(self.hash(jid.bare_str()), jid.as_str());
+                let hash = self.hash(jid.bare_str());
+                audience.add(self.hop(hash), hash, jid.as_str());
             } else if self.is_here(jid.domain()) {
                 elsewhere.push(jid);
             } else {
@@ -80,6 +81,7 @@ impl World {
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
         let on = self.filters_anywhere().delivery;
         for (hash, name) in to.iter() {
+            debug_assert!(self.may_be_home(hash), "copies come to homes");
             if is_state && !name.contains('/') {
                 let user = self.user_named(hash, name);
                 let is_wanted = || self.registry().passing.before_delivery.want(on, packet, || self.traits(user, name));

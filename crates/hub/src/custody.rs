@@ -23,6 +23,7 @@
 //! * A ledger waits for one custody at a time, however many requests there are: it takes as much
 //!   memory with a store that hangs as with one that doesn't.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use rookery_base::{Awaited, Completer, one_shot};
@@ -31,9 +32,25 @@ use rookery_base::{Awaited, Completer, one_shot};
 #[derive(Debug, Clone)]
 pub struct Custody(Arc<Charge>);
 
+impl Custody {
+    fn of(has_refused: &Arc<AtomicBool>) -> Self {
+        Self(Arc::new(Charge { settled: OnceLock::new(), has_refused: has_refused.clone() }))
+    }
+
+    /// Takes note that a message in this custody was refused: its sender has to hear of that before
+    /// it counts as handled.
+    pub fn refuse(&self) {
+        self.0.has_refused.store(true, Ordering::Release);
+    }
+}
+
 /// The part that all shares have in common, with the one to tell when the last share is given up.
 #[derive(Default)]
-pub(crate) struct Charge(OnceLock<Completer<()>>);
+pub(crate) struct Charge {
+    settled: OnceLock<Completer<()>>,
+    /// That of the [`Ledger`].
+    has_refused: Arc<AtomicBool>,
+}
 
 impl std::fmt::Debug for Charge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -43,7 +60,7 @@ impl std::fmt::Debug for Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        if let Some(completer) = self.0.take() {
+        if let Some(completer) = self.settled.take() {
             completer.complete(());
         }
     }
@@ -51,22 +68,26 @@ impl Drop for Charge {
 
 /// The number of stanzas that a client may be told of. Counts are modulo 2^32 (§4).
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub struct Ledger {
     /// Stanzas that the world has taken.
     handled: u32,
     /// The number of these that nobody is at work on any more.
     sure: u32,
     /// True if the client has asked since the last [`Ledger::close`] and has not been told all that
     /// it asked for.
-    pub asked: bool,
+    pub(crate) asked: bool,
     /// True if it has asked and has not been told anything.
-    pub unanswered: bool,
+    pub(crate) unanswered: bool,
     /// True if somebody will look after that in a moment.
-    pub watched: bool,
+    pub(crate) watched: bool,
     /// The custody of what has come since the last [`Ledger::close`]; kept for the next stanza when
     /// nobody has a share any more.
     open: Option<Custody>,
     closing: Option<Closing>,
+    /// True if a message that is not sure yet was refused, perhaps.
+    has_refused: Arc<AtomicBool>,
+    /// The number that was sure before the first refusal that the client may not have heard of.
+    doubtful: Option<u32>,
 }
 
 /// A custody that was closed, and the count that is reached when its last share is given up.
@@ -80,14 +101,41 @@ struct Closing {
 }
 
 impl Ledger {
+    /// Goes on where another ledger was, all of whose stanzas are acknowledged.
+    pub fn after(handled: u32) -> Self {
+        Self { handled, sure: handled, ..Self::default() }
+    }
+
+    /// Returns the number of stanzas that were taken.
+    pub fn handled(&self) -> u32 {
+        self.handled
+    }
+
+    /// Returns the number of stanzas that nobody is at work on any more, for an owner that looks
+    /// from time to time and isn't told. What has come until one call is told apart, in later ones,
+    /// from what comes behind it.
+    pub fn look(&mut self) -> u32 {
+        if self.closing.as_ref().is_some_and(|closing| closing.charge.strong_count() == 0) {
+            self.closed();
+        }
+        if !self.is_settled()
+            && self.closing.is_none()
+            && let Some(open) = self.open.take()
+        {
+            self.closing = Some(Closing { count: self.handled, asked: false, charge: Arc::downgrade(&open.0) });
+        }
+        self.sure
+    }
+
     /// Counts one more stanza as taken, and returns the custody that it is in.
     pub fn count(&mut self) -> Custody {
         self.handled = self.handled.wrapping_add(1);
-        self.open.get_or_insert_with(|| Custody(Arc::default())).clone()
+        self.open.get_or_insert_with(|| Custody::of(&self.has_refused)).clone()
     }
 
     /// Takes back the newest `number` stanzas, which were not worked off after all.
     pub fn take_back(&mut self, number: u32) {
+        debug_assert!(self.handled.wrapping_sub(self.sure) >= number, "what is acknowledged is never taken back");
         if let Some(closing) = &mut self.closing
             && self.handled.wrapping_sub(closing.count) < number
         {
@@ -106,7 +154,7 @@ impl Ledger {
         let is_settled =
             self.closing.is_none() && self.open.as_mut().is_none_or(|open| Arc::get_mut(&mut open.0).is_some());
         if is_settled {
-            self.sure = self.handled;
+            self.make_sure(self.handled);
             self.asked = false;
         }
         is_settled
@@ -121,7 +169,7 @@ impl Ledger {
         let open = self.open.take()?;
         let (completer, settled) = one_shot();
         // A custody is closed once.
-        let _ = open.0.0.set(completer);
+        let _ = open.0.settled.set(completer);
         let asked = std::mem::take(&mut self.asked);
         self.closing = Some(Closing { count: self.handled, asked, charge: Arc::downgrade(&open.0) });
         Some(settled)
@@ -130,31 +178,70 @@ impl Ledger {
     /// Marks the closed custody as settled. Returns whether the client has asked for that.
     pub fn closed(&mut self) -> bool {
         let Some(closing) = self.closing.take() else { return false };
-        self.sure = closing.count;
+        debug_assert!(closing.charge.strong_count() == 0, "a custody is settled when nobody has a share");
+        debug_assert!(
+            closing.count.wrapping_sub(self.sure) <= self.handled.wrapping_sub(self.sure),
+            "what is sure grows, and is never more than was handled"
+        );
+        self.make_sure(closing.count);
         closing.asked
+    }
+
+    fn make_sure(&mut self, count: u32) {
+        if self.has_refused.swap(false, Ordering::AcqRel) {
+            self.doubtful.get_or_insert(self.sure);
+        }
+        self.sure = count;
+    }
+
+    /// Returns whether a message was refused of which the client is not known to have heard.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful.is_some()
+    }
+
+    /// Takes note that the client has heard of all that was refused so far.
+    pub(crate) fn clear(&mut self) {
+        self.doubtful = None;
     }
 
     /// Returns what is left of it when the session ends.
     pub fn end(self) -> Balance {
         let open = self.open.map(|open| Arc::downgrade(&open.0)).unwrap_or_default();
         let closing = self.closing.map(|closing| closing.charge).unwrap_or_default();
-        Balance { handled: self.handled, sure: self.sure, charges: [open, closing] }
+        Balance { handled: self.handled, sure: self.sure, charges: [open, closing], has_refused: None }
+    }
+
+    /// Returns what is left of it when a session ends that can't be told any more what is refused.
+    /// `missed`: some errors were not acknowledged, which its client may never have read.
+    pub(crate) fn end_untold(mut self, missed: bool) -> Balance {
+        let sure = self.doubtful.take().filter(|_| missed).unwrap_or(self.sure);
+        let has_refused = self.has_refused.clone();
+        // What comes behind a message in doubt is in doubt.
+        has_refused.fetch_or(sure != self.sure, Ordering::AcqRel);
+        Balance { sure, has_refused: Some(has_refused), ..self.end() }
     }
 }
 
 /// The ledger of a session that has ended.
 #[derive(Debug)]
-pub(crate) struct Balance {
+pub struct Balance {
     handled: u32,
     sure: u32,
     charges: [Weak<Charge>; 2],
+    /// True if a message was refused and nobody was there to hear of it.
+    has_refused: Option<Arc<AtomicBool>>,
 }
 
 impl Balance {
+    /// Returns the number of stanzas that were taken once nobody is at work on any; `None` before.
+    pub fn settled(&self) -> Option<u32> {
+        self.charges.iter().all(|charge| charge.strong_count() == 0).then_some(self.handled)
+    }
+
     /// Returns the number of stanzas that are acknowledged by now.
     pub fn sure(&self) -> u32 {
-        let is_settled = self.charges.iter().all(|charge| charge.strong_count() == 0);
-        if is_settled { self.handled } else { self.sure }
+        let is_untold = self.has_refused.as_ref().is_some_and(|refused| refused.load(Ordering::Acquire));
+        self.settled().filter(|_| !is_untold).unwrap_or(self.sure)
     }
 }
 
@@ -196,6 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn who_only_looks_sees_what_had_come_before_an_earlier_look() {
+        let mut ledger = Ledger::after(7);
+        let first = ledger.count();
+        assert_eq!(ledger.look(), 7);
+        let second = ledger.count();
+        drop(first);
+        assert_eq!((ledger.look(), ledger.handled()), (8, 9));
+        let balance = ledger.end();
+        assert_eq!((balance.sure(), balance.settled()), (8, None));
+        drop(second);
+        assert_eq!(balance.settled(), Some(9));
+    }
+
+    #[test]
     fn what_is_taken_back_is_never_sure() {
         let mut ledger = Ledger { handled: u32::MAX, ..Ledger::default() };
         let shares = [ledger.count(), ledger.count(), ledger.count()];
@@ -205,6 +306,33 @@ mod tests {
         ledger.closed();
         assert_eq!(ledger.sure(), 0);
         assert!(ledger.is_settled() && ledger.sure() == 0);
+    }
+
+    /// XEP-0198 §5: what a client has to send again is rather too much than too little.
+    #[test]
+    fn what_was_refused_and_not_heard_of_is_not_sure() {
+        for (settles_before, missed, sure) in [(false, false, 1), (true, true, 1), (true, false, 2)] {
+            let mut ledger = Ledger::default();
+            drop(ledger.count());
+            assert!(ledger.is_settled());
+            let custody = ledger.count();
+            custody.refuse();
+            if settles_before {
+                drop(custody);
+                assert!(ledger.is_settled() && ledger.is_doubtful());
+                assert_eq!(ledger.end_untold(missed).sure(), sure);
+            } else {
+                let balance = ledger.end_untold(missed);
+                drop(custody);
+                assert_eq!(balance.sure(), sure);
+            }
+        }
+        let mut ledger = Ledger::default();
+        ledger.count().refuse();
+        assert!(ledger.is_settled());
+        ledger.clear();
+        drop(ledger.count());
+        assert_eq!(ledger.end_untold(true).sure(), 2, "the client has heard of it");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Keeps rolls, and sends packets to all who are on one.
 
-use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
 use crate::mail::Mail;
+use crate::passage::Notes;
 use crate::roll::{Roll, cut, push, remove, without};
 
 impl World {
@@ -22,7 +22,7 @@ impl World {
         } else {
             let hash = self.hash(jid.bare_str());
             roll.shards.resize_with(self.shards(), Vec::new);
-            if let Some(chunks) = roll.shards.get_mut(home(hash, self.shards())) {
+            if let Some(chunks) = roll.shards.get_mut(self.hop(hash)) {
                 push(chunks, hash, jid.as_str());
             }
         }
@@ -78,6 +78,15 @@ impl World {
             return self.post(shard, Mail::Bundle { to: to.clone(), packets });
         }
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
+        if self.is_account(to.as_ref()) && self.is_held(user) {
+            // They wait behind what came before (RFC 6120 §10.1).
+            let notes = Notes { is_bundled: true, ..Notes::default() };
+            for packet in &packets {
+                let is_kept = self.is_kept_back(user, packet, to.as_ref(), &notes);
+                debug_assert!(is_kept, "nothing in here ends a hold");
+            }
+            return;
+        }
         let link = to.resource().and_then(|resource| self.find_resource(user, resource));
         match link {
             Some(link) if self.is_account(to.as_ref()) => self.give_bundle(link, packets),
@@ -85,7 +94,8 @@ impl World {
         }
     }
 
-    /// Gives a session of this shard many packets, as [`World::bundle`] does.
+    /// Gives a session of this shard many packets, as [`World::bundle`] does, but before what waits
+    /// for its account.
     pub fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
         let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
         for packet in packets {

@@ -5,7 +5,6 @@
 //! implements [`Federation`], and hands what comes in to [`World::incoming`] on that shard.
 
 use rookery_fanout::Packet;
-use rookery_fanout::audience::home;
 use rookery_fanout::multicast::{Distant, Outgoing, bcc};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
@@ -115,7 +114,7 @@ impl World {
         if packet.is_local() && !self.may_go_abroad(packet, to) {
             return;
         }
-        let shard = home(self.hash(to.domain()), self.shards());
+        let shard = self.hop(self.hash(to.domain()));
         if shard != self.shard() {
             return self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
         }
@@ -148,7 +147,7 @@ impl World {
 
     /// Sends the part of a multicast that goes to another server.
     pub fn multicast_away(&mut self, distant: Distant) {
-        let shard = home(self.hash(&distant.domain), self.shards());
+        let shard = self.hop(self.hash(&distant.domain));
         if shard != self.shard() && self.federates() {
             return self.post(shard, Mail::Distant(Box::new(distant)));
         }

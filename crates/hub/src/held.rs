@@ -42,3 +42,6 @@ impl HeldStanzas {
 /// The stanzas that may wait for one account. A quarter of them is more than the presence of the
 /// largest room, which comes at once.
 pub(crate) const HELD: Bounds = Bounds { number: 65_536, bytes: 16 << 20 };
+
+const _: () =
+    assert!(HELD.bytes / 4 > rookery_xml::Limits::AFTER_LOGIN.bytes, "a sender's share has room for a stanza");

@@ -31,6 +31,7 @@ impl World {
         let held = user.held.get_or_insert_with(|| {
             Box::new(HeldStanzas { serial, holders: 0, share: Share::new(HELD), queue: VecDeque::new() })
         });
+        debug_assert!(held.holders > 0 || held.queue.is_empty(), "nothing waits that nobody holds");
         held.holders += 1;
         Some(Hold { account: account.bare().to_jid(), serial: held.serial })
     }
@@ -46,11 +47,13 @@ impl World {
         let held = |world: &Self| world.user_named(hash, hold.account.as_str());
         let Some(user) = held(self).and_then(|user| self.people.users.get_mut(user as usize)) else { return };
         let Some(waiting) = user.held.as_mut().filter(|held| held.serial == hold.serial) else { return };
+        debug_assert!(waiting.holders > 0, "a claim is given back once");
         waiting.holders -= 1;
         if waiting.holders > 0 {
             return;
         }
         let Some(HeldStanzas { mut queue, mut share, .. }) = user.held.take().map(|held| *held) else { return };
+        debug_assert!(share.is_empty() == queue.is_empty(), "a line counts what waits in it");
         while let Some(waiting) = queue.pop_front() {
             share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
@@ -69,7 +72,10 @@ impl World {
     /// Delivers a stanza that waited.
     pub(crate) fn deliver_held(&mut self, hash: u64, waiting: HeldStanza) {
         let HeldStanza { packet, to, notes, custody } = waiting;
-        self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
+        self.in_custody(custody, |world| match notes.is_bundled {
+            true => world.bundle(vec![packet], &to),
+            false => world.deliver(hash, &packet, to.as_ref(), notes),
+        });
     }
 }
 

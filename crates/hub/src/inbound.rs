@@ -12,6 +12,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Kind, Stanza, ns};
 
 use crate::World;
+use crate::custody::Custody;
 use crate::event::Event;
 use crate::filter::ROUTE;
 use crate::iq::Iq;
@@ -41,7 +42,9 @@ impl World {
 
     fn take_in(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let limit = self.catalogue.settings.lane_bytes;
-        let Some(session) = self.at_mut(link) else { return Intake::Open };
+        // It may have been ended since its connection was found readable, by another session or an
+        // operator: then nothing of it is carried out, or acknowledged (RFC 6120 §4.9.1.1).
+        let Some(session) = self.at_mut(link).filter(|session| !session.ending) else { return Intake::Open };
         if stanza.kind() == Kind::Other && matches!(&*stanza.ns(), ns::SM | ns::CSI) {
             self.element(link, stanza);
             return Intake::Open;
@@ -59,6 +62,7 @@ impl World {
         let lane = &mut session.rare().lane;
         lane.bytes += stanza.bytes().len();
         lane.queue.push_back((stanza.bytes().into(), custody));
+        debug_assert!(lane.bytes > 0 && lane.waiting > 0, "what waits has a reason");
         if lane.bytes < limit || lane.paused {
             return Intake::Open;
         }
@@ -75,6 +79,7 @@ impl World {
 
     pub(crate) fn handle(&mut self, link: Link, stanza: Stanza<'_>) {
         let Some(address) = self.outboxes.address(link) else { return };
+        debug_assert!(self.may_be_home(self.hash(address.bare_str())), "a session is at the home of its account");
         if stanza.from().is_some_and(|from| !is_own(address, &from)) {
             return self.end_stream(link, StreamError::InvalidFrom, "a stanza claims to be from somebody else");
         }
@@ -203,6 +208,9 @@ impl World {
     pub(crate) fn refuse(&mut self, link: Link, stanza: Stanza<'_>, error: StanzaError) {
         if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
             return;
+        }
+        if stanza.kind() == Kind::Message {
+            self.waiting.custody.iter().for_each(Custody::refuse);
         }
         self.counters.errors += 1;
         let mut reply = rookery_xml::Writer::new(stanza.name());

@@ -43,7 +43,7 @@
 //!   sender may fill.
 //! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is
 //!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the
-//!   data, `whole`: what must hold of it.
+//!   data, `whole`: what must hold of it; `census`: what is in hand.
 //!
 //! Files import what lies below them: first plain data, then the world, then what it does
 //! (`impl World` beside its topic). Only the world and what it holds that takes the world again,
@@ -57,6 +57,7 @@ mod at_hand;
 pub mod bind;
 pub mod bridged;
 mod calls;
+mod census;
 pub mod conceal;
 pub mod copies;
 pub mod custody;
@@ -116,6 +117,7 @@ mod whole;
 pub mod world;
 
 pub use calls::{Circle, SharedContacts};
+pub use census::Census;
 pub use custody::Custody;
 pub use destination::Destination;
 pub use errand::Errand;

@@ -70,7 +70,7 @@ impl World {
 
     /// Lets logins go on as many as may be under way. One that has waited for too long is refused.
     fn admit_logins(&mut self) {
-        let most = self.stores.meta.logins_at_once().div_ceil(self.shards()).max(1);
+        let most = self.stores.meta.logins_at_once().div_ceil(self.own_shards()).max(1);
         while self.waiting.logins.under_way < most
             && let Some(login) = self.waiting.logins.queue.pop_front()
         {
@@ -83,6 +83,7 @@ impl World {
                 continue;
             }
             self.waiting.logins.under_way += 1;
+            debug_assert!(self.waiting.logins.under_way <= most, "no more at a time than the store can serve");
             self.in_custody(custody, |world| world.load_credentials(account, then));
         }
     }
@@ -90,6 +91,7 @@ impl World {
     fn load_credentials(&mut self, account: Jid, then: Box<WithCredentials>) {
         let found = self.stores.accounts.for_login(account.as_ref());
         self.wait(found, move |world, found| {
+            debug_assert!(world.waiting.logins.under_way > 0, "a login is over once");
             world.waiting.logins.under_way -= 1;
             match found {
                 Ok(found) => {

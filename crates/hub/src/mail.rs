@@ -172,11 +172,17 @@ impl Parcel {
         let bytes = postcard::to_extend(&self.mail, vec![VERSION])?;
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
     }
+
+    /// Takes the parcel's share in the custody that it was posted in: for who keeps it until the
+    /// parcel has been read elsewhere.
+    pub fn take_custody(&mut self) -> Option<Custody> {
+        self.custody.take()
+    }
 }
 
 /// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or
 /// question, raises it.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// The largest wire form, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;

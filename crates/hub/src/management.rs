@@ -18,9 +18,9 @@
 //!   acknowledged ([`World::is_settled`]), at most as long as a login may take. So nothing is
 //!   processed twice. It has waited for the store already, since its login was looked up there
 //!   behind the session's writes.
-//! * A `<failed/>` about a session that has ended counts what is acknowledged by then. If the store
-//!   has not answered yet, the client sends stanzas again that are processed already: rather twice
-//!   than not at all.
+//! * A `<failed/>` about a session that has ended counts what is acknowledged by then, up to the
+//!   first message that was refused without the client hearing of it. If the store has not answered
+//!   yet, the client sends stanzas again that are processed already: rather twice than not at all.
 //! * What is acknowledged and lies in a recipient's queue – it was not sent, or not acknowledged
 //!   there – is in memory only, as with a session without stream management; messages are in the
 //!   archive besides.
@@ -221,6 +221,9 @@ impl World {
     /// They are more than it was sent (§6).
     pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), StreamError> {
         let acknowledged = self.outboxes.acknowledge(link, h);
+        if self.ledger(link).is_some_and(|ledger| ledger.is_doubtful()) && !self.outboxes.holds_errors(link) {
+            self.ledger(link).into_iter().for_each(Ledger::clear);
+        }
         acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
     }
 
@@ -323,7 +326,8 @@ impl World {
         if let Some(managed) = rare.and_then(|rare| rare.managed.take())
             && let Some(id) = managed.id
         {
-            self.people.ended.push(id, address, managed.ledger.end());
+            let missed = self.outboxes.holds_errors(link);
+            self.people.ended.push(id, address, managed.ledger.end_untold(missed));
         }
     }
 

@@ -44,6 +44,7 @@ impl NameTable {
     pub fn intern(&mut self, hash: u64, text: &str) -> NameId {
         if let Some(id) = self.find(hash, text) {
             if let Some(entry) = self.entries.get_mut(id.index()) {
+                debug_assert!(entry.references > 0 && entry.hash == hash, "a name that is found lives");
                 entry.references += 1;
             }
             return id;
@@ -52,6 +53,7 @@ impl NameTable {
         let at = match self.free.pop() {
             Some(at) => {
                 if let Some(slot) = self.entries.get_mut(at as usize) {
+                    debug_assert!(slot.references == 0 && slot.text.is_empty(), "a number that is free is nobody's");
                     *slot = entry;
                 }
                 at
@@ -69,16 +71,19 @@ impl NameTable {
     /// Gives one reference back; the last one forgets the name.
     pub fn release(&mut self, id: NameId) {
         let Some(entry) = self.entries.get_mut(id.index()) else { return };
+        debug_assert!(entry.references > 0, "a reference is given back once");
         entry.references = entry.references.saturating_sub(1);
         if entry.references > 0 {
             return;
         }
+        debug_assert!(entry.user == NOBODY, "a user who is here keeps the name");
         let hash = entry.hash;
         entry.text = Box::default();
         if let Ok(found) = self.table.find_entry(hash, |&at| at == id.0) {
             found.remove();
         }
         self.free.push(id.0);
+        debug_assert!(self.table.len() + self.free.len() == self.entries.len(), "a number is used or free");
     }
 
     /// Returns the bare JID behind a number, and its hash.
@@ -94,6 +99,8 @@ impl NameTable {
     /// Says which user is present under this name, or none.
     pub fn set_user(&mut self, id: NameId, user: Option<u32>) {
         if let Some(entry) = self.entries.get_mut(id.index()) {
+            debug_assert!(entry.references > 0, "a user has a name");
+            debug_assert!(user.is_none() || entry.user == NOBODY, "one user has a name at a time");
             entry.user = user.unwrap_or(NOBODY);
         }
     }
@@ -126,6 +133,7 @@ mod tests {
         names.release(romeo);
         assert_eq!(names.find(7, "romeo@example.org"), Some(romeo));
         assert_eq!(names.user(romeo), Some(3));
+        names.set_user(romeo, None);
         names.release(romeo);
         assert_eq!(names.find(7, "romeo@example.org"), None);
         let nurse = names.intern(9, "nurse@example.org");

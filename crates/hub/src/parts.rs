@@ -5,11 +5,11 @@
 //! files that keep them: [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what
 //! waits, [`crate::post`] for what goes out.
 
-use rookery_base::{Keyed, Map};
+use rookery_base::{AddressHash, Keyed, Map};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rookery_fanout::{Link, Packet, Places};
+use rookery_fanout::{Link, Packet, Places, Station, View};
 use rookery_jid::Jid;
 use slab::Slab;
 
@@ -34,11 +34,21 @@ use crate::state::States;
 pub struct Place {
     /// This shard, from zero.
     pub shard: usize,
-    /// The number of shards, at least one.
-    pub shards: usize,
-    /// The keys of the address hash, the same for all shards; chosen at random so that nobody can
-    /// aim at one shard.
-    pub keys: [u64; 4],
+    /// The homes of all addresses.
+    pub view: Arc<View>,
+    /// The hash that names them, the same for all shards of all nodes.
+    pub addresses: AddressHash,
+    /// The keys of the texts that nobody can guess, chosen at random for this process: two nodes
+    /// give out different ones.
+    pub secrets: [u64; 4],
+}
+
+impl Place {
+    /// Returns a place among so many shards, at least one, of a process that is alone. The keys are
+    /// chosen at random, so that nobody can aim at one shard.
+    pub fn alone(shard: usize, shards: usize, keys: [u64; 4]) -> Self {
+        Self { shard, view: View::alone(shards), addresses: AddressHash::of_process(keys), secrets: keys }
+    }
 }
 
 /// Knows what time it is.
@@ -57,8 +67,13 @@ pub(crate) struct Clock {
 /// The identity of this shard, and the sources of its numbers and hashes.
 pub(crate) struct Here {
     pub(crate) shard: usize,
-    /// The address hash, the same for all shards.
-    pub(crate) hashing: Keyed,
+    /// The name of this shard for others.
+    pub(crate) station: Station,
+    pub(crate) view: Arc<View>,
+    /// The address hash, the same for all shards of all nodes.
+    pub(crate) addresses: AddressHash,
+    /// The hash behind texts that nobody can guess.
+    pub(crate) secrets: Keyed,
     /// The last number that tells apart the sessions that a link has had.
     pub(crate) serial: u32,
     /// Counts the unique texts that were given out.
@@ -66,9 +81,10 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    pub(crate) fn new(place: &Place) -> Self {
-        let [a, b, c, d] = place.keys;
-        Self { shard: place.shard, hashing: Keyed::with([a, b, c, d]), serial: 0, unique: 0 }
+    pub(crate) fn new(place: Place) -> Self {
+        let Place { shard, view, addresses, secrets } = place;
+        let station = view.station(shard).unwrap_or_default();
+        Self { shard, station, view, addresses, secrets: Keyed::with(secrets), serial: 0, unique: 0 }
     }
 }
 
@@ -79,12 +95,15 @@ pub(crate) struct Catalogue {
     pub(crate) services: Map<String, Service>,
     pub(crate) registry: Registry,
     pub(crate) states: States,
+    /// The components that see presence of accounts (XEP-0356 §7.1).
+    pub(crate) onlookers: Arc<[Jid]>,
 }
 
 impl Catalogue {
     pub(crate) fn new(mut registry: Registry, settings: Arc<Settings>) -> Self {
         let states = std::mem::take(&mut registry.states);
-        Self { settings, served: Served::default(), services: Map::default(), registry, states }
+        let (served, services, onlookers) = (Served::default(), Map::default(), Arc::default());
+        Self { settings, served, services, registry, states, onlookers }
     }
 }
 
@@ -124,7 +143,7 @@ impl User {
 /// Holds what leaves the world by another way than the outboxes.
 pub(crate) struct Out {
     pub(crate) events: VecDeque<Event>,
-    /// Mail for each shard.
+    /// Mail for each hop.
     pub(crate) mail: Vec<Vec<Parcel>>,
     /// Tests let mail pass through its wire form.
     pub(crate) encodes_mail: bool,
@@ -140,10 +159,10 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    pub(crate) fn new(shards: usize) -> Self {
+    pub(crate) fn new(hops: usize) -> Self {
         Self {
             events: VecDeque::new(),
-            mail: (0..shards.max(1)).map(|_| Vec::new()).collect(),
+            mail: (0..hops.max(1)).map(|_| Vec::new()).collect(),
             encodes_mail: false,
             federation: None,
             bridged: Bridged::default(),

@@ -56,6 +56,9 @@ pub struct Notes {
     pub is_cleared: bool,
     /// It has passed the filters of a delivery.
     pub(crate) has_passed: bool,
+    /// It is one of many for its session, which gets them as fast as it reads: see
+    /// [`World::bundle`](crate::World::bundle).
+    pub(crate) is_bundled: bool,
 }
 
 /// A set of stanzas, by kind and type.

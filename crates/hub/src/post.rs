@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::World;
+use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, Named, Parcel, Read, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
+use rookery_stream::error::Condition;
 
 impl Parcel {
     /// Reads a wire form, in nobody's custody.
@@ -73,7 +75,37 @@ impl World {
         } else {
             parcel
         };
+        debug_assert!(self.waiting.custody.is_none(), "mail comes in its sender's custody alone");
         self.in_custody(parcel.custody, |world| world.open(parcel.mail));
+    }
+
+    /// Reads the wire form of mail from another node, in nobody's custody: its sender keeps that
+    /// until this has been read.
+    ///
+    /// # Errors
+    /// As [`Parcel::decode`].
+    pub fn mail_from_afar(&mut self, bytes: &[u8]) -> Result<(), MailError> {
+        let parcel = Parcel::decode(bytes, &self.catalogue.registry)?;
+        self.in_custody(None, |world| world.open(parcel.mail));
+        Ok(())
+    }
+
+    /// Takes back mail that could not be brought to another node, in its wire form: senders of
+    /// stanzas hear of it, as far as they would hear of any error.
+    pub fn mail_refused(&mut self, bytes: &[u8], custody: Option<Custody>) {
+        let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
+        self.in_custody(custody, |world| match parcel.mail {
+            Mail::Route { to, packet } | Mail::Service { to, packet } => {
+                world.bounce(&packet, to.as_ref(), Condition::RemoteServerTimeout.into());
+            }
+            Mail::Bundle { to, packets } => {
+                packets
+                    .iter()
+                    .for_each(|packet| world.bounce(packet, to.as_ref(), Condition::RemoteServerTimeout.into()));
+            }
+            // Copies of rooms and presence have nobody who waits; questions have their patience.
+            _ => {}
+        });
     }
 
     fn open(&mut self, mail: Mail) {
@@ -81,6 +113,12 @@ impl World {
             Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
             Mail::Route { to, packet } => {
                 let hash = self.hash(to.bare_str());
+                let home = self.hop(hash);
+                // Nodes that learn of other homes at different times may be wrong about the shard,
+                // and a shard is right about those of its own process.
+                if home != self.shard() && home < self.own_shards() {
+                    return self.post(home, Mail::Route { to, packet });
+                }
                 self.deliver(hash, &packet, to.as_ref(), Notes::default());
             }
             Mail::Copies { to, packet } => self.give(&packet, &to),
@@ -96,6 +134,8 @@ impl World {
 
     pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
         let custody = self.custody();
+        debug_assert!(shard < self.shards(), "mail goes to a shard that is there");
+        debug_assert!(shard != self.shard(), "a shard calls its own functions");
         if let Some(batch) = self.out.mail.get_mut(shard) {
             batch.push(Parcel { mail, custody });
         }

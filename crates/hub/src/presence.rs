@@ -43,6 +43,7 @@ impl World {
         };
         let Some(packet) = self.stamp(link, stanza, StanzaType::Available) else { return };
         let packet = self.presence_form(link, &packet).unwrap_or(packet);
+        debug_assert!(packet.type_() == StanzaType::Available, "modules change the form of presence, not its type");
         let delivered = self.outboxes.pushed_total();
         let Some(session) = self.at_mut(link) else { return };
         let (is_initial, was_reachable) = (session.presence.is_none(), session.takes_messages());
@@ -191,7 +192,7 @@ impl World {
             if let Some((hash, bare)) = self.people.names.get(contact.name())
                 && !left_out.contains(bare)
             {
-                audience.add(hash, bare);
+                audience.add(self.hop(hash), hash, bare);
             }
         }
         audience
@@ -366,6 +367,7 @@ impl World {
             return false;
         }
         directed.extend(new);
+        debug_assert!(directed.len() <= limit || more == 0, "directed presence is bounded");
         true
     }
 
@@ -409,9 +411,10 @@ impl World {
         }
     }
 
-    /// Tells a contact that no resource of an account is available any more (§3.2.2, §3.3.3).
+    /// Tells a contact that no resource of an account is available any more (§3.2.2, §3.3.3). A
+    /// session that is ending tells it to those who are contacts then.
     pub(crate) fn hide_resources_from(&mut self, owner: &Jid, contact: JidRef<'_>) {
-        for link in self.links_of(owner.as_ref()) {
+        for link in self.links_shown(owner.as_ref()) {
             if !self.is_concealed(link, contact.as_str()) {
                 self.hide_session_from(link, contact);
             }
@@ -421,7 +424,7 @@ impl World {
     /// Tells a contact that a session is not available any more, if it is, whether it conceals
     /// itself or not.
     pub fn hide_session_from(&mut self, link: Link, contact: JidRef<'_>) {
-        let is_available = self.session_at(link).is_some_and(|session| session.is_available());
+        let is_available = self.session_at(link).is_some_and(|session| session.presence.is_some());
         let directed = self.at_mut(link).and_then(|session| session.rare.as_mut());
         let was_directed = directed.is_some_and(|rare| rare.directed.remove(&contact.to_jid()));
         let packet = self.outboxes.address(link).filter(|_| is_available || was_directed).and_then(unavailable);

@@ -95,11 +95,9 @@ impl World {
 
     /// Shows presence of an account to the components that may see it (XEP-0356 §7.1).
     pub(crate) fn show_to_components(&mut self, packet: &Packet) {
-        for at in 0..self.catalogue.settings.components.len() {
-            let component = self.catalogue.settings.components.get(at).filter(|found| found.privileges.presence);
-            if let Some(Ok(component)) = component.map(|component| Jid::parse(&component.name)) {
-                self.route(packet, component.as_ref());
-            }
+        if !self.catalogue.onlookers.is_empty() {
+            let onlookers = self.catalogue.onlookers.clone();
+            onlookers.iter().for_each(|component| self.route(packet, component.as_ref()));
         }
     }
 
@@ -316,7 +314,8 @@ fn write_privileges(message: &mut Writer, privileges: &Privileges) {
     };
     let mut granted = Element::new("privilege", ns::PRIVILEGE);
     if privileges.roster != crate::settings::Requests::default() {
-        granted.push_child(perm("roster", privileges.roster.name()).with_attr("push", "false"));
+        let pushes = if privileges.hears_of_rosters() { "true" } else { "false" };
+        granted.push_child(perm("roster", privileges.roster.name()).with_attr("push", pushes));
     }
     if privileges.messages {
         granted.push_child(perm("message", "outgoing"));

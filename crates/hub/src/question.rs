@@ -75,10 +75,10 @@ impl<T: Serialize> Reply<T> {
         let Self { asker, custody, .. } = self;
         let Ok(answer) = postcard::to_allocvec(&answer) else { return };
         world.in_custody(custody, |world| {
-            if asker.shard as usize == world.shard() {
+            if asker.station == world.station() {
                 world.gather(asker, answer);
-            } else {
-                world.post(asker.shard as usize, Mail::Reply { asker, answer });
+            } else if let Some(shard) = world.shard_of(asker.station) {
+                world.post(shard, Mail::Reply { asker, answer });
             }
         });
     }
@@ -144,7 +144,7 @@ impl World {
     }
 
     fn asker(&self, gathering: u64, at: usize) -> Asker {
-        Asker { shard: self.shard() as u32, gathering, at: at as u32 }
+        Asker { station: self.station(), gathering, at: at as u32 }
     }
 
     fn await_answers<T: DeserializeOwned>(

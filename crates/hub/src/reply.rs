@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use rookery_fanout::Station;
 use serde::{Deserialize, Serialize};
 
 use crate::custody::Custody;
@@ -9,7 +10,7 @@ use crate::custody::Custody;
 /// The place that an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asker {
-    pub(crate) shard: u32,
+    pub(crate) station: Station,
     /// The gathering of that shard, followed by the place in it.
     pub(crate) gathering: u64,
     pub(crate) at: u32,

@@ -42,6 +42,10 @@ impl Roll {
 
 /// Adds a name to the last chunk of its shard.
 pub(crate) fn push(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: &str) {
+    debug_assert!(
+        chunks.last().is_none_or(|last| !last.is_empty() && last.len() <= CHUNK),
+        "no chunk is empty or long"
+    );
     match chunks.last_mut().filter(|last| last.len() < CHUNK) {
         // A letter that is still on its way keeps its own copy.
         Some(last) => Arc::make_mut(last).push(hash, jid),
@@ -66,6 +70,7 @@ pub(crate) fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) 
     let Some(at) = chunks.iter().position(|names| has(names)) else { return false };
     let cut = chunks.get(at).map(|names| without(names, &[(hash, jid.as_str())]));
     let (Some(chunk), Some(cut)) = (chunks.get_mut(at), cut) else { return false };
+    debug_assert!(cut.len() + 1 == chunk.len(), "an address is on a roll once");
     *chunk = cut;
     if chunk.len() >= CHUNK / 2 {
         return true;
@@ -90,6 +95,8 @@ pub(crate) fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Add
 /// Addresses in one chunk: few enough that copying one is nothing, many enough that a letter for
 /// each is nothing either.
 const CHUNK: usize = 128;
+
+const _: () = assert!(CHUNK >= 4, "a chunk of which half is gone is not empty");
 
 #[cfg(test)]
 mod tests {

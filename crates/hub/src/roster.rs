@@ -250,7 +250,9 @@ impl World {
 
     fn end_sessions_of_removed(&mut self, account: &Jid) {
         for link in self.links_of(account.as_ref()) {
-            self.close(link, StreamError::NotAuthorized, "the account was removed");
+            // What waits in a session's lane would ask contacts for what the next owner of the name
+            // gets.
+            self.end_stream(link, StreamError::NotAuthorized, "the account was removed");
         }
     }
 
@@ -282,7 +284,8 @@ impl World {
         };
         let interested: Vec<Link> =
             self.links_of(owner.as_ref()).into_iter().filter(|&link| self.is_interested(link)).collect();
-        if interested.is_empty() {
+        let onlookers = self.onlookers_of_rosters();
+        if interested.is_empty() && onlookers.is_empty() {
             return;
         }
         let version = (!self.has_shared(owner)).then_some(changed.version);
@@ -298,6 +301,17 @@ impl World {
                 self.push(link, &push, To::Full);
             }
         }
+        for component in onlookers {
+            let push = write_push(Some(owner), &self.unique_text(), None, &change);
+            self.send(&push.finish(), &component);
+        }
+    }
+
+    /// Returns the components that hear of changes of rosters (XEP-0356 §4.2).
+    fn onlookers_of_rosters(&self) -> Vec<Jid> {
+        let components = self.catalogue.settings.components.iter();
+        let hear = components.filter(|component| component.privileges.hears_of_rosters());
+        hear.filter_map(|component| Jid::parse(&component.name).ok()).collect()
     }
 
     fn is_interested(&self, link: Link) -> bool {
@@ -364,8 +378,13 @@ fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {
 
 /// Returns a roster push (§2.1.6), which is built once for all resources that get it.
 fn push(id: &str, version: Option<u64>, change: &Change) -> Option<Packet> {
+    Packet::built(&write_push(None, id, version, change).finish()).ok()
+}
+
+/// Writes a roster push; for others than the owner's resources it is from the owner.
+fn write_push(owner: Option<&Jid>, id: &str, version: Option<u64>, change: &Change) -> Writer {
     let mut iq = Writer::new("iq");
-    iq.attr("type", "set").attr("id", id);
+    iq.attr("type", "set").attr("id", id).opt_attr("from", owner.map(Jid::as_str));
     iq.start_ns("query", ns::ROSTER).opt_attr("ver", version.map(|version| version.to_string()).as_deref());
     match change {
         Change::Put(item) => write_item(&mut iq, item),
@@ -375,7 +394,7 @@ fn push(id: &str, version: Option<u64>, change: &Change) -> Option<Packet> {
         }
     }
     iq.end();
-    Packet::built(&iq.finish()).ok()
+    iq
 }
 
 /// Returns a roster push of a contact by group, which no version tells of: its item, or that it is

@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 
-use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Packet, Pushed, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Namespaces, Writer, ns};
 
 use crate::World;
+use crate::custody::Custody;
 use crate::destination::Destination;
 use crate::filter::DELIVERY;
 use crate::mail::Mail;
@@ -32,7 +32,7 @@ impl World {
             return self.route_to_server(packet, to);
         }
         let hash = self.hash(to.bare_str());
-        let shard = home(hash, self.shards());
+        let shard = self.hop(hash);
         if shard == self.shard() {
             self.deliver(hash, packet, to, Notes::default());
         } else {
@@ -64,6 +64,8 @@ impl World {
     /// Delivers a stanza at the home of an account, past the modules that want to see it before.
     /// `hash` is that of the bare JID.
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, mut notes: Notes) {
+        debug_assert!(hash == self.hash(to.bare_str()), "the hash is that of the account");
+        debug_assert!(self.may_be_home(hash), "a stanza is delivered at the account's home");
         let user = self.user_named(hash, to.bare_str());
         if notes.has_passed {
             // It comes back from a session that ended before it was sent.
@@ -101,7 +103,7 @@ impl World {
 
     /// Keeps a stanza behind earlier ones of its account, or refuses it if too many wait. Returns
     /// false if nothing waits.
-    fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
+    pub(crate) fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         let user = user.and_then(|user| self.people.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
         if !held.keep(packet, to, notes, self.waiting.custody.clone()) {
@@ -185,6 +187,10 @@ impl World {
 
     /// Runs `each` for the sessions that a user has now, without those that are ending.
     pub(crate) fn for_each_link(&mut self, user: Option<u32>, mut each: impl FnMut(&mut World, Link)) {
+        debug_assert!(
+            user.is_none_or(|user| self.people.users.get(user as usize).is_some_and(|user| !user.links.is_empty())),
+            "a user is here with a session"
+        );
         let mut at = 0;
         // By index: a session that overflows is only marked in here, it leaves the list later.
         while let Some(link) =
@@ -217,6 +223,9 @@ impl World {
             _ => "iq",
         };
         let Some(sender) = packet.sender() else { return };
+        if packet.kind() == Kind::Message {
+            self.waiting.custody.iter().for_each(Custody::refuse);
+        }
         self.counters.errors += 1;
         let mut reply = Writer::new(kind);
         reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());

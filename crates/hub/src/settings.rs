@@ -37,6 +37,9 @@ pub struct Settings {
     /// The iterations of PBKDF2 for every password that is set while the server runs, in any way.
     /// Those of the command line and of decoys are the same number of the configuration.
     pub scram_iterations: u32,
+    /// The address at which browsers reach the web front over TLS, with `@` for a domain, such as
+    /// `https://@:5443`; `None` if they don't.
+    pub pages: Option<String>,
 }
 
 /// A component of this server (XEP-0114).
@@ -54,6 +57,8 @@ pub struct Component {
 pub struct Privileges {
     /// The requests that it may make about the rosters of accounts.
     pub roster: Requests,
+    /// True if it hears of changes of the rosters that it may read.
+    pub roster_pushes: bool,
     /// True if it may send messages in the name of accounts.
     pub messages: bool,
     /// True if it sees the presence of accounts.
@@ -71,6 +76,13 @@ pub struct Requests {
     pub get: bool,
     /// Those that change something.
     pub set: bool,
+}
+
+impl Privileges {
+    /// Tells whether the component hears of changes of rosters.
+    pub fn hears_of_rosters(&self) -> bool {
+        self.roster_pushes && self.roster.get
+    }
 }
 
 impl Requests {
@@ -107,6 +119,7 @@ impl Default for Settings {
             max_directed: 1000,
             rate: Rate::default(),
             scram_iterations: DEFAULT_ITERATIONS,
+            pages: None,
         }
     }
 }

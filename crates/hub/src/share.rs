@@ -90,6 +90,7 @@ impl Share {
         if !all.is_within(self.bounds) || !taken.is_within(of_one) {
             return false;
         }
+        debug_assert!(self.all.number >= taken.number - 1, "all hold what one does");
         self.all = all;
         match known {
             Some(known) => *known = taken,
@@ -99,6 +100,7 @@ impl Share {
     }
 
     fn remove(&mut self, sender: &str, bytes: usize) {
+        debug_assert!(self.senders.contains_key(sender), "what is given back has its sender's name");
         self.all = self.all.without(bytes);
         if let Some(taken) = self.senders.get_mut(sender) {
             *taken = taken.without(bytes);
@@ -115,6 +117,7 @@ impl Taken {
     }
 
     fn without(self, bytes: usize) -> Self {
+        debug_assert!(self.number > 0 && self.bytes >= bytes, "what is given back was taken");
         Self { number: self.number.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
     }
 

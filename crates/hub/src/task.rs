@@ -70,6 +70,10 @@ impl World {
         then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
         let held = self.session_mut(session).map(|session| session.rare().lane.waiting += 1);
+        debug_assert!(
+            held.is_none() || self.session(session).is_some_and(|session| session.is_busy()),
+            "what a session sends now waits"
+        );
         self.spawn(held.map(|()| session), pending, then);
     }
 
@@ -99,6 +103,7 @@ impl World {
             if !entry.job.poll(&mut Context::from_waker(&waker)) {
                 continue;
             }
+            debug_assert!(self.waiting.custody.is_none(), "between two continuations nothing is in custody");
             let Task { job, session, custody, .. } = self.waiting.tasks.remove(task);
             self.in_custody(custody, |world| job.finish(world));
             if let Some(session) = session {

@@ -16,6 +16,10 @@ impl World {
         let timer = self.waiting.timers.last;
         self.waiting.timers.due.push(Reverse((self.clock.now_ms.saturating_add(delay_ms), timer)));
         self.waiting.timers.calls.insert(timer, Box::new(call));
+        debug_assert!(
+            self.waiting.timers.due.len() >= self.waiting.timers.calls.len(),
+            "each call has its time, and cancelled ones may have theirs"
+        );
         Timer(timer)
     }
 
@@ -26,6 +30,7 @@ impl World {
         if self.waiting.timers.due.len() > 2 * self.waiting.timers.calls.len() + SLACK {
             let calls = &self.waiting.timers.calls;
             self.waiting.timers.due.retain(|Reverse((_, timer))| calls.contains_key(timer));
+            debug_assert!(self.waiting.timers.due.len() == calls.len(), "a call has one time");
         }
     }
 

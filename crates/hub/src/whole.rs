@@ -7,6 +7,12 @@ use rookery_jid::Jid;
 use crate::World;
 
 impl World {
+    /// Returns whether this may be the home shard of an address with this hash: nodes learn of
+    /// other homes at different times.
+    pub(crate) fn may_be_home(&self, hash: u64) -> bool {
+        self.shards() > self.own_shards() || self.hop(hash) == self.shard()
+    }
+
     /// Asserts that a session, its user and its outbox belong together.
     ///
     /// # Panics

@@ -14,8 +14,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use rookery_base::chance;
-use rookery_fanout::audience::home;
-use rookery_fanout::{Link, Outboxes};
+use rookery_fanout::{Link, Outboxes, Station, View};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::Counters;
 use rookery_store::{Background, Stores};
@@ -69,17 +68,18 @@ impl World {
         background: Background,
         wakeups: Arc<Wakeups>,
     ) -> Self {
+        let hops = place.view.hops();
         let mut world = Self {
             stores,
             background,
             outboxes: Outboxes::new(settings.outbox),
             counters: Counters::default(),
             clock: Clock::default(),
-            here: Here::new(&place),
+            here: Here::new(place),
             catalogue: Catalogue::new(registry, settings.clone()),
             people: People::default(),
             waiting: Waiting::new(wakeups),
-            out: Out::new(place.shards),
+            out: Out::new(hops),
         };
         world.apply(settings);
         world.start_rounds();
@@ -93,6 +93,8 @@ impl World {
         self.catalogue.services = self.catalogue.registry.hosts(&settings);
         self.outboxes.set_limits(settings.outbox);
         self.counters.stages.measure(settings.profile);
+        let sees = settings.components.iter().filter(|component| component.privileges.presence);
+        self.catalogue.onlookers = sees.filter_map(|component| Jid::parse(&component.name).ok()).collect();
         self.catalogue.settings = settings;
         for link in self.people.sessions.links() {
             if let Some(address) = self.outboxes.address(link)
@@ -106,6 +108,7 @@ impl World {
     /// Sets the clock that timers go by, which never goes back, and the time of day since 1970;
     /// both in milliseconds.
     pub fn set_time(&mut self, now_ms: u64, unix_ms: u64) {
+        debug_assert!(now_ms >= self.clock.now_ms, "the clock of timers never goes back");
         self.clock.now_ms = now_ms;
         self.clock.started_ms.get_or_insert(now_ms);
         self.clock.unix_ms = unix_ms;
@@ -149,14 +152,14 @@ impl World {
         self.out.events.pop_front()
     }
 
-    /// Returns the shard that is home to an account.
+    /// Returns the shard that is home to an account, of this process or of another node.
     pub fn home_of(&self, account: JidRef<'_>) -> usize {
-        home(self.hash(account.bare_str()), self.out.mail.len())
+        self.hop(self.hash(account.bare_str()))
     }
 
     /// Returns the shard that is home to something that is no account, by any text that names it.
     pub fn home_of_text(&self, text: &str) -> usize {
-        home(self.hash(text), self.out.mail.len())
+        self.hop(self.hash(text))
     }
 
     /// Returns the number of the shard's sessions.
@@ -198,6 +201,16 @@ impl World {
         links.iter().copied().filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect()
     }
 
+    /// Returns the links of an account's sessions that others have seen become available and not
+    /// go, if this is its home: also of those that are ending.
+    pub fn links_shown(&self, account: JidRef<'_>) -> Vec<Link> {
+        let hash = self.hash(account.bare_str());
+        let user = self.user_named(hash, account.bare_str()).and_then(|user| self.people.users.get(user as usize));
+        let links = user.map(|user| user.links.as_slice()).unwrap_or_default();
+        let is_shown = |link: &Link| self.session_at(*link).is_some_and(|session| session.presence.is_some());
+        links.iter().copied().filter(is_shown).collect()
+    }
+
     /// Returns the accounts of a domain that have sessions on this shard, with those sessions;
     /// without those that are ending.
     pub fn present<'w>(&'w self, domain: &'w str) -> impl Iterator<Item = (&'w str, Vec<Link>)> {
@@ -217,8 +230,8 @@ impl World {
     /// its keys: 16 letters and digits.
     pub fn unique_text(&mut self) -> String {
         self.here.unique += 1;
-        let mut bits = self.here.hashing.hash_one((self.here.shard, self.here.unique, self.clock.unix_ms, "unique"));
-        let mut more = self.here.hashing.hash_one((bits, self.here.unique));
+        let mut bits = self.here.secrets.hash_one((self.here.shard, self.here.unique, self.clock.unix_ms, "unique"));
+        let mut more = self.here.secrets.hash_one((bits, self.here.unique));
         let mut text = String::with_capacity(16);
         for at in 0..16 {
             let source = if at < 8 { &mut bits } else { &mut more };
@@ -263,7 +276,11 @@ impl World {
     }
 
     pub(crate) fn hash(&self, bare: &str) -> u64 {
-        self.here.hashing.hash_one(bare)
+        self.here.addresses.of(bare)
+    }
+
+    pub(crate) fn hop(&self, hash: u64) -> usize {
+        self.here.view.hop(hash)
     }
 
     /// Returns the number of this shard.
@@ -271,9 +288,44 @@ impl World {
         self.here.shard
     }
 
-    /// Returns the number of shards.
+    /// Returns the number of shards that mail reaches: those of this process, then those of other
+    /// nodes.
     pub fn shards(&self) -> usize {
         self.out.mail.len()
+    }
+
+    /// Returns the number of shards of this process.
+    pub fn own_shards(&self) -> usize {
+        self.here.view.own()
+    }
+
+    /// Returns the name of this shard for other processes, which number shards differently.
+    pub fn station(&self) -> Station {
+        self.here.station
+    }
+
+    /// Returns this process's number for a shard; `None` if the process that it was in is gone.
+    pub fn shard_of(&self, station: Station) -> Option<usize> {
+        self.here.view.hop_to(station)
+    }
+
+    /// Returns the name of a shard for other processes, by this process's number for it.
+    pub fn station_of(&self, shard: usize) -> Option<Station> {
+        self.here.view.station(shard)
+    }
+
+    /// Goes by other homes from now on. Sessions of accounts that have their home elsewhere now end
+    /// with `reset` (RFC 6120 §4.9.3.16): their clients come again, and find it.
+    pub fn set_view(&mut self, view: Arc<View>) {
+        self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
+        self.here.view = view;
+        let moved = |name| self.people.names.get(name).is_some_and(|(hash, _)| self.hop(hash) != self.here.shard);
+        let users = self.people.users.iter().filter(|(_, user)| moved(user.name));
+        let links: Vec<Link> = users.flat_map(|(_, user)| user.links.iter().copied()).collect();
+        for link in links {
+            self.close(link, StreamError::Reset, "the account has its home on another node now");
+        }
+        self.call_all(|registry| &registry.rounds.moved);
     }
 
     pub(crate) fn next_serial(&mut self) -> u32 {

@@ -93,7 +93,7 @@ impl Stage {
         let stores = Memory::stores();
         let keys = Credentials::derive_with("password", 1, [[0; 16]; 3]).unwrap();
         assert_eq!(wait(stores.accounts.create(account().as_ref(), keys)), Ok(true));
-        let place = Place { shard: 0, shards: 1, keys: [1, 2, 3, 4] };
+        let place = Place::alone(0, 1, [1, 2, 3, 4]);
         let background = Background::new(1).unwrap();
         let wakeups = Wakeups::new(|| {});
         let registry = Registry::new(modules);

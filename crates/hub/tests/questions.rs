@@ -15,7 +15,7 @@ const SHARDS: usize = 3;
 
 fn worlds() -> Vec<World> {
     let world = |shard| {
-        let place = Place { shard, shards: SHARDS, keys: [1, 2, 3, 4] };
+        let place = Place::alone(shard, SHARDS, [1, 2, 3, 4]);
         let settings = Arc::new(Settings::default());
         let (registry, wakeups) = (Registry::new(vec![Box::new(Asking)]), Wakeups::new(|| {}));
         World::new(place, settings, registry, Memory::stores(), Background::in_place(), wakeups)

@@ -16,6 +16,7 @@ pub mod stages;
 pub mod vital;
 pub mod wait;
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 pub use bound::{Bound, Most, Per, Unit};
@@ -63,6 +64,32 @@ pub struct Counters {
     pub writes: Named,
     /// The times that handshakes of TLS took, in nanoseconds, by what they were for.
     pub handshakes: Named,
+    /// Logins that came to their end, by mechanism and result.
+    pub authentications: Pairs,
+}
+
+/// Counts under pairs of names that the code knows: a few dozen at most.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Pairs(BTreeMap<(&'static str, &'static str), u64>);
+
+impl Pairs {
+    /// Counts one.
+    pub fn add(&mut self, first: &'static str, second: &'static str) {
+        *self.0.entry((first, second)).or_default() += 1;
+    }
+
+    /// Returns all of them, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
+        self.0.iter().map(|(names, count)| (*names, *count))
+    }
+}
+
+impl AddAssign<&Pairs> for Pairs {
+    fn add_assign(&mut self, other: &Pairs) {
+        for (names, count) in other.iter() {
+            *self.0.entry(names).or_default() += count;
+        }
+    }
 }
 
 /// Of so many writes one is counted: there may be one for each recipient of a stanza.
@@ -86,5 +113,6 @@ impl AddAssign<&Counters> for Counters {
         self.store_waits += &other.store_waits;
         self.writes += &other.writes;
         self.handshakes += &other.handshakes;
+        self.authentications += &other.authentications;
     }
 }

@@ -138,7 +138,7 @@ impl<D: Driver> Shard<D> {
             let is_open = match &connection.stage {
                 Stage::Negotiating(negotiation) => !negotiation.asked,
                 Stage::Bound => true,
-                Stage::Detached | Stage::Lingering => false,
+                Stage::Away(_) | Stage::Detached | Stage::Lingering => false,
             };
             if connection.paused || !is_open {
                 return;

@@ -18,6 +18,8 @@ pub struct Census {
     pub logins: Tally,
     /// The shards' counters since the start.
     pub counters: Counters,
+    /// Accounts with a session.
+    pub users: usize,
     /// Sessions that there are, connected or not.
     pub sessions: usize,
     /// The same by domain and by how they are connected.
@@ -27,14 +29,21 @@ pub struct Census {
     pub connections: usize,
     /// Stanzas that sessions were given since the start.
     pub deliveries: u64,
-    /// Bytes that wait for sessions, or for their acknowledgement.
-    pub waiting_bytes: usize,
-    /// Sessions for which more waits than the soft limit of their outboxes.
-    pub slow_readers: usize,
+    /// The outboxes of the sessions.
+    pub unread: Unread,
     /// Streams with other servers and components.
     pub servers: rookery_federation::report::Tally,
     /// Continuations that wait, most of them for the store.
     pub tasks: usize,
+}
+
+/// The stanzas that sessions have not read yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Bytes that wait for sessions, or for their acknowledgement.
+    pub bytes: usize,
+    /// Sessions for which more waits than the soft limit of their outboxes.
+    pub slow_readers: usize,
 }
 
 /// The part of the server that a census is of: a shard that is busy for too long is left out.

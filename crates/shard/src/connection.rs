@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use rookery_base::Transport;
+use rookery_fanout::Station;
 use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::bosh::Session;
@@ -14,12 +15,13 @@ use rookery_xml::Scanner;
 
 use crate::attempts::Attempt;
 use crate::gate::Opening;
+use crate::lines::Socket;
 
 /// A connection and where it stands.
 pub struct Connection<S> {
     /// `None` once it is closed; the entry lives on until the world has let go of the session. A
     /// session of BOSH has none: its requests come by letter.
-    pub(crate) socket: Option<S>,
+    pub(crate) socket: Option<Socket<S>>,
     pub(crate) peer: SocketAddr,
     pub(crate) serial: u32,
     pub(crate) stage: Stage,
@@ -68,6 +70,8 @@ pub(crate) enum Stage {
     Bound,
     /// A session of the world that waits for its client to come back: there is no socket.
     Detached,
+    /// A client whose session is on another node.
+    Away(Box<Away>),
     /// All is said; what the peer still sends is thrown away until it closes too, so that it gets
     /// to read our last words.
     Lingering,
@@ -91,6 +95,18 @@ pub(crate) struct Negotiation {
     pub opening: Option<Opening>,
 }
 
+/// The state of a connection whose session is on another node.
+pub(crate) struct Away {
+    /// The shard that has the session.
+    pub home: Station,
+    /// Bytes of the client that have left for it, and that it has not taken.
+    pub sent: usize,
+    /// Bytes that came for the client, of which its home has not been told that it has them.
+    pub unwritten: usize,
+    /// The session has ended: what the client still sends is thrown away.
+    pub is_over: bool,
+}
+
 /// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state
 /// in it.
 pub(crate) struct Carry {
@@ -109,7 +125,7 @@ pub(crate) struct Unsent {
 }
 
 impl<S> Connection<S> {
-    pub(crate) fn new(socket: Option<S>, peer: SocketAddr, serial: u32, negotiation: Negotiation) -> Self {
+    pub(crate) fn new(socket: Option<Socket<S>>, peer: SocketAddr, serial: u32, negotiation: Negotiation) -> Self {
         Self {
             socket,
             peer,

@@ -13,6 +13,7 @@ use tracing::debug;
 use crate::connection::{Connection, Negotiation, Wire};
 use crate::driver::Driver;
 use crate::gate::Opening;
+use crate::lines::Socket;
 use crate::mailboxes::{Handed, Port};
 use crate::shard::Shard;
 
@@ -34,7 +35,7 @@ impl<D: Driver> Shard<D> {
             negotiation.tls_since = Some(Since::now());
             negotiation.machine.begin_with_tls();
         }
-        let mut connection = Connection::new(Some(socket), peer, 0, negotiation);
+        let mut connection = Connection::new(Some(Socket::Here(socket)), peer, 0, negotiation);
         if direct_tls {
             let tls = self.common.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
             if tls.is_none() {
@@ -60,7 +61,7 @@ impl<D: Driver> Shard<D> {
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
         let facts =
             Facts { secure, tls_available: false, bindings, transport, ..self.facts_without_tls(peer, is_local) };
-        let mut connection = Connection::new(Some(socket), peer, 0, self.negotiation(facts));
+        let mut connection = Connection::new(Some(Socket::Here(socket)), peer, 0, self.negotiation(facts));
         connection.tls = tls;
         if transport == Transport::WebSocket {
             connection.wire = Wire::WebSocket(Frames::default());

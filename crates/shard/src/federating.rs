@@ -204,7 +204,9 @@ impl<D: Driver> Shard<D> {
 
     fn act(&mut self, federating: &mut Federating<D::Socket>, action: Action) {
         match action {
-            Action::Deliver(packet, to) => self.world.incoming(&packet, to.as_ref()),
+            Action::Deliver(packet, to, custody) => {
+                self.world.in_custody(custody, |world| world.incoming(&packet, to.as_ref()));
+            }
             Action::Route(packet, to) => self.world.from_component(&packet, to.as_ref()),
             Action::Refuse(error, to) => self.world.send(&error, &to),
             Action::Bounce(stanza, error) => self.world.bounce(stanza.packet(), stanza.to().as_ref(), error),
@@ -212,7 +214,7 @@ impl<D: Driver> Shard<D> {
                 let Some(wire) = federating.get(key) else { return };
                 wire.paused = is_paused;
                 let wants = wire.wants_write;
-                self.driver.interest(&wire.socket, key.0 | SERVERS, !is_paused, wants);
+                self.driver.system.interest(&wire.socket, key.0 | SERVERS, !is_paused, wants);
             }
             Action::Lost(domain) => self.world.lost(&domain),
             Action::ComponentCame(name) => self.world.component_came(&name),
@@ -234,7 +236,7 @@ impl<D: Driver> Shard<D> {
             }
             Action::Move(key, arrival, shard) => {
                 let Some(wire) = federating.take(key) else { return };
-                self.driver.remove(&wire.socket);
+                self.driver.system.remove(&wire.socket);
                 let moving = Moving { wire, arrival: *arrival };
                 self.common.post.send(shard, Envelope::ServerMoved(Box::new(moving)));
             }
@@ -242,7 +244,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn watch_wire(&mut self, federating: &mut Federating<D::Socket>, key: Key, wire: Wire<D::Socket>) {
-        let watched = self.driver.add(&wire.socket, key.0 | SERVERS);
+        let watched = self.driver.system.add(&wire.socket, key.0 | SERVERS);
         let (peer, connecting) = (wire.peer, wire.connecting);
         federating.put(key, wire);
         if let Err(error) = watched {
@@ -251,7 +253,7 @@ impl<D: Driver> Shard<D> {
         }
         if connecting && let Some(wire) = federating.get(key) {
             wire.wants_write = true;
-            self.driver.interest(&wire.socket, key.0 | SERVERS, true, true);
+            self.driver.system.interest(&wire.socket, key.0 | SERVERS, true, true);
         }
     }
 
@@ -260,7 +262,7 @@ impl<D: Driver> Shard<D> {
         if !self.common.gate.enter(peer.ip(), 0) {
             return federating.servers.closed(key, "there are too many connections");
         }
-        match self.driver.connect(peer) {
+        match self.driver.system.connect(peer) {
             Ok(socket) => self.watch_wire(federating, key, Wire::new(socket, peer, true)),
             Err(error) => {
                 self.common.gate.leave(peer.ip());
@@ -272,7 +274,7 @@ impl<D: Driver> Shard<D> {
     fn connect_result(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
         let Some(wire) = federating.get(key).filter(|wire| wire.connecting) else { return };
         wire.connecting = false;
-        match self.driver.connected(&wire.socket) {
+        match self.driver.system.connected(&wire.socket) {
             Ok(()) => {
                 self.show_interest(federating, key);
                 federating.servers.connected(key);
@@ -307,7 +309,7 @@ impl<D: Driver> Shard<D> {
 
     fn read_server(&mut self, federating: &mut Federating<D::Socket>, key: Key) {
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
-        let read = federating.get(key).map(|wire| self.driver.recv(&wire.socket, &mut buffer));
+        let read = federating.get(key).map(|wire| self.driver.system.recv(&wire.socket, &mut buffer));
         match read {
             None => {}
             Some(Ok(0)) => self.close_wire(federating, key, "it has closed the connection"),
@@ -370,7 +372,7 @@ impl<D: Driver> Shard<D> {
     fn write_bytes(&mut self, federating: &mut Federating<D::Socket>, key: Key, bytes: &[u8]) {
         let Some(wire) = federating.get(key) else { return };
         if wire.unsent.is_empty() {
-            match self.driver.send(&wire.socket, bytes) {
+            match self.driver.system.send(&wire.socket, bytes) {
                 Ok(sent) => wire.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => wire.unsent.extend_from_slice(bytes),
                 Err(error) => return self.close_wire(federating, key, &error.to_string()),
@@ -392,7 +394,7 @@ impl<D: Driver> Shard<D> {
         if wire.unsent.is_empty() {
             return self.show_interest(federating, key);
         }
-        match self.driver.send(&wire.socket, &wire.unsent) {
+        match self.driver.system.send(&wire.socket, &wire.unsent) {
             Ok(sent) => _ = wire.unsent.drain(..sent),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return self.close_wire(federating, key, &error.to_string()),
@@ -400,7 +402,7 @@ impl<D: Driver> Shard<D> {
         if wire.unsent.is_empty() {
             wire.unsent = Vec::new();
             if wire.ending {
-                self.driver.shutdown(&wire.socket);
+                self.driver.system.shutdown(&wire.socket);
             } else {
                 federating.servers.drained(key);
             }
@@ -413,7 +415,7 @@ impl<D: Driver> Shard<D> {
         let wants = wire.connecting || !wire.unsent.is_empty();
         if wants != wire.wants_write {
             wire.wants_write = wants;
-            self.driver.interest(&wire.socket, key.0 | SERVERS, !wire.paused, wants);
+            self.driver.system.interest(&wire.socket, key.0 | SERVERS, !wire.paused, wants);
         }
     }
 
@@ -429,7 +431,7 @@ impl<D: Driver> Shard<D> {
         self.write_bytes(federating, key, &out);
         let Some(wire) = federating.get(key) else { return };
         if wire.unsent.is_empty() {
-            self.driver.shutdown(&wire.socket);
+            self.driver.system.shutdown(&wire.socket);
         }
         federating.lingering.push_back((self.timing.now_ms + LINGER_MS, key, serial));
     }
@@ -444,7 +446,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn forget_wire(&mut self, wire: &Wire<D::Socket>) {
-        self.driver.remove(&wire.socket);
+        self.driver.system.remove(&wire.socket);
         self.common.gate.leave(wire.peer.ip());
     }
 }

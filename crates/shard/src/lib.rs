@@ -20,13 +20,15 @@
 //!   shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]:
 //!   afterwards. [`resumption`]: when a session changes its connection.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
+//! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
-//!   `sids`: where its sessions are. [`census`]: what shards count. `measuring`: how long things
-//!   take.
+//!   `sids`: where its sessions are. [`census`]: what shards count. `visits`: what the log tells of
+//!   sessions. `measuring`: how long things take.
 //! * [`mod@start`]: the threads. [`shard`]: the tick. [`mailboxes`]: what shards and their owner
 //!   tell each other. [`gate`]: who may come in, and how often; [`attempts`] counts.
 
 pub mod attempts;
+mod away;
 pub mod bosh;
 pub mod census;
 pub mod connection;
@@ -36,6 +38,7 @@ mod entering;
 pub mod epoll;
 mod federating;
 pub mod gate;
+mod lines;
 pub mod mailboxes;
 mod measuring;
 pub mod negotiation;
@@ -44,6 +47,7 @@ pub mod resumption;
 pub mod shard;
 mod sids;
 pub mod start;
+mod visits;
 pub mod websocket;
 pub mod wires;
 pub mod writing;
@@ -52,7 +56,7 @@ pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
 pub use census::{Carrier, Census, Coverage};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};
-pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, Port, Post, Posted};
+pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, Kind, Letter, Outlet, Port, Post, Posted};
 pub use rookery_federation::report::{self, Report};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};

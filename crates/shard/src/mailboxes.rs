@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rookery_base::Transport;
 use rookery_base::lock::lock;
+use rookery_fanout::{Station, View};
 use rookery_federation::Found;
 use rookery_federation::report::Report;
+use rookery_hub::Custody;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
@@ -95,6 +97,14 @@ pub enum Envelope<S> {
     Resolved(Box<str>, Found),
     /// From the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
+    /// From a shard of another node, in order.
+    Afar(Station, Vec<(Kind, Vec<u8>)>),
+    /// Mail of this shard that could not be brought to another node, with its share in custody.
+    Refused(Vec<u8>, Option<Custody>),
+    /// Go by these homes from now on.
+    View(Arc<View>),
+    /// This process of another node is gone: the node, and the number of the process.
+    Departed(u16, u32),
     /// Work of another thread of the process.
     Errand(Errand, Posted),
     /// Use this from now on.
@@ -176,6 +186,10 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::ServerMoved(_) => "ServerMoved",
             Self::Resolved(..) => "Resolved",
             Self::Mail(..) => "Mail",
+            Self::Afar(..) => "Afar",
+            Self::Refused(..) => "Refused",
+            Self::View(_) => "View",
+            Self::Departed(..) => "Departed",
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
             Self::Stop => "Stop",
@@ -186,11 +200,40 @@ impl<S> std::fmt::Debug for Envelope<S> {
     }
 }
 
+/// The kinds of what shards of different nodes tell each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Mail of the world.
+    Mail,
+    /// A frame about a client whose session is on another node than its connection.
+    Line,
+}
+
+/// A letter to a shard of another node.
+#[derive(Debug)]
+pub struct Letter {
+    /// The shard.
+    pub to: Station,
+    /// The kind of what it says.
+    pub kind: Kind,
+    /// Its wire form.
+    pub bytes: Vec<u8>,
+    /// A share in the custody of what it came from, to be kept until it has been read.
+    pub custody: Option<Custody>,
+}
+
+/// Carries letters to other nodes.
+pub trait Outlet: Send + Sync {
+    /// Takes letters from one of this process's shards, in their order.
+    fn post(&self, from: usize, letters: Vec<Letter>);
+}
+
 /// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
 pub struct Post<S> {
     boxes: Vec<Mailbox<S>>,
     /// The places of BOSH sessions.
     pub(crate) sids: Sids,
+    outlet: OnceLock<Arc<dyn Outlet>>,
 }
 
 struct Mailbox<S> {
@@ -209,7 +252,19 @@ impl<S> Post<S> {
     /// nothing.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
         let boxes = wakers.into_iter().map(|wake| Mailbox { envelopes: Mutex::default(), wake }).collect();
-        Arc::new(Self { boxes, sids: Sids::default() })
+        Arc::new(Self { boxes, sids: Sids::default(), outlet: OnceLock::new() })
+    }
+
+    /// Sets who carries letters to other nodes, once.
+    pub fn connect(&self, outlet: Arc<dyn Outlet>) {
+        _ = self.outlet.set(outlet);
+    }
+
+    /// Gives letters of a shard to who carries them to other nodes.
+    pub(crate) fn post_afar(&self, from: usize, letters: Vec<Letter>) {
+        if let Some(outlet) = self.outlet.get() {
+            outlet.post(from, letters);
+        }
     }
 
     /// Returns the number of shards.

@@ -16,11 +16,12 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn be_counted(&self, census: &mut Census) {
         census.coverage.answered += 1;
         census.counters += &self.world.counters;
+        census.users += self.world.census().users;
         census.sessions += self.world.session_count();
         census.deliveries += self.world.outboxes.pushed_total();
-        census.waiting_bytes += self.world.outboxes.waiting_total();
+        census.unread.bytes += self.world.outboxes.waiting_total();
         census.tasks += self.world.tasks_waiting();
-        census.slow_readers += self.world.outboxes.slow_readers();
+        census.unread.slow_readers += self.world.outboxes.slow_readers();
         if let Some(federating) = &self.federating {
             federating.servers.count(&mut census.servers);
         }

@@ -17,6 +17,7 @@ use crate::attempts::Attempt;
 use crate::connection::{Carry, Question, Resumption, Stage};
 use crate::driver::Driver;
 use crate::shard::Shard;
+use crate::visits::Peer;
 
 impl<D: Driver> Shard<D> {
     /// Gives the machine what came in, and deals with what it wants until it wants more input.
@@ -44,7 +45,8 @@ impl<D: Driver> Shard<D> {
                     let home = self.world.home_of(account.as_ref());
                     if home != self.index() {
                         self.keep(link, input);
-                        return self.move_to(link, home);
+                        let is_here = home < self.world.own_shards();
+                        return if is_here { self.move_to(link, home) } else { self.move_away(link, home) };
                     }
                 }
                 Event::Resume { previd, h } => match self.find_resumable(link, &previd) {
@@ -121,6 +123,7 @@ impl<D: Driver> Shard<D> {
                     (Some(attempt), _) => self.common.gate.failed(attempt),
                     (None, _) => {}
                 }
+                let peer = Peer(peer);
                 info!(%peer, account = name, reason = failure.condition(), "a login failed");
                 self.note_login(link, account.as_ref(), Some(failure.condition()));
             }
@@ -257,7 +260,7 @@ impl<D: Driver> Shard<D> {
             return self.forget_unless_connected(link);
         }
         self.write_raw(link, &out);
-        self.is_bound(link);
+        self.is_bound(link, false);
         // Others may have written to the resource before its client heard of it.
         self.flush_link(link);
         self.pause(link, false);
@@ -265,9 +268,12 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Ends the negotiation: what the session keeps of it is handed on, the rest is dropped.
-    pub(crate) fn is_bound(&mut self, link: Link) {
+    /// `is_resumed`: the session was there before.
+    pub(crate) fn is_bound(&mut self, link: Link, is_resumed: bool) {
         let session = self.world.address(link).cloned();
         self.note_login(link, session.as_ref(), None);
+        let mechanism = self.with_machine(link, |machine| machine.mechanism()).flatten();
+        self.tell_begun(link, mechanism, is_resumed);
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };
         if let Some(tls) = &mut connection.tls {
@@ -292,6 +298,7 @@ impl<D: Driver> Shard<D> {
     fn note_login(&mut self, link: Link, who: Option<&Jid>, failure: Option<&'static str>) {
         let of_machine = |machine: &mut C2s| (machine.mechanism(), machine.host().map(|host| host.name.clone()));
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
+        self.world.counters.authentications.add(mechanism.unwrap_or("none"), failure.unwrap_or("success"));
         let Some(connection) = self.connections.get(link) else { return };
         let domain = who.map_or(host.as_deref().unwrap_or_default(), Jid::domain);
         let (address, transport) = (connection.peer.ip(), connection.wire.transport());

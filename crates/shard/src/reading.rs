@@ -9,6 +9,7 @@ use tracing::debug;
 use crate::connection::{Carry, Stage, Wire};
 use crate::driver::Driver;
 use crate::shard::Shard;
+use crate::visits::Peer;
 
 /// The result of a pass over the input.
 pub(crate) enum Pass {
@@ -49,6 +50,7 @@ impl<D: Driver> Shard<D> {
 
     fn received(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get_mut(link) else { return };
+        let peer = connection.peer;
         let Some(tls) = &mut connection.tls else { return self.input(link, bytes) };
         let mut plain = std::mem::take(&mut self.buffers.plain);
         let mut out = Vec::new();
@@ -67,7 +69,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Err(error) => {
-                debug!(%error, "TLS failed");
+                debug!(peer = %Peer(peer), %error, "TLS failed");
                 self.lost(link);
             }
         }
@@ -80,6 +82,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get(link) else { return };
         match (&connection.wire, &connection.stage) {
+            (_, Stage::Away(_)) => self.forward(link, bytes),
             (Wire::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
             (Wire::Stream, Stage::Bound) => self.stanzas(link, bytes),
             (Wire::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
@@ -125,7 +128,10 @@ impl<D: Driver> Shard<D> {
         match *pass {
             Pass::More | Pass::Over => {}
             Pass::Full => self.pause(link, true),
-            Pass::Closed => self.finish(link, STREAM_END),
+            Pass::Closed => {
+                self.tell_ended(link, "the client has closed its stream");
+                self.finish(link, STREAM_END);
+            }
             Pass::Fault(fault) => self.fail(link, &StreamError::from(fault), Some(fault.text())),
         }
     }

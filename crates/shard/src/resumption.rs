@@ -41,6 +41,7 @@ impl<D: Driver> Shard<D> {
     /// Empties the connection of a session that the world keeps while its client is gone.
     pub(crate) fn detached(&mut self, link: Link) {
         if let Some(connection) = self.connections.get_mut(link) {
+            debug_assert!(connection.in_world, "a session that is detached is in the world");
             connection.stage = Stage::Detached;
             connection.tls = None;
             connection.prefixes = None;
@@ -73,7 +74,7 @@ impl<D: Driver> Shard<D> {
             // The system could not watch it: it is closed already.
             return;
         }
-        self.is_bound(session);
+        self.is_bound(session, true);
         self.flush_link(session);
         let is_paused = self.world.is_paused(session);
         self.pause(session, is_paused);
@@ -100,6 +101,7 @@ impl<D: Driver> Shard<D> {
         if let Some(socket) = &new.socket {
             self.driver.remove(socket);
         }
+        debug_assert!(link != session, "a connection moves to another link");
         new.in_world = true;
         new.wants_write = false;
         new.paused = false;

@@ -27,12 +27,13 @@ use crate::connection::{Connection, Question, Resumption, Stage, Wire};
 use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
+use crate::lines::Network;
 use crate::mailboxes::{Envelope, Generation, Post, Posted};
 use crate::wires::{Federating, SERVERS};
 
 /// One shard: its connections and its world.
 pub struct Shard<D: Driver> {
-    pub(crate) driver: D,
+    pub(crate) driver: Network<D>,
     /// The world behind the connections.
     pub world: World,
     pub(crate) connections: Connections<D::Socket>,
@@ -139,7 +140,7 @@ impl<D: Driver> Shard<D> {
     pub fn new(setup: Setup<D>) -> Self {
         let generation = setup.generation.clone();
         let mut shard = Self {
-            driver: setup.driver,
+            driver: Network::new(setup.driver),
             world: setup.world,
             connections: Connections::default(),
             common: Common { generation: setup.generation, gate: setup.gate, post: setup.post, ids: setup.ids },
@@ -167,7 +168,7 @@ impl<D: Driver> Shard<D> {
 
     /// Returns the network that the shard uses.
     pub fn driver(&mut self) -> &mut D {
-        &mut self.driver
+        &mut self.driver.system
     }
 
     /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms`
@@ -182,13 +183,7 @@ impl<D: Driver> Shard<D> {
                 self.server_ready(ready);
                 continue;
             }
-            let link = Link(ready.key);
-            if ready.read {
-                self.readable(link);
-            }
-            if ready.write {
-                self.writable(link);
-            }
+            self.ready(*ready);
         }
         for letter in self.common.post.take(self.index) {
             self.open(letter);
@@ -205,6 +200,7 @@ impl<D: Driver> Shard<D> {
         }
         self.post_mail(since);
         self.flush();
+        self.post_afar();
         self.measure(since, delivered);
     }
 
@@ -226,11 +222,25 @@ impl<D: Driver> Shard<D> {
         self.connections.len()
     }
 
-    /// Works off tasks and events until none is left: one may cause another.
+    fn ready(&mut self, ready: Ready) {
+        let link = Link(ready.key);
+        if ready.read {
+            self.readable(link);
+        }
+        if ready.write {
+            self.writable(link);
+        }
+    }
+
+    /// Works off tasks, lines and events until none is left: one may cause another.
     fn settle(&mut self) {
         loop {
             let ran = self.world.run_tasks();
             let mut any = false;
+            while let Some(ready) = self.driver.next_ready() {
+                any = true;
+                self.ready(ready);
+            }
             while let Some(event) = self.world.next_event() {
                 any = true;
                 self.event(event);
@@ -278,6 +288,10 @@ impl<D: Driver> Shard<D> {
             Envelope::BoshGone(sid) => self.bosh_gone(sid),
             Envelope::Moved(connection) => self.moved_here(*connection),
             Envelope::Mail(mail, posted) => self.mail(mail, posted),
+            Envelope::Afar(from, letters) => self.letters_from_afar(from, letters),
+            Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
+            Envelope::View(view) => self.world.set_view(view),
+            Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
             Envelope::Errand(errand, posted) => self.errand(errand, posted),
             Envelope::Reload(generation) => {
                 self.world.apply(generation.settings.clone());
@@ -405,6 +419,7 @@ impl<D: Driver> Shard<D> {
 
     /// Closes the socket. The world hears of it if it has a session there.
     pub(crate) fn lost(&mut self, link: Link) {
+        self.tell_lost(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
         if let Some(socket) = connection.socket.take() {
             self.driver.remove(&socket);
@@ -427,8 +442,10 @@ impl<D: Driver> Shard<D> {
             let is_bound = matches!(connection.stage, Stage::Bound);
             connection.stage = Stage::Lingering;
             if is_bound && !self.timing.stopping && self.world.detach(link) {
+                self.tell_waiting(link);
                 self.detached(link);
             } else {
+                self.tell_ended(link, "the connection was lost");
                 self.world.closed(link);
             }
         }

@@ -10,9 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_base::lock::lock;
-use rookery_base::{Awaited, Completer, one_shot};
+use rookery_base::{AddressHash, Awaited, Completer, one_shot};
+use rookery_fanout::{Station, View};
 use rookery_federation::report::Report;
-use rookery_hub::{Errand, Place, Registry, Wakeups, World};
+use rookery_hub::{Custody, Errand, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
@@ -20,7 +21,7 @@ use tracing::{error, warn};
 use crate::census::{Census, Coverage};
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, Port, Post, Posted};
+use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, Kind, Outlet, Port, Post, Posted};
 use crate::shard::{Setup, Shard};
 
 /// The parts that the threads need to start.
@@ -42,8 +43,14 @@ pub struct Start {
     pub registry: Arc<dyn Fn() -> Registry + Send + Sync>,
     /// Unpredictable numbers for stream ids.
     pub ids: Arc<dyn Fn() -> u128 + Send + Sync>,
-    /// The keys of the address hash, chosen at random.
-    pub keys: [u64; 4],
+    /// The homes of all addresses, which may change: see [`Door::set_view`].
+    pub view: Arc<View>,
+    /// The hash that names them.
+    pub addresses: AddressHash,
+    /// Carries letters to other nodes, if there are any.
+    pub outlet: Option<Arc<dyn Outlet>>,
+    /// Keys chosen at random, of texts that nobody can guess.
+    pub secrets: [u64; 4],
 }
 
 impl std::fmt::Debug for Start {
@@ -81,11 +88,15 @@ pub fn start(start: Start) -> io::Result<Running> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
+    if let Some(outlet) = start.outlet {
+        post.connect(outlet);
+    }
     let (gate, epoch) = (Arc::new(Gate::with_places(start.connections)), Instant::now());
     let mut listeners = Some(start.listeners);
     let mut threads = Vec::with_capacity(shards);
     for (index, driver) in drivers.into_iter().enumerate() {
-        let place = Place { shard: index, shards, keys: start.keys };
+        let (view, addresses) = (start.view.clone(), start.addresses.clone());
+        let place = Place { shard: index, view, addresses, secrets: start.secrets };
         let thread = Thread {
             place,
             post: post.clone(),
@@ -184,6 +195,30 @@ impl Door {
         let now = Since::now();
         let posted = Posted { since: now, at: now };
         self.post.send(shard, Envelope::Errand(Errand::new(work), posted));
+    }
+
+    /// Gives a shard letters of a shard of another node, in their order.
+    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(Kind, Vec<u8>)>) {
+        self.post.send(shard, Envelope::Afar(from, letters));
+    }
+
+    /// Gives a shard mail of its own back that could not be brought to another node.
+    pub fn refused(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>) {
+        self.post.send(shard, Envelope::Refused(mail, custody));
+    }
+
+    /// Lets all shards go by other homes from now on.
+    pub fn set_view(&self, view: &Arc<View>) {
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Envelope::View(view.clone()));
+        }
+    }
+
+    /// Tells all shards that a process of another node is gone.
+    pub fn departed(&self, node: u16, incarnation: u32) {
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Envelope::Departed(node, incarnation));
+        }
     }
 
     /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard

@@ -77,6 +77,8 @@ impl<D: Driver> Shard<D> {
                 return self.lost(link);
             }
         };
+        debug_assert!(sent <= rendered.len(), "the system takes what it was given");
+        debug_assert!(connection.unsent.is_none(), "nothing is written past what waits");
         self.world.outboxes.sent(link, sent);
         if sent < rendered.len() {
             // An empty remainder: it only says that the connection is full.
@@ -148,6 +150,7 @@ impl<D: Driver> Shard<D> {
 
     fn keep_unsent(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if let Some(connection) = self.connections.get_mut(link) {
+            debug_assert!(connection.unsent.is_none(), "what waits is added to, not replaced");
             connection.unsent = Some(Box::new(Unsent { bytes: bytes.to_vec(), at: 0, covers }));
             self.world.outboxes.commit(link, covers);
             self.write_interest(link);
@@ -173,7 +176,10 @@ impl<D: Driver> Shard<D> {
         let rest = unsent.bytes.get(unsent.at..).unwrap_or_default();
         if !rest.is_empty() {
             match self.driver.send(socket, rest) {
-                Ok(sent) => unsent.at += sent,
+                Ok(sent) => {
+                    debug_assert!(sent <= rest.len(), "the system takes what it was given");
+                    unsent.at += sent;
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     debug!(peer = %connection.peer, %error, "a connection broke");
@@ -187,19 +193,61 @@ impl<D: Driver> Shard<D> {
         let covers = unsent.covers;
         connection.unsent = None;
         self.world.outboxes.sent(link, covers);
+        let is_over = |stage: &Stage| match stage {
+            Stage::Away(away) => away.is_over,
+            stage => matches!(stage, Stage::Lingering),
+        };
         if let Some(connection) = self.connections.get(link)
-            && matches!(connection.stage, Stage::Lingering)
+            && is_over(&connection.stage)
             && let Some(socket) = &connection.socket
         {
             self.driver.shutdown(socket);
         }
+        self.tell_written(link);
         self.flush_link(link);
         self.write_interest(link);
+    }
+
+    /// Ends the connection of a client whose session elsewhere has ended, behind its last words.
+    pub(crate) fn finish_line(&mut self, link: Link) {
+        let Some(connection) = self.connections.get_mut(link) else { return };
+        let Stage::Away(away) = &mut connection.stage else { return };
+        away.is_over = true;
+        self.part(link);
+    }
+
+    /// Ends TLS and the sending side of a connection behind what was written, and waits for the
+    /// client's end.
+    fn part(&mut self, link: Link) {
+        let mut farewell = Vec::new();
+        if let Some(connection) = self.connections.get_mut(link)
+            && let Some(tls) = &mut connection.tls
+        {
+            tls.close_notify(&mut farewell);
+        }
+        self.write_wire(link, &farewell, 0);
+        if let Some(connection) = self.connections.get(link)
+            && connection.unsent.is_none()
+            && let Some(socket) = &connection.socket
+        {
+            self.driver.shutdown(socket);
+        }
+        self.pause(link, false);
+        self.linger(link);
     }
 
     /// Ends a stream with an error (RFC 6120 §4.9.1.1).
     pub(crate) fn fail(&mut self, link: Link, error: &StreamError, text: Option<&str>) {
         let mut out = Vec::new();
+        if matches!(
+            self.connections.get(link).map(|connection| &connection.stage),
+            Some(Stage::Bound | Stage::Detached)
+        ) {
+            self.tell_ended(
+                link,
+                &text.map_or_else(|| error.name().to_owned(), |text| format!("{}: {text}", error.name())),
+            );
+        }
         match self.connections.get(link).map(|connection| &connection.stage) {
             // The machine knows whether the stream's header is out already.
             Some(Stage::Negotiating(_)) => {
@@ -207,6 +255,8 @@ impl<D: Driver> Shard<D> {
             }
             Some(Stage::Bound) => error.render(text, &mut out),
             Some(Stage::Detached) => return self.world.closed(link),
+            // Where its stream stands is known on the other node alone.
+            Some(Stage::Away(_)) => return self.lost(link),
             _ => return,
         }
         self.finish(link, &out);
@@ -235,21 +285,7 @@ impl<D: Driver> Shard<D> {
             self.write_raw(link, last);
             self.write_closing(link);
         }
-        let mut farewell = Vec::new();
-        if let Some(connection) = self.connections.get_mut(link)
-            && let Some(tls) = &mut connection.tls
-        {
-            tls.close_notify(&mut farewell);
-        }
-        self.write_wire(link, &farewell, 0);
-        if let Some(connection) = self.connections.get(link)
-            && connection.unsent.is_none()
-            && let Some(socket) = &connection.socket
-        {
-            self.driver.shutdown(socket);
-        }
-        self.pause(link, false);
-        self.linger(link);
+        self.part(link);
         if in_world {
             self.world.closed(link);
         }

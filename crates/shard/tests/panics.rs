@@ -6,6 +6,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rookery_base::AddressHash;
+use rookery_fanout::View;
 use rookery_hub::{Registry, Settings};
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Generation, LoginTerms, Start, start};
@@ -70,7 +72,10 @@ fn panic_on_a_shard() {
         background: Background::in_place(),
         registry: Arc::new(|| Registry::new(Vec::new())),
         ids: Arc::new(|| 7),
-        keys: [1, 2, 3, 4],
+        view: View::alone(2),
+        addresses: AddressHash::of_process([1, 2, 3, 4]),
+        outlet: None,
+        secrets: [1, 2, 3, 4],
     });
     let running = running.expect("shards");
     running.door().run_at(1, |_| panic!("a bug of the test"));

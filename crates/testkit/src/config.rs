@@ -24,6 +24,9 @@ use crate::internet::Internet;
 pub struct Config {
     /// The number of shards.
     pub shards: usize,
+    /// The number of nodes that share the shards evenly, each a process of its own as far as the
+    /// server can tell; without this [`NODES`] decides.
+    pub nodes: usize,
     /// The domains; the first is the default.
     pub domains: Vec<String>,
     /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and
@@ -97,6 +100,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             shards: 2,
+            nodes: std::env::var(NODES).map_or(1, |nodes| nodes.parse().expect("a number of nodes")),
             domains: vec!["example.org".into()],
             settings: Settings::default(),
             table: rookery_modules::table,
@@ -241,6 +245,9 @@ fn tls(domains: &[String]) -> TlsSettings {
 /// Names the variable of the environment that has all servers shuffle what they ask of the store:
 /// its value is the seed.
 pub const SHUFFLE: &str = "ROOKERY_SHUFFLE";
+/// Names the variable of the environment that spreads all servers over so many nodes, where their
+/// shards can be divided among them.
+pub const NODES: &str = "ROOKERY_NODES";
 /// The seed of servers that a test says nothing about.
 const SEED: u64 = 13;
 /// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.

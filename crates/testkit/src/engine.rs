@@ -6,10 +6,11 @@ use std::sync::{Arc, LazyLock};
 use rookery_needs::{Mariadb, Postgres};
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::memory::Memory;
-use rookery_store::{Pending, Stores, mysql, postgres, sqlite, wait};
+use rookery_store::{Pending, Stores, TermsOf, mysql, postgres, sqlite, wait};
 
 /// Names the engine: `sqlite`, `postgres` or `mariadb`, whose databases are made for each server;
-/// without it, or with `memory`, all is kept in memory.
+/// without it, or with `memory`, all is kept in memory. With `postgres-index` and `mariadb-index`
+/// searches have an index.
 pub const ENGINE: &str = "ROOKERY_TEST_ENGINE";
 
 /// Returns the stores of a new server.
@@ -34,10 +35,17 @@ pub(crate) fn stores() -> Stores {
             let store = postgres::open(&options(&cluster.database_with(template)));
             at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
         }
-        Ok("mariadb") => {
+        Ok("postgres-index") => {
+            static CLUSTER: LazyLock<Postgres> = LazyLock::new(Postgres::start);
+            let terms_of: Option<TermsOf> = Some(rookery_archive::terms);
+            let store = postgres::open(&postgres::Options { terms_of, ..options(&CLUSTER.database()) });
+            at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
+        }
+        Ok(engine @ ("mariadb" | "mariadb-index")) => {
             static SERVER: LazyLock<Mariadb> = LazyLock::new(Mariadb::start);
             let address = mysql::Address::parse(&SERVER.database()).expect("an address");
-            let store = mysql::open(&mysql::Options { connections: 2, ..mysql::Options::at(address) });
+            let terms_of: Option<TermsOf> = if engine == "mariadb" { None } else { Some(rookery_archive::terms) };
+            let store = mysql::open(&mysql::Options { connections: 2, terms_of, ..mysql::Options::at(address) });
             at_once(Stores::of(Arc::new(store.expect("a new database"))), ())
         }
         Ok(other) => panic!("{ENGINE} is {other:?}: memory, sqlite, postgres or mariadb is expected"),

@@ -25,6 +25,7 @@
 //! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store,
 //!   stepped until nothing moves; `declared`: the names of documents that the store takes;
 //!   [`engine`]: which store that is.
+//! * `nodes`: several groups of shards that tell each other nothing but bytes.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding.
 //!   [`client`]: what a test does with it.
 //! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other
@@ -43,6 +44,7 @@ pub mod engine;
 pub mod internet;
 pub mod login;
 pub mod net;
+mod nodes;
 pub mod pattern;
 pub mod play;
 pub mod remote;

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use rookery_base::Transport;
 use rookery_base::chance;
 use rookery_fanout::Packet;
-use rookery_hub::{Errand, Place, Registry, Wakeups, World};
+use rookery_hub::{Errand, Registry, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_observe::Since;
 use rookery_operations::process::Wish;
 use rookery_sasl::Credentials;
-use rookery_shard::{BoshRequest, Envelope, Gate, Handed, Port, Post, Posted, Setup, Shard};
+use rookery_shard::{BoshRequest, Envelope, Gate, Handed, Port, Posted, Setup, Shard};
 use rookery_store::shuffled::Shuffled;
 use rookery_store::{Background, StoreError, Stores};
 use rookery_stream::bosh::{Answer, Condition, Request};
@@ -27,7 +27,8 @@ use crate::config::{Config, ITERATIONS};
 use crate::declared::Declared;
 use crate::internet::Internet;
 use crate::login::Security;
-use crate::net::{self, Network, Peer, Socket};
+use crate::net::{self, Network, Peer};
+use crate::nodes::Nodes;
 use crate::remote::{Left, Sent, Streams};
 
 /// A handle on the server; clones mean the same one.
@@ -46,7 +47,7 @@ impl Absent {
 struct Running {
     config: Config,
     shards: Vec<Shard<Network>>,
-    post: Arc<Post<Socket>>,
+    nodes: Nodes,
     awake: Vec<Arc<AtomicBool>>,
     now_ms: u64,
     /// The number of processes before this one.
@@ -165,7 +166,7 @@ impl Server {
             is_local: true,
             transport: Transport::WebSocket,
         };
-        running.post.send(shard, Envelope::Handed(Box::new(handed)));
+        running.nodes.send(shard, Envelope::Handed(Box::new(handed)));
         drop(running);
         let mut client = Client::new(self, end);
         client.wire.transport = Transport::WebSocket;
@@ -193,9 +194,8 @@ impl Server {
                 running.next_port += 1;
                 running.next_shard += 1;
                 let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
-                running
-                    .post
-                    .request(BoshRequest { request, waiter, peer, is_secure, is_local: true }, running.next_shard);
+                let request = BoshRequest { request, waiter, peer, is_secure, is_local: true };
+                running.nodes.post_of(0).request(request, running.next_shard);
             }
         }
         pending
@@ -225,6 +225,17 @@ impl Server {
         client
     }
 
+    /// Returns a connection to the port for other servers, from an address, at the shard whose turn
+    /// it is.
+    pub fn connect_server(&self, address: IpAddr) -> Client {
+        let shard = {
+            let mut running = self.0.borrow_mut();
+            running.next_shard += 1;
+            running.next_shard % running.shards.len()
+        };
+        Client::new(self, self.plug(shard, address, Port::Servers))
+    }
+
     /// Returns a connection to the port for components, at a certain shard, that nothing was said
     /// on.
     pub fn connect_component(&self, shard: usize) -> Client {
@@ -244,7 +255,7 @@ impl Server {
         running.next_port += 1;
         let peer = SocketAddr::new(address, running.next_port);
         let (socket, end) = net::connection();
-        running.post.send(shard, Envelope::Accepted { socket, peer, port });
+        running.nodes.send(shard, Envelope::Accepted { socket, peer, port });
         end
     }
 
@@ -308,7 +319,28 @@ impl Server {
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
         let letter = Envelope::Errand(Errand::new(work), Posted { since: now, at: now });
-        self.0.borrow().post.send(shard, letter);
+        self.0.borrow().nodes.send(shard, letter);
+        self.settle();
+    }
+
+    /// Tells the shards of all other nodes that this one is gone, as its death does.
+    pub fn depart(&self, node: usize) {
+        let running = self.0.borrow();
+        let gone = running.nodes.member(node, running.life as u32);
+        let others = (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() != node);
+        others.for_each(|shard| running.nodes.send(shard, Envelope::Departed(gone.node, gone.incarnation)));
+        drop(running);
+        self.settle();
+    }
+
+    /// Gives all homes of a node to the others, as its removal does: the node goes on.
+    pub fn remove(&self, node: usize) {
+        let running = self.0.borrow();
+        for shard in 0..running.shards.len() {
+            let view = running.nodes.view(shard / running.nodes.shards(), running.life as u32, Some(node));
+            running.nodes.send(shard, Envelope::View(view));
+        }
+        drop(running);
         self.settle();
     }
 
@@ -404,7 +436,7 @@ impl Server {
         change(&mut running.config);
         let generation = running.config.generation();
         for shard in 0..running.shards.len() {
-            running.post.send(shard, Envelope::Reload(generation.clone()));
+            running.nodes.send(shard, Envelope::Reload(generation.clone()));
         }
         running.settle();
     }
@@ -413,7 +445,7 @@ impl Server {
     pub fn stop(&self) {
         let mut running = self.0.borrow_mut();
         for shard in 0..running.shards.len() {
-            running.post.send(shard, Envelope::Stop);
+            running.nodes.send(shard, Envelope::Stop);
         }
         running.settle();
     }
@@ -448,17 +480,21 @@ impl Running {
     fn start(config: Config, now_ms: u64, life: u64) -> Self {
         let count = config.shards;
         let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
-        let post = Post::new(awake.iter().map(waker).collect());
+        let spread = if count.is_multiple_of(config.nodes) { config.nodes } else { 1 };
+        let nodes = Nodes::new(spread, awake.iter().map(waker).collect());
         let generation = config.generation();
-        let gate = Arc::new(Gate::default());
-        let shared = Shared::default();
-        if let Some(source) = &config.source {
-            shared.data.join(source.clone());
-        }
         let wishes = Arc::<Mutex<Vec<Wish>>>::default();
-        let heard = wishes.clone();
-        shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
-        config.serve_relay(&shared.relay);
+        let each = (0..spread).map(|_| {
+            let shared = Shared::default();
+            if let Some(source) = &config.source {
+                shared.data.join(source.clone());
+            }
+            let heard = wishes.clone();
+            shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
+            config.serve_relay(&shared.relay);
+            (shared, Arc::new(Gate::default()))
+        });
+        let each: Vec<_> = each.collect();
         let counter = AtomicU64::new(now_ms);
         let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
@@ -468,8 +504,9 @@ impl Running {
         let declared = Registry::new((config.table)(&Shared::default()));
         stores.documents = Arc::new(Declared::new(stores.documents.clone(), declared.documents()));
         let shards = awake.iter().enumerate().map(|(index, awake)| {
-            let place = Place { shard: index, shards: count, keys: [1, 2, 3 + life, 4 + now_ms] };
-            let registry = Registry::new((config.table)(&shared));
+            let (shared, gate) = &each[index / nodes.shards()];
+            let place = nodes.place(index, life as u32, [1, 2, 3 + life, 4 + now_ms]);
+            let registry = Registry::new((config.table)(shared));
             let wakeups = Wakeups::new(waker(awake));
             let settings = generation.settings.clone();
             let mut world = World::new(place, settings, registry, stores.clone(), Background::in_place(), wakeups);
@@ -482,8 +519,8 @@ impl Running {
             Shard::new(Setup {
                 driver: Network::within(config.internet.as_ref().map(|meeting| meeting.internet.clone())),
                 world,
-                index,
-                post: post.clone(),
+                index: index % nodes.shards(),
+                post: nodes.post_of(index).clone(),
                 gate: gate.clone(),
                 generation: generation.clone(),
                 ids: ids.clone(),
@@ -491,12 +528,12 @@ impl Running {
         });
         let shards = shards.collect();
         if let Some(meeting) = &config.internet {
-            meeting.internet.listen(&post, &meeting.names, meeting.direct_tls);
+            meeting.internet.listen(nodes.post_of(0), &meeting.names, meeting.direct_tls);
         }
         Self {
             shards,
             config,
-            post,
+            nodes,
             awake,
             now_ms,
             life,

@@ -7,7 +7,8 @@
 //!
 //! # Layout
 //!
-//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `postgres` and
+//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `redis` is
+//! one of the test's own; `postgres` and
 //! `mariadb` are databases of the test's own, which `guard` ends with the test and to which `clock`
 //! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way
 //! to them that can be disturbed.
@@ -19,6 +20,7 @@ mod mariadb;
 mod pair;
 mod postgres;
 mod proxy;
+mod redis;
 mod servers;
 mod skip;
 
@@ -28,6 +30,7 @@ pub use mariadb::Mariadb;
 pub use pair::Pair;
 pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
+pub use redis::Redis;
 pub use servers::servers;
 pub use skip::skips;
 

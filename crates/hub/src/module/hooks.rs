@@ -274,6 +274,14 @@ impl Hooks<'_> {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.stopping.add(call);
     }
+
+    /// Calls back when homes have moved: what has its home elsewhere now is to be let go of.
+    /// Sessions
+    /// of accounts that have moved end by themselves.
+    pub fn moved(&mut self, call: fn(&mut World)) {
+        let call = self.call(Phase::Act, call as Everywhere);
+        self.registry.rounds.moved.add(call);
+    }
 }
 
 /// Showing.

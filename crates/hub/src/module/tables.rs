@@ -140,6 +140,8 @@ pub(crate) struct Sessions {
 pub(crate) struct Rounds {
     pub(crate) starting: Hook<Everywhere>,
     pub(crate) stopping: Hook<Everywhere>,
+    /// Homes have moved.
+    pub(crate) moved: Hook<Everywhere>,
     pub(crate) every: Vec<(u64, Everywhere)>,
 }
 

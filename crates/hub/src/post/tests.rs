@@ -75,7 +75,7 @@ fn names() -> impl Strategy<Value = Addresses> {
 }
 
 fn asker() -> impl Strategy<Value = Asker> {
-    any::<(u32, u64, u32)>().prop_map(|parts| {
+    any::<((u16, u32, u16), u64, u32)>().prop_map(|parts| {
         postcard::from_bytes(&postcard::to_allocvec(&parts).expect("three numbers")).expect("an asker")
     })
 }

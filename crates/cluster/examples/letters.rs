@@ -1,0 +1,156 @@
+//! Measures what a letter between two nodes costs: CPU of the writer, the reader and Redis, and the
+//! way of one letter alone.
+//!
+//! ```text
+//! cargo run --release -p rookery-cluster --example letters -- redis://127.0.0.1:6379
+//! ```
+
+use std::time::{Duration, Instant};
+
+use rookery_cluster::courier::{Arrived, Courier, Letter, Outcome};
+use rookery_cluster::engine::{Connection, Engine, START};
+use rookery_cluster::wire::Process;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::{Builder, Runtime};
+
+const WRITER: Process = Process { node: 1, incarnation: 1 };
+const READER: Process = Process { node: 2, incarnation: 1 };
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Error> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".into());
+    let engine = Engine::new(&url, "measured")?;
+    println!("{BYTES} B a letter, {SECONDS} s each; µs of CPU a letter");
+    println!("{:>9} {:>12} {:>8} {:>8} {:>8}", "an entry", "letters/s", "writer", "reader", "Redis");
+    for batch in [1, 10, 20, 100] {
+        measure(&engine, batch)?;
+    }
+    let (median, high) = alone(&engine)?;
+    println!("one letter alone, there and confirmed: p50 {median} µs, p99 {high} µs");
+    Ok(())
+}
+
+/// Writes and reads for a while, so many letters an entry, and prints what it has cost.
+fn measure(engine: &Engine, batch: usize) -> Result<(), Error> {
+    let mut connection = runtime()?.block_on(prepared(engine))?;
+    drop(connection.1.take());
+    let until = Instant::now() + Duration::from_secs(SECONDS);
+    let before = redis_cpu(engine)?;
+    let reader = {
+        let engine = engine.clone();
+        std::thread::spawn(move || runtime()?.block_on(read(&engine, until)))
+    };
+    let (written, cpu) = runtime()?.block_on(write(engine, batch, until))?;
+    let (found, reader_cpu) = reader.join().map_err(|_| "the reader has failed")??;
+    let redis = redis_cpu(engine)?.saturating_sub(before);
+    let each = |cpu: Duration, of: u64| cpu.as_secs_f64() * 1e6 / of.max(1) as f64;
+    println!(
+        "{batch:>9} {:>12} {:>8.2} {:>8.2} {:>8.2}",
+        found / SECONDS,
+        each(cpu, written),
+        each(reader_cpu, found),
+        each(redis, found),
+    );
+    Ok(())
+}
+
+async fn prepared(engine: &Engine) -> Result<(Connection, Option<Connection>), Error> {
+    let mut connection = engine.connect().await?;
+    connection.remove_inbox(READER).await?;
+    connection.create_inbox(READER).await?;
+    Ok((connection.clone(), Some(connection)))
+}
+
+/// One append at a time, as the courier does it.
+async fn write(engine: &Engine, batch: usize, until: Instant) -> Result<(u64, Duration), Error> {
+    let mut connection = engine.connect().await?;
+    let (mut count, since) = (0, cpu());
+    while Instant::now() < until {
+        // A courier of its own for each entry: nobody confirms here.
+        let mut courier = Courier::<()>::new(WRITER);
+        courier.meet(READER);
+        for _ in 0..batch {
+            courier.post(READER.node, letter());
+        }
+        for append in courier.appends(0, 0) {
+            if connection.append(append.to, &append.entry).await? != Outcome::Taken {
+                return Err("the inbox is gone".into());
+            }
+        }
+        count += batch as u64;
+    }
+    Ok((count, cpu().saturating_sub(since)))
+}
+
+async fn read(engine: &Engine, until: Instant) -> Result<(u64, Duration), Error> {
+    let mut connection = engine.connect().await?;
+    let (mut count, mut position, since, mut trimmed) = (0, START.to_owned(), cpu(), Instant::now());
+    while Instant::now() < until {
+        for (at, entry) in connection.read(READER, &position).await? {
+            let mut courier = Courier::<()>::new(READER);
+            courier.meet(WRITER);
+            let arrived = courier.arrived(&entry).map_err(|error| error.to_string())?;
+            count += arrived.map_or(0, |arrived: Arrived| arrived.letters.len()) as u64;
+            position = at;
+        }
+        if trimmed.elapsed() > Duration::from_millis(200) {
+            trimmed = Instant::now();
+            connection.trim(READER, &position).await?;
+        }
+    }
+    Ok((count, cpu().saturating_sub(since)))
+}
+
+/// Returns the time of a letter there and back, in microseconds: median and 99th percentile.
+fn alone(engine: &Engine) -> Result<(u128, u128), Error> {
+    runtime()?.block_on(async {
+        prepared(engine).await?;
+        let (mut writer, mut reader) = (engine.connect().await?, engine.connect().await?);
+        let (mut position, mut times) = (START.to_owned(), Vec::new());
+        for _ in 0..ROUNDS {
+            let mut courier = Courier::<()>::new(WRITER);
+            courier.meet(READER);
+            courier.post(READER.node, letter());
+            let since = Instant::now();
+            for append in courier.appends(0, 0) {
+                writer.append(append.to, &append.entry).await?;
+            }
+            if let Some((at, _)) = reader.read(READER, &position).await?.pop() {
+                position = at;
+            }
+            times.push(since.elapsed().as_micros());
+        }
+        times.sort_unstable();
+        Ok((times[ROUNDS / 2], times[ROUNDS * 99 / 100]))
+    })
+}
+
+fn letter() -> Letter<()> {
+    Letter { kind: 1, from: 0, to: 0, body: vec![b'x'; BYTES], outlives: true, share: None }
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+/// Returns the processor time of this thread.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Returns the processor time of Redis.
+fn redis_cpu(engine: &Engine) -> Result<Duration, Error> {
+    let text = runtime()?.block_on(async { engine.connect().await?.information("cpu").await })?;
+    let seconds = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
+    let all = ["used_cpu_user:", "used_cpu_sys:"].into_iter().filter_map(seconds).sum();
+    Ok(Duration::from_secs_f64(all))
+}
+
+/// Bytes of a letter: a message with what goes with it.
+const BYTES: usize = 600;
+/// The time of each measurement.
+const SECONDS: u64 = 4;
+/// Letters that are sent alone.
+const ROUNDS: usize = 2_000;

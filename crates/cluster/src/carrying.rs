@@ -1,0 +1,469 @@
+//! The loop of the thread that carries letters: it drives the [`Courier`] over the [`Engine`].
+//!
+//! # Invariants
+//!
+//! * While Redis is away nothing is lost and nobody is declared gone: a lease counts as over only
+//!   if Redis could be asked for a whole lease before.
+//! * Every new connection is treated as if Redis had forgotten everything: the inbox is read from
+//!   its beginning, and what others have not read is sent again.
+//! * A process that finds another one in its lease ends, and leaves that lease alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redis::RedisError;
+use rookery_base::lock::lock;
+use rookery_fanout::Station;
+use rookery_hub::Custody;
+use rookery_shard::{Door, Kind};
+use rookery_store::meta::Meta;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
+use tracing::{error, info, warn};
+
+use crate::courier::{Append, Arrived, Courier, Letter, Outcome};
+use crate::engine::{Connection, Engine, START, lease_prefix};
+use crate::members;
+use crate::service::{Event, Posted};
+use crate::table::{Table, Update};
+use crate::wire::Process;
+
+/// That which the loop reaches.
+pub(crate) struct Outer {
+    pub engine: Engine,
+    pub meta: Arc<dyn Meta>,
+    pub lease: Duration,
+    pub door: Door,
+    pub superseded: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// The loop and its state.
+pub(crate) struct Service {
+    outer: Outer,
+    table: Table,
+    posted: Arc<Posted>,
+    courier: Courier<Custody>,
+    epoch: Instant,
+    /// The connection for everything but reading, and its number.
+    connection: Option<Connection>,
+    turn: u64,
+    /// Tasks of the connection.
+    tasks: Vec<JoinHandle<()>>,
+    /// Since when Redis can be asked.
+    reachable_since: Instant,
+    /// The leases to be kept and looked at.
+    leases: Arc<Mutex<Leases>>,
+    /// Processes that have no lease.
+    silent: BTreeSet<Process>,
+    /// The time when the log had an error of Redis, of the database, a full queue last.
+    told: BTreeMap<&'static str, Instant>,
+}
+
+/// The leases that the task beside the loop keeps and looks at.
+struct Leases {
+    text: String,
+    others: Vec<Process>,
+}
+
+impl Leases {
+    fn of(table: &Table) -> Self {
+        let others = table.others().into_iter().map(|(_, process)| process).collect();
+        Self { text: table.lease(), others }
+    }
+}
+
+impl Service {
+    pub(crate) fn new(outer: Outer, table: Table, posted: Arc<Posted>) -> Self {
+        let mut courier = Courier::new(table.me());
+        table.others().into_iter().for_each(|(_, process)| courier.meet(process));
+        Self {
+            outer,
+            leases: Arc::new(Mutex::new(Leases::of(&table))),
+            table,
+            posted,
+            courier,
+            epoch: Instant::now(),
+            connection: None,
+            turn: 0,
+            tasks: Vec::new(),
+            reachable_since: Instant::now(),
+            silent: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) async fn run(mut self, mut events: UnboundedReceiver<Event>) {
+        self.connect();
+        self.watch_rows();
+        let mut stops_at = None;
+        loop {
+            let wait =
+                self.courier.next_ms().map_or(IDLE, |due| Duration::from_millis(due.saturating_sub(self.now_ms())));
+            let event = tokio::time::timeout(wait.min(IDLE), events.recv()).await;
+            match event {
+                Ok(Some(Event::Stop)) => stops_at = Some(Instant::now() + LAST_WORDS),
+                Ok(Some(event)) => self.heard(event).await,
+                Ok(None) => return,
+                Err(_) => {}
+            }
+            // What else there is comes into the same entries.
+            while let Ok(event) = events.try_recv() {
+                match event {
+                    Event::Stop => stops_at = Some(Instant::now() + LAST_WORDS),
+                    event => self.heard(event).await,
+                }
+            }
+            self.take_posted();
+            self.refuse_expired();
+            self.append();
+            if stops_at.is_some_and(|at| self.courier.is_idle() || Instant::now() >= at) {
+                return self.leave().await;
+            }
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.epoch.elapsed().as_millis() as u64
+    }
+
+    async fn heard(&mut self, event: Event) {
+        match event {
+            Event::Posted | Event::Stop => {}
+            Event::Appended(turn, to, outcome) => {
+                let now_ms = self.now_ms();
+                match outcome {
+                    Ok(outcome) if turn == self.turn => self.courier.appended(to, outcome, now_ms),
+                    Ok(_) => {}
+                    Err(error) if turn == self.turn && is_broken(&error) => self.lost(&error),
+                    Err(error) => {
+                        self.tell("append", || warn!(%error, "Redis does not take letters for other nodes; they wait"));
+                        // Not at once: it may have no memory left.
+                        let events = self.posted.events.clone();
+                        tokio::spawn(async move {
+                            tokio::time::sleep(RETRY).await;
+                            _ = events.send(Event::Appended(turn, to, Ok(Outcome::Unsure)));
+                        });
+                    }
+                }
+            }
+            Event::Read(entries) => entries.iter().for_each(|entry| self.read(entry)),
+            Event::Lost(turn, error) if turn == self.turn => self.lost(&error),
+            Event::Lost(..) => {}
+            Event::Connected(connection) => self.connected(connection).await,
+            Event::Leases(found) => self.leases(&found),
+            Event::Superseded => self.updated(Update::Superseded),
+            Event::Rows(rows) => {
+                let update = self.table.update(rows);
+                self.updated(update);
+            }
+            Event::NoRows(error) => self.tell("rows", || {
+                warn!(?error, "the database does not tell the nodes of the cluster; they stay as they are");
+            }),
+        }
+    }
+
+    /// Writes to the log at most once a minute for a cause.
+    fn tell(&mut self, cause: &'static str, write: impl FnOnce()) {
+        let now = Instant::now();
+        if self.told.get(cause).is_none_or(|last| now.duration_since(*last) >= MINUTE) {
+            self.told.insert(cause, now);
+            write();
+        }
+    }
+
+    fn take_posted(&mut self) {
+        let letters = std::mem::take(&mut *lock(&self.posted.letters));
+        for (from, letter) in letters {
+            let rookery_shard::Letter { to, kind, bytes, custody } = letter;
+            let outlives = kind == Kind::Mail;
+            if !outlives && !self.table.others().iter().any(|(_, process)| *process == Process::of(to)) {
+                // The line has ended with its other side.
+                continue;
+            }
+            let letter = Letter { kind: number(kind), from, to: to.shard, body: bytes, outlives, share: custody };
+            if let Some(letter) = self.courier.post(to.node, letter) {
+                self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
+            }
+        }
+    }
+
+    fn refuse_expired(&mut self) {
+        let expired = self.courier.expired(self.now_ms());
+        if !expired.is_empty() {
+            self.refuse(expired, "letters for another node are refused: it is away");
+        }
+    }
+
+    /// Hands letters back to the shards that have written them, for their senders to hear of it.
+    fn refuse(&mut self, letters: Vec<Letter<Custody>>, why: &'static str) {
+        let count = letters.len();
+        self.tell(why, || warn!(count, "{why}"));
+        for letter in letters.into_iter().filter(|letter| letter.kind == number(Kind::Mail)) {
+            self.outer.door.refused(usize::from(letter.from), letter.body, letter.share);
+        }
+    }
+
+    fn append(&mut self) {
+        let Some(connection) = &self.connection else { return };
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for Append { to, entry } in self.courier.appends(self.now_ms(), unix.as_millis() as u64) {
+            let (mut connection, events, turn) = (connection.clone(), self.posted.events.clone(), self.turn);
+            tokio::spawn(async move {
+                let outcome = connection.append(to, &entry).await;
+                _ = events.send(Event::Appended(turn, to, outcome));
+            });
+        }
+    }
+
+    fn read(&mut self, entry: &[u8]) {
+        let Arrived { from, letters, is_torn } = match self.courier.arrived(entry) {
+            Ok(Some(arrived)) => arrived,
+            Ok(None) => return,
+            Err(error) => {
+                return self.tell("entry", || warn!(%error, "an entry in this node's inbox is none; it is skipped"));
+            }
+        };
+        if is_torn {
+            warn!(%from, "a node has given up letters for this one, which was away for too long; connections between them end");
+            self.outer.door.departed(from.node, from.incarnation);
+        }
+        let mut letters = letters.into_iter().peekable();
+        while let Some((kind, shard, to, body)) = letters.next() {
+            let mut run: Vec<_> = kind_of(kind).map(|kind| (kind, body)).into_iter().collect();
+            while let Some((kind, _, _, body)) = letters.next_if(|next| (next.1, next.2) == (shard, to)) {
+                run.extend(kind_of(kind).map(|kind| (kind, body)));
+            }
+            let from = Station { node: from.node, incarnation: from.incarnation, shard };
+            self.outer.door.deliver(usize::from(to), from, run);
+        }
+    }
+
+    fn updated(&mut self, update: Update) {
+        match update {
+            Update::Same => {}
+            Update::Superseded => {
+                if let Some(superseded) = self.outer.superseded.take() {
+                    error!("another process is this node of the cluster, or it was removed: this one ends");
+                    superseded();
+                }
+            }
+            Update::Changed(gone) => {
+                for process in gone {
+                    self.departed(process);
+                }
+                *lock(&self.leases) = Leases::of(&self.table);
+                self.outer.door.set_view(&self.table.view());
+                let others = self.table.others();
+                for (name, process) in &others {
+                    info!(node = name, %process, "this node of the cluster is known");
+                    self.courier.meet(*process);
+                }
+                for node in self.courier.nodes() {
+                    if !others.iter().any(|(_, process)| process.node == node) {
+                        let letters = self.courier.forget(node);
+                        self.refuse(letters, "letters for another node are refused: it was removed");
+                    }
+                }
+            }
+        }
+    }
+
+    fn departed(&mut self, process: Process) {
+        info!(%process, "a process of the cluster is gone");
+        self.silent.remove(&process);
+        self.outer.door.departed(process.node, process.incarnation);
+    }
+
+    fn leases(&mut self, found: &[(Process, bool)]) {
+        let (now, now_ms) = (Instant::now(), self.now_ms());
+        for &(process, has_lease) in found {
+            if has_lease {
+                self.silent.remove(&process);
+                self.courier.set_present(process, true, now_ms);
+                continue;
+            }
+            let is_sure = now.duration_since(self.reachable_since) >= self.outer.lease;
+            if is_sure && self.silent.insert(process) {
+                self.courier.set_present(process, false, now_ms);
+                self.outer.door.departed(process.node, process.incarnation);
+                warn!(%process, "a node of the cluster is silent: its accounts can't be reached until it is back");
+            }
+        }
+    }
+
+    /// Connects to Redis, as often as it takes.
+    fn connect(&mut self) {
+        let (engine, events, turn) = (self.outer.engine.clone(), self.posted.events.clone(), self.turn);
+        tokio::spawn(async move {
+            loop {
+                match engine.connect().await {
+                    Ok(connection) => {
+                        _ = events.send(Event::Connected(connection));
+                        return;
+                    }
+                    Err(error) => _ = events.send(Event::Lost(turn, error)),
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        });
+    }
+
+    async fn connected(&mut self, mut connection: Connection) {
+        self.turn += 1;
+        self.connection = Some(connection.clone());
+        let me = self.table.me();
+        let found = connection.has_inbox(me).await;
+        let made = match found {
+            Ok(true) => Ok(()),
+            Ok(false) => connection.create_inbox(me).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = made {
+            return self.lost(&error);
+        }
+        if self.told.remove("redis").is_some() {
+            info!("Redis can be reached again");
+        }
+        self.reachable_since = Instant::now();
+        self.courier.reconnected();
+        self.tasks.push(self.read_inbox());
+        self.tasks.push(self.keep_lease(connection));
+    }
+
+    fn lost(&mut self, error: &RedisError) {
+        let waiting = self.courier.waiting_bytes();
+        self.tell("redis", || {
+            warn!(%error, waiting, "Redis can't be reached: letters for other nodes wait, what stays on this node goes on");
+        });
+        self.silent.clear();
+        self.tasks.drain(..).for_each(|task| task.abort());
+        if self.connection.take().is_some() {
+            self.turn += 1;
+            self.connect();
+        }
+    }
+
+    fn read_inbox(&self) -> JoinHandle<()> {
+        let (engine, events, turn, me) =
+            (self.outer.engine.clone(), self.posted.events.clone(), self.turn, self.table.me());
+        tokio::spawn(async move {
+            let read = async {
+                let mut connection = engine.connect().await?;
+                let (mut position, mut trimmed) = (START.to_owned(), Instant::now());
+                loop {
+                    let entries = connection.read(me, &position).await?;
+                    if let Some((last, _)) = entries.last() {
+                        position.clone_from(last);
+                        let entries = entries.into_iter().map(|(_, entry)| entry).collect();
+                        if events.send(Event::Read(entries)).is_err() {
+                            return Ok::<_, RedisError>(());
+                        }
+                    }
+                    if trimmed.elapsed() >= SECOND {
+                        trimmed = Instant::now();
+                        connection.trim(me, &position).await?;
+                    }
+                }
+            };
+            if let Err(error) = read.await {
+                _ = events.send(Event::Lost(turn, error));
+            }
+        })
+    }
+
+    /// Renews the lease each second, and looks at those of others.
+    fn keep_lease(&self, mut connection: Connection) -> JoinHandle<()> {
+        let (events, turn) = (self.posted.events.clone(), self.turn);
+        let (lease, leases, me) = (self.outer.lease, self.leases.clone(), self.table.me());
+        tokio::spawn(async move {
+            let keep = async {
+                loop {
+                    let (text, others) = {
+                        let wanted = lock(&leases);
+                        (wanted.text.clone(), wanted.others.clone())
+                    };
+                    if !connection.renew_lease(me, &text, lease).await? {
+                        _ = events.send(Event::Superseded);
+                        return Ok::<_, RedisError>(());
+                    }
+                    if !connection.has_inbox(me).await? {
+                        return Err(std::io::Error::other("Redis has forgotten the inbox of this node").into());
+                    }
+                    let mut found = Vec::new();
+                    for process in others {
+                        let text = connection.find_lease(process.node).await?;
+                        let has = text.is_some_and(|text| text.starts_with(&lease_prefix(process)));
+                        found.push((process, has));
+                    }
+                    if events.send(Event::Leases(found)).is_err() {
+                        return Ok::<_, RedisError>(());
+                    }
+                    tokio::time::sleep(SECOND).await;
+                }
+            };
+            if let Err(error) = keep.await {
+                _ = events.send(Event::Lost(turn, error));
+            }
+        })
+    }
+
+    /// Looks at the rows of the database each second.
+    fn watch_rows(&self) {
+        let (meta, events) = (self.outer.meta.clone(), self.posted.events.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(SECOND).await;
+                let event = match members::all(&*meta).await {
+                    Ok(rows) => Event::Rows(rows),
+                    Err(error) => Event::NoRows(error),
+                };
+                if events.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Ends the node's part: others hear of it at once.
+    async fn leave(mut self) {
+        self.tasks.drain(..).for_each(|task| task.abort());
+        if let Some(mut connection) = self.connection.take() {
+            let me = self.table.me();
+            // What can't be said is found out by the end of the lease.
+            _ = connection.remove_inbox(me).await;
+            _ = connection.end_lease(me).await;
+        }
+    }
+}
+
+/// Returns whether a connection can't be used after an error.
+fn is_broken(error: &RedisError) -> bool {
+    error.is_io_error() || error.is_connection_dropped() || error.is_timeout()
+}
+
+/// Returns the number of a kind of letter. Others follow; none is ever used again.
+fn number(kind: Kind) -> u8 {
+    match kind {
+        Kind::Mail => 1,
+        Kind::Line => 2,
+    }
+}
+
+/// Returns the kind of a number; `None` if this version doesn't know it, and skips it.
+fn kind_of(number: u8) -> Option<Kind> {
+    match number {
+        1 => Some(Kind::Mail),
+        2 => Some(Kind::Line),
+        _ => None,
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+/// The longest wait of the loop.
+const IDLE: Duration = Duration::from_millis(500);
+/// The time between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(300);
+/// The time that the last letters of a process may take to be read.
+const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -1,0 +1,365 @@
+//! The courier of a process, without I/O: what waits for other nodes, what is on its way, and what
+//! has been read there.
+//!
+//! It is given letters, entries that have arrived, answers of the engine and the time, and says
+//! what is to be appended to whose inbox. One append per node is under way at a time; what comes
+//! meanwhile is the next entry, so that batches grow with the load.
+//!
+//! # Invariants
+//!
+//! * Letters of one shard to another arrive in the order in which they were posted, and each once,
+//!   as long as both processes live: entries are numbered, a reader takes the next number and no
+//!   other, and a writer sends again what was not read.
+//! * A reader learns of what was given up, so that neither side waits for it.
+//! * A share is kept until the other side has read the letter, or until it was refused.
+//! * What waits for a node is bounded in bytes and in time; what is refused is handed back.
+//! * Positions in a stream mean nothing here: an engine may lose what it has taken.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::wire::{self, Carried, Header, Malformed, Process};
+
+/// A letter for a shard of another node. `S` is what is kept until it has been read.
+#[derive(Debug)]
+pub struct Letter<S> {
+    /// The kind of what it says.
+    pub kind: u8,
+    /// The writer's shard.
+    pub from: u16,
+    /// The reader's shard.
+    pub to: u16,
+    /// That which it says.
+    pub body: Vec<u8>,
+    /// True if the node's next process may read it as well, when this one has gone.
+    pub outlives: bool,
+    /// Kept until it has been read.
+    pub share: Option<S>,
+}
+
+/// An append to be carried out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Append {
+    /// The process whose inbox it is.
+    pub to: Process,
+    /// The entry.
+    pub entry: Vec<u8>,
+}
+
+/// The outcome of an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The engine has it.
+    Taken,
+    /// There is no such inbox.
+    NoInbox,
+    /// It may or may not have it.
+    Unsure,
+}
+
+/// The part of an entry that was not read before.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The process that has written it.
+    pub from: Process,
+    /// The letters in their order: for each its kind, the writer's shard, the reader's, and what it
+    /// says.
+    pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
+    /// True if the writer has given up letters between the last ones and these.
+    pub is_torn: bool,
+}
+
+/// The state towards all other nodes.
+#[derive(Debug)]
+pub struct Courier<S> {
+    me: Process,
+    peers: BTreeMap<u16, Peer<S>>,
+}
+
+/// The state towards one node.
+#[derive(Debug)]
+struct Peer<S> {
+    process: Process,
+    /// Since when nothing can be appended, in milliseconds.
+    away_since: Option<u64>,
+    queue: VecDeque<Letter<S>>,
+    /// Entries that were not read yet, oldest first.
+    sent: VecDeque<Sent<S>>,
+    /// The number of the next of them to be appended.
+    cursor: u64,
+    /// Bytes of both.
+    bytes: usize,
+    last_seq: u64,
+    is_appending: Option<Appending>,
+    /// The last of its entries that was read here.
+    read: u64,
+    /// That which it was told of that.
+    told: u64,
+    told_at: u64,
+    is_urgent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Appending {
+    /// The entry of this number.
+    Letters(u64),
+    /// A header alone.
+    Header,
+}
+
+#[derive(Debug)]
+struct Sent<S> {
+    seq: u64,
+    letters: Vec<Letter<S>>,
+    at_ms: u64,
+}
+
+impl<S> Courier<S> {
+    /// Returns the courier of a process that knows of no other.
+    pub fn new(me: Process) -> Self {
+        Self { me, peers: BTreeMap::new() }
+    }
+
+    /// Takes note of the process that a node has now. Of what its last one had not read, letters
+    /// that outlive it go to this one; the others are lost with it.
+    pub fn meet(&mut self, process: Process) {
+        match self.peers.get_mut(&process.node) {
+            Some(peer) if peer.process == process => {}
+            Some(peer) => {
+                let sent = std::mem::take(&mut peer.sent).into_iter().flat_map(|sent| sent.letters);
+                let queue = sent.chain(std::mem::take(&mut peer.queue)).filter(|letter| letter.outlives).collect();
+                *peer = Peer { queue, ..Peer::new(process) };
+                peer.bytes = peer.queue.iter().map(Letter::size).sum();
+            }
+            None => drop(self.peers.insert(process.node, Peer::new(process))),
+        }
+    }
+
+    /// Forgets a node. Returns what waited for it.
+    pub fn forget(&mut self, node: u16) -> Vec<Letter<S>> {
+        self.peers.remove(&node).map(Peer::into_letters).unwrap_or_default()
+    }
+
+    /// Returns the numbers of the nodes that it knows.
+    pub fn nodes(&self) -> Vec<u16> {
+        self.peers.keys().copied().collect()
+    }
+
+    /// Takes note of whether a process is known to live.
+    pub fn set_present(&mut self, process: Process, is_present: bool, now_ms: u64) {
+        if let Some(peer) = self.peers.get_mut(&process.node).filter(|peer| peer.process == process) {
+            match is_present {
+                true => peer.away_since = None,
+                false => _ = peer.away_since.get_or_insert(now_ms),
+            }
+        }
+    }
+
+    /// Takes a letter for a node. Returns it if there is no room, or no such node.
+    pub fn post(&mut self, node: u16, letter: Letter<S>) -> Option<Letter<S>> {
+        let Some(peer) = self.peers.get_mut(&node) else { return Some(letter) };
+        let size = letter.size();
+        // A frame that is left out of a line would break it; their number is bounded by windows.
+        if letter.outlives && peer.bytes + size > MOST_WAITING {
+            return Some(letter);
+        }
+        peer.bytes += size;
+        peer.queue.push_back(letter);
+        None
+    }
+
+    /// Returns what has waited for too long for nodes that are away.
+    pub fn expired(&mut self, now_ms: u64) -> Vec<Letter<S>> {
+        let is_over = |peer: &&mut Peer<S>| peer.away_since.is_some_and(|since| now_ms >= since + PATIENCE_MS);
+        let over = self.peers.values_mut().filter(is_over);
+        over.flat_map(|peer| {
+            let away_since = peer.away_since;
+            // Its numbers go on: the same process may come back.
+            let next = Peer {
+                away_since,
+                last_seq: peer.last_seq,
+                read: peer.read,
+                told: peer.told,
+                ..Peer::new(peer.process)
+            };
+            std::mem::replace(peer, next).into_letters()
+        })
+        .collect()
+    }
+
+    /// Returns what is to be appended now.
+    pub fn appends(&mut self, now_ms: u64, unix_ms: u64) -> Vec<Append> {
+        let me = self.me;
+        self.peers.values_mut().filter_map(|peer| peer.append(me, now_ms, unix_ms)).collect()
+    }
+
+    /// Returns when [`Courier::appends`] may have something to say of itself, in milliseconds.
+    pub fn next_ms(&self) -> Option<u64> {
+        self.peers.values().filter_map(Peer::due).min()
+    }
+
+    /// Takes the outcome of an append.
+    pub fn appended(&mut self, to: Process, outcome: Outcome, now_ms: u64) {
+        let Some(peer) = self.peers.get_mut(&to.node).filter(|peer| peer.process == to) else { return };
+        match (peer.is_appending.take(), outcome) {
+            (Some(Appending::Letters(seq)), Outcome::Taken) => peer.cursor = seq + 1,
+            (_, Outcome::NoInbox) => _ = peer.away_since.get_or_insert(now_ms),
+            _ => {}
+        }
+    }
+
+    /// Sends all again that was not read: the engine was away, and may have lost anything.
+    pub fn reconnected(&mut self) {
+        for peer in self.peers.values_mut() {
+            (peer.cursor, peer.is_appending, peer.is_urgent) = (0, None, true);
+        }
+    }
+
+    /// Takes an entry out of the own inbox. Returns what was not read before, if there is any;
+    /// shares of what its writer has read are dropped.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn arrived(&mut self, entry: &[u8]) -> Result<Option<Arrived>, Malformed> {
+        let (header, letters) = wire::read(entry)?;
+        let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) else {
+            return Ok(None);
+        };
+        peer.was_read(header.read);
+        let is_torn = header.first > peer.read.saturating_add(1);
+        if is_torn {
+            peer.read = header.first - 1;
+        }
+        if header.seq != peer.read.saturating_add(1) {
+            // It was read before, or comes again in its order.
+            peer.is_urgent |= header.seq != 0;
+            return Ok(is_torn.then(|| Arrived { from: header.from, letters: Vec::new(), is_torn }));
+        }
+        peer.read = header.seq;
+        peer.is_urgent |= header.is_urgent;
+        let letters = letters.iter().map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
+        Ok(Some(Arrived { from: header.from, letters: letters.collect(), is_torn }))
+    }
+
+    /// Returns the bytes that wait for nodes or have not been read there.
+    pub fn waiting_bytes(&self) -> usize {
+        self.peers.values().map(|peer| peer.bytes).sum()
+    }
+
+    /// Returns whether everything that was posted has been read.
+    pub fn is_idle(&self) -> bool {
+        self.peers.values().all(|peer| peer.queue.is_empty() && peer.sent.is_empty())
+    }
+}
+
+impl<S> Peer<S> {
+    fn new(process: Process) -> Self {
+        Self {
+            process,
+            away_since: None,
+            queue: VecDeque::new(),
+            sent: VecDeque::new(),
+            cursor: 0,
+            bytes: 0,
+            last_seq: 0,
+            is_appending: None,
+            read: 0,
+            told: 0,
+            told_at: 0,
+            is_urgent: false,
+        }
+    }
+
+    fn into_letters(self) -> Vec<Letter<S>> {
+        self.sent.into_iter().flat_map(|sent| sent.letters).chain(self.queue).collect()
+    }
+
+    fn was_read(&mut self, seq: u64) {
+        while let Some(sent) = self.sent.pop_front_if(|sent| sent.seq <= seq) {
+            self.bytes -= sent.letters.iter().map(Letter::size).sum::<usize>();
+        }
+    }
+
+    /// Returns the next entry to be appended.
+    fn next_entry(&self) -> Option<&Sent<S>> {
+        let first = self.sent.front()?.seq;
+        self.sent.get(usize::try_from(self.cursor.saturating_sub(first)).ok()?)
+    }
+
+    fn append(&mut self, me: Process, now_ms: u64, unix_ms: u64) -> Option<Append> {
+        if self.is_appending.is_some() || self.away_since.is_some() {
+            return None;
+        }
+        let is_late = |sent: &Sent<S>| now_ms >= sent.at_ms + AGAIN_MS;
+        if self.next_entry().is_none() && self.sent.front().is_some_and(is_late) {
+            self.cursor = 0;
+            self.sent.iter_mut().for_each(|sent| sent.at_ms = now_ms);
+        }
+        if self.next_entry().is_none() && !self.queue.is_empty() && self.sent.len() < MOST_SENT {
+            self.pack(now_ms);
+        }
+        let first = self.sent.front().map_or(self.last_seq + 1, |sent| sent.seq);
+        let header = |seq, is_urgent| Header { from: me, seq, first, read: self.read, is_urgent, unix_ms };
+        let mut entry = Vec::new();
+        let next = match self.next_entry() {
+            Some(sent) => {
+                let is_urgent = sent.letters.iter().any(|letter| letter.share.is_some()) || self.bytes > LARGE;
+                wire::begin(&header(sent.seq, is_urgent), &mut entry);
+                sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
+                Appending::Letters(sent.seq)
+            }
+            None if self.is_urgent || self.told < self.read && now_ms >= self.told_at + TELL_MS => {
+                wire::begin(&header(0, false), &mut entry);
+                Appending::Header
+            }
+            None => return None,
+        };
+        (self.is_appending, self.told, self.told_at, self.is_urgent) = (Some(next), self.read, now_ms, false);
+        Some(Append { to: self.process, entry })
+    }
+
+    /// Makes an entry of what waits.
+    fn pack(&mut self, at_ms: u64) {
+        let (mut letters, mut size) = (Vec::new(), 0);
+        while let Some(letter) = self.queue.pop_front_if(|letter| size == 0 || size + letter.size() <= LARGE) {
+            size += letter.size();
+            letters.push(letter);
+        }
+        self.last_seq += 1;
+        self.sent.push_back(Sent { seq: self.last_seq, letters, at_ms });
+    }
+
+    fn due(&self) -> Option<u64> {
+        let tell = (self.told < self.read).then_some(self.told_at + TELL_MS);
+        let again = self.sent.front().map(|sent| sent.at_ms + AGAIN_MS);
+        let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
+        if self.away_since.is_some() { over } else { tell.into_iter().chain(again).min() }
+    }
+}
+
+impl<S> Letter<S> {
+    fn size(&self) -> usize {
+        self.body.len() + OVERHEAD
+    }
+
+    fn carried(&self) -> Carried<'_> {
+        Carried { kind: self.kind, from: self.from, to: self.to, body: &self.body }
+    }
+}
+
+/// Bytes of letters in one entry, unless it is one letter that is larger.
+const LARGE: usize = 256 * 1024;
+/// Entries to one node that may be without confirmation.
+const MOST_SENT: usize = 256;
+/// Bytes that may wait for one node, or be on their way to it.
+pub const MOST_WAITING: usize = 32 << 20;
+/// The time for which letters wait for a node that is away, in milliseconds.
+pub const PATIENCE_MS: u64 = 30_000;
+/// The time after which what was not read is sent again, in milliseconds.
+const AGAIN_MS: u64 = 5_000;
+/// The time within which a writer hears that it was read, in milliseconds, if there is no hurry.
+const TELL_MS: u64 = 200;
+/// Bytes that a letter takes besides what it says.
+const OVERHEAD: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const HERE: Process = Process { node: 1, incarnation: 4 };
+const THERE: Process = Process { node: 2, incarnation: 9 };
+
+fn letter(text: &str, share: &Rc<()>) -> Letter<Rc<()>> {
+    Letter { kind: 0, from: 0, to: 1, body: text.as_bytes().to_vec(), outlives: true, share: Some(share.clone()) }
+}
+
+fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
+    let (mut here, mut there) = (Courier::new(HERE), Courier::new(THERE));
+    here.meet(THERE);
+    there.meet(HERE);
+    (here, there)
+}
+
+fn texts(arrived: Option<Arrived>) -> Vec<String> {
+    let letters = arrived.map(|arrived| arrived.letters).unwrap_or_default();
+    letters.into_iter().map(|(.., body)| String::from_utf8(body).unwrap()).collect()
+}
+
+#[test]
+fn what_comes_meanwhile_is_the_next_entry() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    assert!(here.post(2, letter("one", &share)).is_none());
+    let first = here.appends(0, 0);
+    assert_eq!(first.len(), 1);
+    here.post(2, letter("two", &share));
+    here.post(2, letter("three", &share));
+    assert_eq!(here.appends(0, 0), [], "one append at a time");
+    here.appended(THERE, Outcome::Taken, 0);
+    let second = here.appends(0, 0);
+    assert_eq!(texts(there.arrived(&first[0].entry).unwrap()), ["one"]);
+    assert_eq!(texts(there.arrived(&second[0].entry).unwrap()), ["two", "three"]);
+    assert_eq!(texts(there.arrived(&second[0].entry).unwrap()), [""; 0], "it was read before");
+}
+
+#[test]
+fn shares_are_kept_until_the_other_side_has_read() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    here.post(2, letter("one", &share));
+    let entry = here.appends(0, 0).remove(0).entry;
+    here.appended(THERE, Outcome::Taken, 0);
+    assert_eq!(Rc::strong_count(&share), 2, "the engine has it, which is not enough");
+    there.arrived(&entry).unwrap();
+    let told = there.appends(1, 1).remove(0);
+    assert_eq!(told.to, HERE, "somebody waits for that: it is told at once");
+    assert!(here.arrived(&told.entry).unwrap().is_none());
+    assert_eq!(Rc::strong_count(&share), 1);
+    assert!(here.is_idle());
+    there.appended(HERE, Outcome::Taken, 1);
+    assert_eq!(there.appends(9_000, 1), [], "who is told says nothing of it");
+}
+
+#[test]
+fn the_next_process_of_a_node_gets_what_outlives_the_last() {
+    let (mut here, _) = pair();
+    let share = Rc::new(());
+    here.post(2, letter("mail", &share));
+    here.post(2, Letter { outlives: false, share: None, ..letter("frame", &share) });
+    here.appends(0, 0);
+    here.appended(THERE, Outcome::Taken, 0);
+    let next = Process { incarnation: 10, ..THERE };
+    here.meet(next);
+    let append = here.appends(1, 1).remove(0);
+    assert_eq!(append.to, next);
+    let mut there = Courier::<Rc<()>>::new(next);
+    there.meet(HERE);
+    assert_eq!(texts(there.arrived(&append.entry).unwrap()), ["mail"]);
+    let mut old = Courier::<Rc<()>>::new(HERE);
+    old.meet(next);
+    let mut entry = Vec::new();
+    wire::begin(&Header { from: THERE, seq: 1, first: 1, read: 0, is_urgent: false, unix_ms: 0 }, &mut entry);
+    assert_eq!(old.arrived(&entry).unwrap(), None, "a process that has a successor says nothing any more");
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes_and_in_time() {
+    let (mut here, _) = pair();
+    let share = Rc::new(());
+    here.set_present(THERE, false, 100);
+    let mut posted = 0;
+    let text = "x".repeat(1 << 20);
+    while here.post(2, letter(&text, &share)).is_none() {
+        posted += 1;
+    }
+    assert_eq!(posted, MOST_WAITING / (text.len() + OVERHEAD));
+    assert_eq!(here.appends(200, 200), [], "it is away");
+    assert_eq!(here.expired(100 + PATIENCE_MS - 1).len(), 0);
+    assert_eq!(here.expired(100 + PATIENCE_MS).len(), posted);
+    assert_eq!((here.waiting_bytes(), Rc::strong_count(&share)), (0, 1));
+    assert!(here.post(3, letter("nobody", &share)).is_some(), "there is no such node");
+}
+
+/// A node stood still for longer than letters wait, and Redis has lost what was in its inbox.
+#[test]
+fn what_was_given_up_keeps_nothing_back() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    here.post(2, letter("read", &share));
+    there.arrived(&here.appends(0, 0).remove(0).entry).unwrap();
+    here.appended(THERE, Outcome::Taken, 0);
+    here.post(2, letter("lost", &share));
+    assert_eq!(here.appends(1, 1).len(), 1);
+    here.appended(THERE, Outcome::NoInbox, 1);
+    assert_eq!(here.expired(1 + PATIENCE_MS).len(), 2, "that the first was read was not told either");
+    here.set_present(THERE, true, 2 + PATIENCE_MS);
+    here.post(2, letter("later", &share));
+    let entry = here.appends(3 + PATIENCE_MS, 3).remove(0).entry;
+    let arrived = there.arrived(&entry).unwrap().expect("news");
+    assert!(arrived.is_torn, "lines that went over it have a hole");
+    assert_eq!(texts(Some(arrived)), ["later"]);
+    here.appended(THERE, Outcome::Taken, 4 + PATIENCE_MS);
+    let told = there.appends(5 + PATIENCE_MS, 5).remove(0).entry;
+    assert!(here.arrived(&told).unwrap().is_none());
+    assert!(here.is_idle());
+    here.post(2, letter("on", &share));
+    let arrived = there.arrived(&here.appends(6 + PATIENCE_MS, 6).remove(0).entry).unwrap().expect("news");
+    assert!(!arrived.is_torn);
+}
+
+proptest! {
+    /// An engine that loses answers, connections and all of its memory costs neither a letter nor
+    /// the order, and doubles none.
+    #[test]
+    fn letters_arrive_once_and_in_order(steps in prop::collection::vec(0u8..8, 1..400)) {
+        let (mut here, mut there) = pair();
+        let share = Rc::new(());
+        let (mut posted, mut got) = (Vec::new(), Vec::new());
+        // What the engine has for each side, and appends that wait for their answers.
+        let (mut to_there, mut to_here) = (VecDeque::new(), VecDeque::new());
+        let mut now = 0;
+        let settle = steps.len();
+        for step in steps.into_iter().chain(std::iter::repeat_n(255, settle + 50)) {
+            now += if step == 255 { AGAIN_MS } else { 50 };
+            if step < 3 {
+                posted.push(posted.len().to_string());
+                here.post(2, letter(posted.last().unwrap(), &share));
+            }
+            for (courier, inbox, to) in [(&mut here, &mut to_there, THERE), (&mut there, &mut to_here, HERE)] {
+                for append in courier.appends(now, now) {
+                    prop_assert_eq!(append.to, to);
+                    let outcome = match step {
+                        3 => Outcome::Unsure,
+                        4 => {
+                            inbox.push_back(append.entry);
+                            Outcome::Unsure
+                        }
+                        _ => {
+                            inbox.push_back(append.entry);
+                            Outcome::Taken
+                        }
+                    };
+                    courier.appended(to, outcome, now);
+                    if outcome == Outcome::Unsure {
+                        courier.reconnected();
+                    }
+                }
+            }
+            if step == 5 {
+                to_there.clear();
+                to_here.clear();
+            }
+            if step >= 6 {
+                while let Some(entry) = to_there.pop_front() {
+                    got.extend(texts(there.arrived(&entry).unwrap()));
+                }
+                while let Some(entry) = to_here.pop_front() {
+                    here.arrived(&entry).unwrap();
+                }
+            }
+        }
+        prop_assert_eq!(got, posted);
+        prop_assert!(here.is_idle(), "all of it was read, and that was told");
+        prop_assert_eq!((Rc::strong_count(&share), here.waiting_bytes()), (1, 0));
+    }
+}

@@ -1,0 +1,244 @@
+//! Redis or Valkey, as nodes use it: an inbox for each process, and a lease for each node.
+//!
+//! # Invariants
+//!
+//! * A process makes its own inbox, and nobody else does: an append to one that isn't there fails
+//!   (`NOMKSTREAM`).
+//! * A process changes no lease that another one has: a node that stood still finds out that it was
+//!   replaced.
+//! * Keys of a cluster begin with its id, so that two clusters may share a Redis.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisError, Value, cmd, pipe};
+
+use crate::courier::Outcome;
+use crate::wire::Process;
+
+/// A Redis and the names of a cluster's keys in it.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    client: Client,
+    prefix: String,
+}
+
+/// A connection. Clones mean the same one, and what is asked of it goes out at once.
+#[derive(Clone)]
+pub struct Connection {
+    connection: MultiplexedConnection,
+    prefix: String,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+/// Entries of an inbox with their positions, oldest first.
+pub type Entries = Vec<(String, Vec<u8>)>;
+
+impl Engine {
+    /// Takes the address of a Redis, `redis://…` or `rediss://…`, for the cluster with this id.
+    ///
+    /// # Errors
+    /// It is no such address.
+    pub fn new(url: &str, id: &str) -> Result<Self, RedisError> {
+        Ok(Self { client: Client::open(url)?, prefix: format!("rk:{id}") })
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn connect(&self) -> Result<Connection, RedisError> {
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        let connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Connection { connection, prefix: self.prefix.clone() })
+    }
+}
+
+impl Connection {
+    /// Appends an entry to the inbox of a process.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis; the entry may have been appended.
+    pub async fn append(&mut self, to: Process, entry: &[u8]) -> Result<Outcome, RedisError> {
+        let mut append = cmd("XADD");
+        append.arg(self.inbox(to)).arg("NOMKSTREAM").arg("*").arg("e").arg(entry);
+        let answer: Value = append.query_async(&mut self.connection).await?;
+        Ok(if answer == Value::Nil { Outcome::NoInbox } else { Outcome::Taken })
+    }
+
+    /// Makes the inbox of this process, if it isn't there, and removes that of the one before it.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn create_inbox(&mut self, own: Process) -> Result<(), RedisError> {
+        let before = Process { incarnation: own.incarnation.saturating_sub(1), ..own };
+        let mut create = pipe();
+        // An entry that nobody reads: a stream without any exists as well.
+        create.cmd("XADD").arg(self.inbox(own)).arg("MAXLEN").arg(0).arg("*").arg("e").arg("").ignore();
+        create.cmd("UNLINK").arg(self.inbox(before)).ignore();
+        create.query_async::<()>(&mut self.connection).await
+    }
+
+    /// Returns whether the inbox of this process is there.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn has_inbox(&mut self, own: Process) -> Result<bool, RedisError> {
+        cmd("EXISTS").arg(self.inbox(own)).query_async(&mut self.connection).await
+    }
+
+    /// Removes the inbox of this process: it ends.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn remove_inbox(&mut self, own: Process) -> Result<(), RedisError> {
+        cmd("UNLINK").arg(self.inbox(own)).query_async::<()>(&mut self.connection).await
+    }
+
+    /// Returns the entries behind a position, when there are any or a while has passed.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn read(&mut self, own: Process, after: &str) -> Result<Entries, RedisError> {
+        let mut read = cmd("XREAD");
+        read.arg("COUNT").arg(AT_ONCE).arg("BLOCK").arg(BLOCK_MS).arg("STREAMS").arg(self.inbox(own)).arg(after);
+        let answer: Value = read.query_async(&mut self.connection).await?;
+        Ok(entries(answer).unwrap_or_default())
+    }
+
+    /// Removes the entries up to a position.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn trim(&mut self, own: Process, upto: &str) -> Result<(), RedisError> {
+        // What is at the position itself stays until the next time.
+        let mut trim = cmd("XTRIM");
+        trim.arg(self.inbox(own)).arg("MINID").arg(upto);
+        trim.query_async::<()>(&mut self.connection).await
+    }
+
+    /// Takes the lease of a node, if nobody has it.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn take_lease(&mut self, node: u16, text: &str, lasts: Duration) -> Result<bool, RedisError> {
+        let mut take = cmd("SET");
+        take.arg(self.lease(node)).arg(text).arg("NX").arg("PX").arg(lasts.as_millis() as u64);
+        let answer: Value = take.query_async(&mut self.connection).await?;
+        Ok(answer != Value::Nil)
+    }
+
+    /// Renews the lease of a process's node, or takes it again if Redis has forgotten it. Returns
+    /// `false` and leaves it alone if another process has it.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn renew_lease(&mut self, own: Process, text: &str, lasts: Duration) -> Result<bool, RedisError> {
+        let mut renew = cmd("EVAL");
+        renew.arg(RENEW).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
+        renew.arg(text).arg(lasts.as_millis() as u64).query_async(&mut self.connection).await
+    }
+
+    /// Ends the lease of a process's node, unless another process has it.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn end_lease(&mut self, own: Process) -> Result<(), RedisError> {
+        let mut end = cmd("EVAL");
+        end.arg(END).arg(1).arg(self.lease(own.node)).arg(lease_prefix(own));
+        end.query_async::<()>(&mut self.connection).await
+    }
+
+    /// Returns the lease of a node, if it has one.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn find_lease(&mut self, node: u16) -> Result<Option<String>, RedisError> {
+        cmd("GET").arg(self.lease(node)).query_async(&mut self.connection).await
+    }
+
+    /// Returns a section of what Redis tells of itself.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn information(&mut self, section: &str) -> Result<String, RedisError> {
+        cmd("INFO").arg(section).query_async(&mut self.connection).await
+    }
+
+    /// Returns the policy by which Redis makes room when its memory is full; `None` if it doesn't
+    /// say.
+    pub async fn eviction(&mut self) -> Option<String> {
+        let answer: Vec<String> =
+            cmd("CONFIG").arg("GET").arg("maxmemory-policy").query_async(&mut self.connection).await.ok()?;
+        answer.into_iter().nth(1)
+    }
+
+    fn inbox(&self, of: Process) -> String {
+        format!("{}:in:{{{of}}}", self.prefix)
+    }
+
+    fn lease(&self, node: u16) -> String {
+        format!("{}:lease:{{{node}}}", self.prefix)
+    }
+}
+
+/// Returns how the text of a lease begins that a process has.
+pub(crate) fn lease_prefix(own: Process) -> String {
+    format!("{}:", own.incarnation)
+}
+
+/// Reads the answer to XREAD of one stream; `None` if it has nothing.
+fn entries(answer: Value) -> Option<Entries> {
+    let stream = match answer {
+        Value::Array(streams) => match streams.into_iter().next()? {
+            Value::Array(named) => named.into_iter().nth(1)?,
+            _ => return None,
+        },
+        Value::Map(streams) => streams.into_iter().next()?.1,
+        _ => return None,
+    };
+    let Value::Array(found) = stream else { return None };
+    let entry = |entry: Value| {
+        let Value::Array(parts) = entry else { return None };
+        let mut parts = parts.into_iter();
+        let position = match parts.next()? {
+            Value::BulkString(bytes) => String::from_utf8(bytes).ok()?,
+            _ => return None,
+        };
+        let fields = match parts.next()? {
+            Value::Array(fields) => fields,
+            _ => return None,
+        };
+        let Value::BulkString(bytes) = fields.into_iter().nth(1)? else { return None };
+        Some((position, bytes))
+    };
+    Some(found.into_iter().filter_map(entry).collect())
+}
+
+/// Renews a lease. The key; how the own lease begins, its text, the milliseconds that it lasts.
+const RENEW: &str = "\
+    local found = redis.call('GET', KEYS[1]) \
+    if found and string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return 0 end \
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) \
+    return 1";
+
+/// Ends a lease. The key; how the own lease begins.
+const END: &str = "\
+    local found = redis.call('GET', KEYS[1]) \
+    if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \
+    return 0";
+
+/// The time within which Redis answers, or is taken to be away.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The time for which an empty inbox is waited for at once, in milliseconds.
+const BLOCK_MS: u64 = 1_000;
+/// Entries that are read at once, of at most [`crate::courier`]'s size each.
+const AT_ONCE: usize = 64;
+/// The position before all entries.
+pub const START: &str = "0";

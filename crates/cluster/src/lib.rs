@@ -1,0 +1,27 @@
+//! Many processes, one server: letters between nodes over Redis or Valkey, and who is a node.
+//!
+//! Each account and each room has its home on one node ([`placement`]). Shards of different nodes
+//! tell each other the same things as shards of one, and what they say goes through an inbox of the
+//! receiving process in Redis. The database that all share decides who is a member ([`members`]);
+//! Redis carries, and tells who lives.
+//!
+//! # Layout
+//!
+//! * [`wire`]: what one append to an inbox carries. [`courier`]: order, confirmation, bounds,
+//!   without
+//!   I/O. [`engine`]: Redis, as it is used.
+//! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
+//!   what
+//!   follows from them for a process.
+//! * [`service`]: joining, and the handle on the thread; `carrying`: its loop.
+
+mod carrying;
+pub mod courier;
+pub mod engine;
+pub mod members;
+pub mod placement;
+pub mod service;
+pub mod table;
+pub mod wire;
+
+pub use service::{Failed, Joined, Node, Running, Settings, join, nodes, remove};

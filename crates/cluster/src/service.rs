@@ -1,0 +1,334 @@
+//! Joining a cluster, and the handle on the thread that carries letters.
+//!
+//! # Invariants
+//!
+//! * Nobody is served before the database says that this process is the node, and before the nodes
+//!   that live go by the homes that follow from it.
+//! * Shards never wait for letters to leave: they hand them over and go on.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use redis::RedisError;
+use rookery_base::lock::lock;
+use rookery_base::{AddressHash, wait};
+use rookery_fanout::View;
+use rookery_observe::vital;
+use rookery_shard::{Door, Outlet};
+use rookery_store::meta::Meta;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::warn;
+
+use crate::carrying::{Outer, Service};
+use crate::courier::Outcome;
+use crate::engine::{Connection, Engine};
+use crate::members::{self, NotJoined, Row};
+use crate::table::{Table, Update};
+use crate::wire::Process;
+
+/// A process's part in a cluster, as its operator wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The name of the node: no other process of the cluster has it at the same time.
+    pub node: String,
+    /// The address of the Redis.
+    pub redis: String,
+    /// The name under which clients reach the node, if it has one of its own.
+    pub public_host: Option<String>,
+    /// The time after which a silent node is taken to be gone.
+    pub lease: Duration,
+}
+
+/// Says why a process can't join.
+#[derive(Debug)]
+pub enum Failed {
+    /// That which the database says, or what is in it.
+    Members(NotJoined),
+    /// Redis can't be asked.
+    Redis(RedisError),
+    /// A process has this name already.
+    NameTaken(String),
+    /// No thread or no runtime.
+    System(std::io::Error),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Members(NotJoined::Store(error)) => write!(f, "the database does not let this node join: {error}"),
+            Self::Members(NotJoined::Taken) => {
+                f.write_str("another process is joining the cluster under the same name of a node at this moment")
+            }
+            Self::Members(NotJoined::Unreadable(name)) => {
+                write!(f, "the database has an entry \"{name}\" of the cluster that this version can't read")
+            }
+            Self::Members(NotJoined::Chance) => f.write_str("the operating system has no random bytes"),
+            Self::Redis(error) => write!(f, "the cluster's Redis can't be used: {error}"),
+            Self::NameTaken(name) => {
+                write!(f, "another process runs as node \"{name}\" of this cluster: give each node a name of its own")
+            }
+            Self::System(error) => write!(f, "the thread of the cluster can't be started: {error}"),
+        }
+    }
+}
+
+impl From<NotJoined> for Failed {
+    fn from(error: NotJoined) -> Self {
+        Self::Members(error)
+    }
+}
+
+impl From<RedisError> for Failed {
+    fn from(error: RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+/// A process that has joined and serves nobody yet.
+pub struct Joined {
+    /// The homes of all addresses, as of now.
+    pub view: Arc<View>,
+    /// The hash that names them.
+    pub addresses: AddressHash,
+    runtime: Runtime,
+    engine: Engine,
+    meta: Arc<dyn Meta>,
+    lease: Duration,
+    table: Table,
+    posted: Arc<Posted>,
+    events: UnboundedReceiver<Event>,
+}
+
+impl std::fmt::Debug for Joined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Joined").field("me", &self.table.me()).finish_non_exhaustive()
+    }
+}
+
+/// Letters that shards have handed over.
+pub(crate) struct Posted {
+    pub letters: Mutex<Vec<(u16, rookery_shard::Letter)>>,
+    pub events: UnboundedSender<Event>,
+}
+
+impl Outlet for Posted {
+    fn post(&self, from: usize, letters: Vec<rookery_shard::Letter>) {
+        let from = u16::try_from(from).unwrap_or_default();
+        let mut waiting = lock(&self.letters);
+        let is_first = waiting.is_empty();
+        waiting.extend(letters.into_iter().map(|letter| (from, letter)));
+        drop(waiting);
+        if is_first {
+            // Nobody hears it when the thread has ended: then the process ends, too.
+            _ = self.events.send(Event::Posted);
+        }
+    }
+}
+
+/// The running thread.
+pub struct Running {
+    posted: Arc<Posted>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    /// Ends the node's part, when the shards have ended: what they have said last still leaves, if
+    /// that is possible within two seconds.
+    pub fn stop(self) {
+        _ = self.posted.events.send(Event::Stop);
+        _ = self.thread.join();
+    }
+}
+
+/// Joins the cluster of a database, with so many shards.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn join(settings: &Settings, shards: usize, meta: Arc<dyn Meta>) -> Result<Joined, Failed> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
+    let shards = u16::try_from(shards).unwrap_or(u16::MAX);
+    let store = meta.clone();
+    let (engine, table, addresses) = runtime.block_on(async move {
+        let (engine, addresses) = engine(settings, &*store).await?;
+        let mut connection = engine.connect().await?;
+        if let Some(policy) = connection.eviction().await.filter(|policy| policy != "noeviction") {
+            warn!(
+                policy,
+                "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
+            );
+        }
+        let rows = members::all(&*store).await?;
+        if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
+            wait_for_lease(&mut connection, row.number, settings).await?;
+        }
+        let row = members::join(&*store, &settings.node, shards, settings.public_host.clone()).await?;
+        let me = Process { node: row.number, incarnation: row.incarnation };
+        let mut table = Table::new(settings.node.clone(), row);
+        table.update(members::all(&*store).await?);
+        if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
+            return Err(Failed::NameTaken(settings.node.clone()));
+        }
+        connection.create_inbox(me).await?;
+        wait_for_others(&mut connection, &*store, &mut table, settings).await?;
+        Ok((engine, table, addresses))
+    })?;
+    let lease = settings.lease;
+    let (sender, events) = unbounded_channel();
+    let posted = Arc::new(Posted { letters: Mutex::default(), events: sender });
+    Ok(Joined { view: table.view(), addresses, runtime, engine, meta, lease, table, posted, events })
+}
+
+/// Waits until the lease of a node's last process is over.
+async fn wait_for_lease(connection: &mut Connection, node: u16, settings: &Settings) -> Result<(), Failed> {
+    let until = Instant::now() + settings.lease + GRACE;
+    while connection.find_lease(node).await?.is_some() {
+        if Instant::now() >= until {
+            return Err(Failed::NameTaken(settings.node.clone()));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+/// Waits until the nodes that live go by the same table as this one, so that no account has two
+/// homes; for a node that doesn't answer not longer than until its lease is over. Those that join at
+/// the same time are in the table as soon as the database has them.
+async fn wait_for_others(
+    connection: &mut Connection,
+    meta: &dyn Meta,
+    table: &mut Table,
+    settings: &Settings,
+) -> Result<(), Failed> {
+    let until = Instant::now() + settings.lease + GRACE;
+    let taken = || Failed::NameTaken(settings.node.clone());
+    loop {
+        if table.update(members::all(meta).await?) == Update::Superseded {
+            return Err(taken());
+        }
+        // Renewed, so that they see this one and by what it goes.
+        if !connection.renew_lease(table.me(), &table.lease(), settings.lease).await? {
+            return Err(taken());
+        }
+        let Some(name) = behind(connection, table).await? else { return Ok(()) };
+        if Instant::now() >= until {
+            warn!(node = name, "a node doesn't take note of this one; some accounts may have two homes for a while");
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Returns the name of a node that lives and goes by another table.
+async fn behind(connection: &mut Connection, table: &Table) -> Result<Option<String>, RedisError> {
+    let digest = table.digest();
+    for (name, process) in table.others() {
+        if connection.find_lease(process.node).await?.is_some_and(|found| !found.ends_with(&digest)) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// A node, and whether it lives.
+#[derive(Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// That which the database has of it.
+    pub row: Row,
+    /// True if its process has a lease.
+    pub is_up: bool,
+}
+
+/// Returns all nodes of the cluster of a database, by name.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn nodes(settings: &Settings, meta: &dyn Meta) -> Result<Vec<Node>, Failed> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
+    runtime.block_on(async {
+        let mut connection = engine(settings, meta).await?.0.connect().await?;
+        let mut nodes = Vec::new();
+        for (name, row) in members::all(meta).await? {
+            let is_up = connection.find_lease(row.number).await?.is_some();
+            nodes.push(Node { name, row, is_up });
+        }
+        Ok(nodes)
+    })
+}
+
+/// Removes a node that is away: the others have its accounts from then on. `false` if there is none
+/// of that name.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn remove(meta: &dyn Meta, name: &str) -> Result<bool, Failed> {
+    Ok(wait(members::remove(meta, name))?)
+}
+
+/// Returns the engine of the cluster of a database, and its address hash.
+async fn engine(settings: &Settings, meta: &dyn Meta) -> Result<(Engine, AddressHash), Failed> {
+    let addresses = AddressHash::of_cluster(members::key(meta).await?);
+    // Nothing of the key can be told from it.
+    let engine = Engine::new(&settings.redis, &format!("{:016x}", addresses.of("the cluster's id")))?;
+    Ok((engine, addresses))
+}
+
+impl Joined {
+    /// Returns who takes letters of shards, for them to start with.
+    pub fn outlet(&self) -> Arc<dyn Outlet> {
+        self.posted.clone()
+    }
+
+    /// Carries letters from now on, for shards that run. `superseded` is called when another
+    /// process has become this node: then this one has to end.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn run(self, door: Door, superseded: impl FnOnce() + Send + 'static) -> Result<Running, Failed> {
+        let posted = self.posted.clone();
+        let run = move || {
+            let Self { runtime, engine, meta, lease, table, posted, events, .. } = self;
+            let outer = Outer { engine, meta, lease, door, superseded: Some(Box::new(superseded)) };
+            vital(|| runtime.block_on(Service::new(outer, table, posted).run(events)));
+        };
+        let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(Failed::System)?;
+        Ok(Running { posted, thread })
+    }
+}
+
+/// The news that the loop lives on.
+pub(crate) enum Event {
+    /// Shards have handed letters over.
+    Posted,
+    /// An append to the inbox of a process has come to its end, over a connection of this number.
+    Appended(u64, Process, Result<Outcome, RedisError>),
+    /// Entries of the own inbox.
+    Read(Vec<Vec<u8>>),
+    /// A connection of this number can't be used.
+    Lost(u64, RedisError),
+    /// There is a connection.
+    Connected(Connection),
+    /// Of these processes it is known whether they have leases.
+    Leases(Vec<(Process, bool)>),
+    /// Another process has the lease of this node.
+    Superseded,
+    /// The rows of the database.
+    Rows(Vec<(String, Row)>),
+    /// The rows can't be read.
+    NoRows(NotJoined),
+    /// The process ends.
+    Stop,
+}
+
+/// The time beyond a lease for which a process waits for others.
+const GRACE: Duration = Duration::from_secs(2);
+/// The time between two looks at a lease.
+const LOOK: Duration = Duration::from_millis(100);

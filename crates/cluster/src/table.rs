@@ -1,0 +1,196 @@
+//! The nodes as one process sees them, and the view that follows for its shards.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use rookery_fanout::view::SLOTS;
+use rookery_fanout::{Member, View};
+use siphasher::sip::SipHasher13;
+
+use crate::members::Row;
+use crate::placement;
+use crate::wire::Process;
+
+/// The nodes, this one first. A node that was there keeps its place, so that hops stay what they
+/// are ([`View`]).
+#[derive(Debug)]
+pub struct Table {
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    name: String,
+    row: Row,
+    /// False once the node is removed, or has come back with other shards.
+    is_member: bool,
+}
+
+/// That which an update has changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Nothing.
+    Same,
+    /// Nodes or their processes. These processes are gone.
+    Changed(Vec<Process>),
+    /// Another process is this node, or nobody is.
+    Superseded,
+}
+
+impl Place {
+    fn process(&self) -> Process {
+        Process { node: self.row.number, incarnation: self.row.incarnation }
+    }
+}
+
+impl Table {
+    /// Returns the table of a node that knows of no other.
+    pub fn new(name: String, row: Row) -> Self {
+        Self { places: vec![Place { name, row, is_member: true }] }
+    }
+
+    /// Returns this process.
+    pub fn me(&self) -> Process {
+        self.places.first().map_or(Process { node: 0, incarnation: 0 }, Place::process)
+    }
+
+    /// Returns the other nodes' processes, with the names of the nodes.
+    pub fn others(&self) -> Vec<(String, Process)> {
+        let others = self.places.iter().skip(1).filter(|place| place.is_member);
+        others.map(|place| (place.name.clone(), place.process())).collect()
+    }
+
+    /// Takes the rows of the database.
+    pub fn update(&mut self, rows: Vec<(String, Row)>) -> Update {
+        let own = self.places.first().map(|own| (own.name.clone(), own.row.clone()));
+        if !rows
+            .iter()
+            .any(|(name, row)| Some((name, row.incarnation)) == own.as_ref().map(|(name, row)| (name, row.incarnation)))
+        {
+            return Update::Superseded;
+        }
+        let (mut is_same, mut gone) = (true, Vec::new());
+        for place in self.places.iter_mut().skip(1).filter(|place| place.is_member) {
+            let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row);
+            if row == Some(&place.row) {
+                continue;
+            }
+            is_same = false;
+            gone.push(place.process());
+            match row.filter(|row| (row.number, row.shards) == (place.row.number, place.row.shards)) {
+                Some(row) => place.row = row.clone(),
+                None => place.is_member = false,
+            }
+        }
+        for (name, row) in rows {
+            if !self.places.iter().any(|place| place.is_member && place.name == name) {
+                is_same = false;
+                self.places.push(Place { name, row, is_member: true });
+            }
+        }
+        if is_same { Update::Same } else { Update::Changed(gone) }
+    }
+
+    /// Returns the homes of all addresses.
+    pub fn view(&self) -> Arc<View> {
+        let member = |place: &Place| Member {
+            node: place.row.number,
+            incarnation: place.row.incarnation,
+            shards: place.row.shards.max(1),
+        };
+        let members: Vec<(usize, &str)> = self.members().collect();
+        let owners: Vec<usize> = (0..SLOTS)
+            .map(|slot| {
+                let owner = placement::owner(slot, members.iter().map(|(_, name)| *name));
+                members.get(owner).map_or(0, |(at, _)| *at)
+            })
+            .collect();
+        View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0))
+    }
+
+    /// Returns a text that is the same on all nodes that go by the same homes, in the same processes.
+    pub fn digest(&self) -> String {
+        let mut members: Vec<_> = self.places.iter().filter(|place| place.is_member).collect();
+        members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let mut hasher = SipHasher13::new();
+        members.iter().for_each(|place| {
+            hasher.write(place.name.as_bytes());
+            hasher.write(&[0]);
+            hasher.write_u32(place.row.incarnation);
+        });
+        format!("{:016x}", hasher.finish())
+    }
+
+    /// Returns what the lease of this node says: which process has it, and by which homes it goes.
+    pub fn lease(&self) -> String {
+        format!("{}:{}", self.me().incarnation, self.digest())
+    }
+
+    fn members(&self) -> impl Iterator<Item = (usize, &str)> {
+        let places = self.places.iter().enumerate().filter(|(_, place)| place.is_member);
+        places.map(|(at, place)| (at, place.name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: u16, incarnation: u32, shards: u16) -> Row {
+        Row { number, incarnation, shards, public_host: None }
+    }
+
+    fn rows(rows: &[(&str, Row)]) -> Vec<(String, Row)> {
+        rows.iter().map(|(name, row)| ((*name).to_owned(), row.clone())).collect()
+    }
+
+    #[test]
+    fn nodes_keep_their_hops_through_deaths_and_departures() {
+        let mut table = Table::new("n2".into(), row(2, 5, 2));
+        let update = table.update(rows(&[("n1", row(1, 3, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 4))]));
+        assert_eq!(update, Update::Changed(vec![]));
+        let before = table.view();
+        let dead = Process { node: 1, incarnation: 3 };
+        let again = rows(&[("n1", row(1, 4, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 4))]);
+        assert_eq!(table.update(again.clone()), Update::Changed(vec![dead]));
+        assert_eq!(table.update(again), Update::Same);
+        let after = table.view();
+        for slot in 0..SLOTS as u64 {
+            assert_eq!(before.hop(slot << 32), after.hop(slot << 32), "no home has moved");
+        }
+        let without = rows(&[("n2", row(2, 5, 2)), ("n3", row(3, 1, 8))]);
+        let gone = vec![Process { node: 1, incarnation: 4 }, Process { node: 3, incarnation: 1 }];
+        assert_eq!(table.update(without), Update::Changed(gone));
+        let last = table.view();
+        assert_eq!((after.hops(), last.hops()), (8, 16), "n3 has other shards now: they have new hops");
+        for slot in 0..SLOTS as u64 {
+            let hop = last.hop(slot << 32);
+            assert!(!(2..8).contains(&hop), "nobody has a home on a node that is removed: {hop}");
+        }
+        assert_eq!(table.others(), [("n3".to_owned(), Process { node: 3, incarnation: 1 })]);
+    }
+
+    #[test]
+    fn a_process_whose_place_is_taken_is_told() {
+        let mut table = Table::new("n1".into(), row(1, 1, 1));
+        assert_eq!(table.update(rows(&[("n1", row(1, 2, 1))])), Update::Superseded);
+        assert_eq!(table.update(rows(&[("n2", row(2, 2, 1))])), Update::Superseded);
+    }
+
+    #[test]
+    fn all_nodes_agree_about_homes() {
+        let all = rows(&[("a", row(1, 1, 2)), ("b", row(2, 1, 3)), ("c", row(3, 1, 1))]);
+        let tables = ["a", "b", "c"].map(|name| {
+            let own = all.iter().find(|(other, _)| other == name).unwrap().1.clone();
+            let mut table = Table::new(name.to_owned(), own);
+            table.update(all.clone());
+            table
+        });
+        let views = tables.each_ref().map(Table::view);
+        for slot in 0..SLOTS as u64 {
+            let homes = views.each_ref().map(|view| view.station(view.hop(slot << 32)).unwrap());
+            assert!(homes.iter().all(|home| *home == homes[0]), "slot {slot}: {homes:?}");
+        }
+        assert!(tables.iter().all(|table| table.digest() == tables[0].digest()));
+    }
+}

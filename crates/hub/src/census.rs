@@ -1,0 +1,39 @@
+//! Counts what a shard remembers for those who are here: nothing of it stays when they have gone.
+
+use crate::World;
+
+/// The numbers of things that a shard has in hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Census {
+    /// Accounts with a session.
+    pub users: usize,
+    /// Bare JIDs that a user, or a roster of one, refers to.
+    pub names: usize,
+    /// Requests that wait for an answer.
+    pub requests: usize,
+    /// Questions to shards that wait for an answer.
+    pub questions: usize,
+    /// Logins that wait for the store.
+    pub logins: usize,
+    /// Mail for other shards, and events for the driver.
+    pub outgoing: usize,
+    /// Calls that are to come later. Those that come again and again are among them.
+    pub timers: usize,
+}
+
+impl World {
+    /// Counts what is in hand.
+    pub fn census(&self) -> Census {
+        let waiting = &self.waiting;
+        let mail: usize = self.out.mail.iter().map(Vec::len).sum();
+        Census {
+            users: self.people.users.len(),
+            names: self.people.names.len(),
+            requests: waiting.asked.0.len(),
+            questions: waiting.gatherings.waiting.len(),
+            logins: waiting.logins.under_way + waiting.logins.queue.len(),
+            outgoing: mail + self.out.events.len() + self.out.given_back.as_ref().map_or(0, |back| back.len()),
+            timers: waiting.timers.calls.len(),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Clients whose sessions are on another node: here are their connections, TLS, and nothing else.
+//!
+//! Up to the end of its login a client is served as any other; then the state of its stream goes to
+//! the shard that is home to its account, and from there on bytes go to and fro ([`crate::lines`]).
+
+use rookery_base::Transport;
+use rookery_fanout::{Link, Station};
+use rookery_stream::c2s::C2s;
+use rookery_stream::error::StreamError;
+use rookery_stream::websocket::Frames;
+use serde_bytes::ByteBuf;
+use tracing::{debug, warn};
+
+use crate::connection::{Away, Carry, Connection, Negotiation, Stage, Wire};
+use crate::driver::Driver;
+use crate::lines::{Attach, Frame, MOST, SHARE, WINDOW};
+use crate::mailboxes::{Kind, Letter};
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Sends a stream that has logged in to the home of its account on another node.
+    pub(crate) fn move_away(&mut self, link: Link, home: usize) {
+        let Some(station) = self.world.station_of(home) else { return };
+        let key = self.key_of(link);
+        let Some(connection) = self.connections.get_mut(link) else { return };
+        let (is_websocket, kept) = match &mut connection.wire {
+            Wire::Stream => (false, Vec::new()),
+            Wire::WebSocket(frames) => (true, frames.take_kept()),
+            Wire::Bosh(_) => {
+                let text = "sessions of BOSH don't reach the node of this account; another node has them";
+                return self.fail(link, &StreamError::RemoteConnectionFailed, Some(text));
+            }
+        };
+        let carry = connection.carry.take().map(|carry| carry.bytes).unwrap_or_default();
+        let stage = Stage::Away(Box::new(Away { home: station, sent: 0, unwritten: 0, is_over: false }));
+        let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, stage) else { return };
+        if let Some(tls) = &mut connection.tls {
+            tls.forget_handshake();
+        }
+        let peer = connection.peer;
+        match negotiation.machine.hand_over() {
+            Some(stream) => {
+                let attach = Attach { peer, is_websocket, stream, carry, kept };
+                self.driver.frames.push((station, Frame::Attach(key, Box::new(attach))));
+                self.pause(link, false);
+            }
+            None => self.lost(link),
+        }
+    }
+
+    /// Passes on what a client has sent.
+    pub(crate) fn forward(&mut self, link: Link, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let key = self.key_of(link);
+        let Some(away) = self.away(link).filter(|away| !away.is_over) else { return };
+        away.sent += bytes.len();
+        let (home, is_full) = (away.home, away.sent > AHEAD);
+        for some in bytes.chunks(AHEAD) {
+            self.driver.frames.push((home, Frame::Read(key, ByteBuf::from(some))));
+        }
+        if is_full {
+            self.pause(link, true);
+        }
+    }
+
+    /// Tells the home of a client's session that its connection is gone.
+    pub(crate) fn tell_lost(&mut self, link: Link) {
+        let key = self.key_of(link);
+        if let Some(home) = self.away(link).map(|away| away.home) {
+            self.driver.frames.push((home, Frame::Lost(key)));
+        }
+    }
+
+    /// Tells the home what the client has got, when the connection takes bytes again.
+    pub(crate) fn tell_written(&mut self, link: Link) {
+        let key = self.key_of(link);
+        let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());
+        let Some(away) = self.away(link).filter(|away| is_free && away.unwritten >= SHARE) else { return };
+        let bytes = u32::try_from(std::mem::take(&mut away.unwritten)).unwrap_or(u32::MAX);
+        let home = away.home;
+        self.driver.frames.push((home, Frame::Written(key, bytes)));
+    }
+
+    fn away(&mut self, link: Link) -> Option<&mut Away> {
+        match &mut self.connections.get_mut(link)?.stage {
+            Stage::Away(away) => Some(away),
+            _ => None,
+        }
+    }
+
+    /// Reads letters of a shard of another node.
+    pub(crate) fn letters_from_afar(&mut self, from: Station, letters: Vec<(Kind, Vec<u8>)>) {
+        for (kind, bytes) in letters {
+            match kind {
+                Kind::Mail => {
+                    if let Err(error) = self.world.mail_from_afar(&bytes) {
+                        warn!(%from, %error, "mail of another node can't be read and is dropped");
+                    }
+                }
+                Kind::Line => match postcard::from_bytes(&bytes) {
+                    Ok(frame) => self.frame(from, frame),
+                    Err(error) => warn!(%from, %error, "a frame of another node can't be read and is dropped"),
+                },
+            }
+        }
+    }
+
+    fn frame(&mut self, from: Station, frame: Frame) {
+        match frame {
+            Frame::Attach(key, attach) => self.attach(from, key, *attach),
+            Frame::Read(key, bytes) => self.driver.arrived(from, key, &bytes),
+            Frame::Written(key, bytes) => self.driver.written(from, key, bytes as usize),
+            Frame::Lost(key) => self.driver.lost(from, key),
+            Frame::Write(key, bytes) => {
+                let Some(link) = self.line_of(from, key) else { return };
+                let Some(away) = self.away(link) else { return };
+                away.unwritten += bytes.len();
+                if away.unwritten > MOST {
+                    warn!(%from, "another node sends more for a client than fits and loses it");
+                    return self.lost(link);
+                }
+                self.write_through(link, &bytes, 0);
+                self.tell_written(link);
+            }
+            Frame::Taken(key, bytes) => {
+                let Some(link) = self.line_of(from, key) else { return };
+                let Some(away) = self.away(link) else { return };
+                away.sent = away.sent.saturating_sub(bytes as usize);
+                if away.sent <= AHEAD {
+                    self.pause(link, false);
+                }
+            }
+            Frame::Finish(key) => {
+                if let Some(link) = self.line_of(from, key) {
+                    self.finish_line(link);
+                }
+            }
+            Frame::Close(key) => {
+                if let Some(link) = self.line_of(from, key) {
+                    self.lost(link);
+                }
+            }
+        }
+    }
+
+    /// Finds the connection of a line that a home speaks of.
+    fn line_of(&mut self, home: Station, key: u64) -> Option<Link> {
+        let link = self.connection_of(key)?;
+        self.away(link).is_some_and(|away| away.home == home).then_some(link)
+    }
+
+    /// Gives a client of another node a connection of its own here.
+    fn attach(&mut self, front: Station, key: u64, attach: Attach) {
+        let Attach { peer, is_websocket, stream, carry, kept } = attach;
+        let transport = if is_websocket { Transport::WebSocket } else { Transport::Tcp };
+        let account = stream.account().clone();
+        let is_home = self.world.home_of(account.as_ref()) == self.index() && !self.timing.stopping;
+        let ids = self.common.ids.clone();
+        let policy = self.common.generation.policy.clone();
+        let machine = C2s::taken_over(policy, stream, transport, Box::new(move || ids()));
+        let Some(machine) = machine.filter(|_| is_home) else {
+            debug!(%front, account = account.as_str(), "a client of another node is not at home here");
+            return self.driver.frames.push((front, Frame::Close(key)));
+        };
+        let Some(socket) = self.driver.open(front, key) else { return };
+        // Its node has let it in.
+        self.common.gate.enter(peer.ip(), 0);
+        let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
+        let mut connection = Connection::new(Some(socket), peer, 0, negotiation);
+        if is_websocket {
+            let mut frames = Frames::default();
+            frames.keep(&kept);
+            connection.wire = Wire::WebSocket(frames);
+        }
+        if !carry.is_empty() {
+            connection.carry = Some(Box::new(Carry { bytes: carry, scanner: Box::default() }));
+        }
+        if let Some(link) = self.insert(connection) {
+            self.input(link, &mut []);
+        }
+    }
+
+    /// Takes note that a process of another node is gone: sessions of its clients lose their
+    /// connections, and clients of its sessions are disconnected, so that they come again.
+    pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
+        self.driver.departed(node, incarnation);
+        let is_of = |stage: &Stage| matches!(stage, Stage::Away(away) if (away.home.node, away.home.incarnation) == (node, incarnation));
+        let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
+        let links: Vec<Link> = found.map(|(link, _)| link).collect();
+        links.into_iter().for_each(|link| self.lost(link));
+    }
+
+    /// Hands what is for other nodes to who carries it there.
+    pub(crate) fn post_afar(&mut self) {
+        self.driver.sweep();
+        let own = self.world.own_shards();
+        if self.world.shards() == own && self.driver.frames.is_empty() {
+            return;
+        }
+        let mut letters = Vec::new();
+        for hop in own..self.world.shards() {
+            for mut parcel in self.world.take_mail(hop) {
+                let Some(to) = self.world.station_of(hop) else { continue };
+                match parcel.encode() {
+                    Ok(bytes) => letters.push(Letter { to, kind: Kind::Mail, bytes, custody: parcel.take_custody() }),
+                    Err(error) => warn!(%to, %error, "mail can't go to another node and is dropped"),
+                }
+            }
+        }
+        for (to, frame) in std::mem::take(&mut self.driver.frames) {
+            match postcard::to_allocvec(&frame) {
+                Ok(bytes) => letters.push(Letter { to, kind: Kind::Line, bytes, custody: None }),
+                Err(error) => warn!(%to, %error, "a frame can't go to another node and is dropped"),
+            }
+        }
+        if !letters.is_empty() {
+            self.common.post.post_afar(self.index(), letters);
+        }
+    }
+}
+
+/// Bytes of a client that may be on their way before nothing more is read of it; also the most in
+/// one frame.
+const AHEAD: usize = WINDOW / 2;

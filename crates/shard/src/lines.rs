@@ -1,0 +1,327 @@
+//! Lines: connections of clients that are on another node, whose sessions are here.
+//!
+//! To the shard a line is a socket like those of the system: it is read, written, watched and
+//! closed by the same calls, and has a window as they have. What is written leaves in frames for
+//! the node that has the client, and what that node reads of the client comes in frames
+//! ([`Frame`]).
+//!
+//! # Invariants
+//!
+//! * At most [`WINDOW`] bytes for a client are on their way, and of a client as many and what one
+//!   read brings. A node that sends more, [`MOST`], ends the line.
+//! * A line ends once, by either side, and the other one hears of it.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use rookery_base::Map;
+use rookery_base::lock::lock;
+use rookery_fanout::Station;
+use rookery_stream::c2s::HandOver;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+use slab::Slab;
+
+use crate::driver::{Driver, Ready};
+
+/// The words of two nodes about a client that is connected to one of them, the *front*, and has its
+/// session on the other. The front names the connection by a key of its own.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Frame {
+    /// From the front: a client has logged in, and its session belongs here.
+    Attach(u64, Box<Attach>),
+    /// From the front: the client has sent this.
+    Read(u64, ByteBuf),
+    /// From the front: so many bytes were written to the client.
+    Written(u64, u32),
+    /// From the front: the client is gone.
+    Lost(u64),
+    /// To the front: this is for the client.
+    Write(u64, ByteBuf),
+    /// To the front: so many bytes of the client were taken.
+    Taken(u64, u32),
+    /// To the front: nothing more is for the client, which may hear the end.
+    Finish(u64),
+    /// To the front: the connection is to be closed.
+    Close(u64),
+}
+
+/// A client that has logged in.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Attach {
+    /// The address that it comes from.
+    pub peer: SocketAddr,
+    /// True for a WebSocket, false for TCP.
+    pub is_websocket: bool,
+    /// The state of its stream.
+    pub stream: HandOver,
+    /// The bytes that it has sent of the stream and that were not looked at.
+    #[serde(with = "serde_bytes")]
+    pub carry: Vec<u8>,
+    /// The bytes of frames of its WebSocket that were not looked at.
+    #[serde(with = "serde_bytes")]
+    pub kept: Vec<u8>,
+}
+
+/// The bytes for a client that may be on their way.
+pub(crate) const WINDOW: usize = 64 * 1024;
+/// The bytes of one direction that are taken from another node before they could be used.
+pub(crate) const MOST: usize = 2 * WINDOW;
+/// Bytes after which the other side is told that they were taken.
+pub(crate) const SHARE: usize = WINDOW / 4;
+
+/// A connection of a client: here, or on another node.
+pub(crate) enum Socket<S> {
+    /// A socket of the system.
+    Here(S),
+    /// A line, which ends when this is dropped.
+    Afar(Box<LineEnd>),
+}
+
+/// The hold that a connection has on its line.
+pub(crate) struct LineEnd {
+    line: usize,
+    dropped: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Drop for LineEnd {
+    fn drop(&mut self) {
+        lock(&self.dropped).push(self.line);
+    }
+}
+
+/// The line of one client.
+struct Line {
+    front: Station,
+    key: u64,
+    /// The key under which it is watched.
+    watched: Option<u32>,
+    wants_read: bool,
+    wants_write: bool,
+    /// The bytes that the client has sent and nobody has read.
+    input: Vec<u8>,
+    /// Bytes that were read and that the front has not been told of.
+    taken: usize,
+    /// Bytes that have left for the client and that it may not have.
+    unwritten: usize,
+    /// The front has ended it.
+    is_lost: bool,
+}
+
+impl Line {
+    fn ready(&self) -> Option<Ready> {
+        let read = self.is_lost || self.wants_read && !self.input.is_empty();
+        let write = self.wants_write && self.unwritten < WINDOW;
+        self.watched.filter(|_| read || write).map(|key| Ready { key, read, write })
+    }
+}
+
+/// The network as a shard sees it: sockets of the system, and lines.
+pub(crate) struct Network<D> {
+    /// The sockets of the system.
+    pub(crate) system: D,
+    lines: Slab<Line>,
+    by_front: Map<(Station, u64), usize>,
+    /// Lines that may be ready.
+    stirred: BTreeSet<usize>,
+    dropped: Arc<Mutex<Vec<usize>>>,
+    /// Frames for other nodes, in their order.
+    pub(crate) frames: Vec<(Station, Frame)>,
+}
+
+impl<D: Driver> Network<D> {
+    pub(crate) fn new(system: D) -> Self {
+        Self {
+            system,
+            lines: Slab::new(),
+            by_front: Map::default(),
+            stirred: BTreeSet::new(),
+            dropped: Arc::default(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Opens the line of a client; `None` if the front has one under this key.
+    pub(crate) fn open(&mut self, front: Station, key: u64) -> Option<Socket<D::Socket>> {
+        if self.by_front.contains_key(&(front, key)) {
+            return None;
+        }
+        let line = self.lines.insert(Line {
+            front,
+            key,
+            watched: None,
+            wants_read: true,
+            wants_write: false,
+            input: Vec::new(),
+            taken: 0,
+            unwritten: 0,
+            is_lost: false,
+        });
+        self.by_front.insert((front, key), line);
+        Some(Socket::Afar(Box::new(LineEnd { line, dropped: self.dropped.clone() })))
+    }
+
+    /// Takes what a client has sent. Too much of it ends the line.
+    pub(crate) fn arrived(&mut self, front: Station, key: u64, bytes: &[u8]) {
+        let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
+        let Some(found) = self.lines.get_mut(line) else { return };
+        if found.input.len() + bytes.len() > MOST {
+            found.is_lost = true;
+        } else {
+            found.input.extend_from_slice(bytes);
+        }
+        self.stirred.insert(line);
+    }
+
+    /// Takes note that a client has got so many bytes.
+    pub(crate) fn written(&mut self, front: Station, key: u64, bytes: usize) {
+        let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
+        let Some(found) = self.lines.get_mut(line) else { return };
+        found.unwritten = found.unwritten.saturating_sub(bytes);
+        self.stirred.insert(line);
+    }
+
+    /// Takes note that a client is gone.
+    pub(crate) fn lost(&mut self, front: Station, key: u64) {
+        let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
+        let Some(found) = self.lines.get_mut(line) else { return };
+        found.is_lost = true;
+        self.stirred.insert(line);
+    }
+
+    /// Takes note that a process is gone, and with it the clients that were connected to it.
+    pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
+        for (at, line) in &mut self.lines {
+            if (line.front.node, line.front.incarnation) == (node, incarnation) {
+                line.is_lost = true;
+                self.stirred.insert(at);
+            }
+        }
+    }
+
+    /// Returns a line that is ready, once for each time that something has stirred it.
+    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+        while let Some(line) = self.stirred.pop_first() {
+            if let Some(ready) = self.lines.get(line).and_then(Line::ready) {
+                return Some(ready);
+            }
+        }
+        None
+    }
+
+    /// Ends the lines whose connections were dropped.
+    pub(crate) fn sweep(&mut self) {
+        let dropped = std::mem::take(&mut *lock(&self.dropped));
+        for at in dropped {
+            let Some(line) = self.lines.try_remove(at) else { continue };
+            self.by_front.remove(&(line.front, line.key));
+            self.stirred.remove(&at);
+            if !line.is_lost {
+                self.frames.push((line.front, Frame::Close(line.key)));
+            }
+        }
+    }
+
+    /// Begins to watch a connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn add(&mut self, socket: &Socket<D::Socket>, key: u32) -> io::Result<()> {
+        match socket {
+            Socket::Here(socket) => self.system.add(socket, key),
+            Socket::Afar(end) => {
+                if let Some(line) = self.lines.get_mut(end.line) {
+                    (line.watched, line.wants_read, line.wants_write) = (Some(key), true, false);
+                    self.stirred.insert(end.line);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes what a connection is watched for.
+    pub(crate) fn interest(&mut self, socket: &Socket<D::Socket>, key: u32, read: bool, write: bool) {
+        match socket {
+            Socket::Here(socket) => self.system.interest(socket, key, read, write),
+            Socket::Afar(end) => {
+                if let Some(line) = self.lines.get_mut(end.line) {
+                    (line.wants_read, line.wants_write) = (read, write);
+                    self.stirred.insert(end.line);
+                }
+            }
+        }
+    }
+
+    /// Ends the watch.
+    pub(crate) fn remove(&mut self, socket: &Socket<D::Socket>) {
+        match socket {
+            Socket::Here(socket) => self.system.remove(socket),
+            Socket::Afar(end) => {
+                if let Some(line) = self.lines.get_mut(end.line) {
+                    line.watched = None;
+                }
+            }
+        }
+    }
+
+    /// Reads once. 0 bytes: the client has ended its direction, or is gone.
+    ///
+    /// # Errors
+    /// `WouldBlock`, or what the system says of a broken connection.
+    pub(crate) fn recv(&mut self, socket: &Socket<D::Socket>, buffer: &mut [u8]) -> io::Result<usize> {
+        let end = match socket {
+            Socket::Here(socket) => return self.system.recv(socket, buffer),
+            Socket::Afar(end) => end,
+        };
+        let Some(line) = self.lines.get_mut(end.line) else { return Ok(0) };
+        let len = line.input.len().min(buffer.len());
+        if len == 0 {
+            return if line.is_lost { Ok(0) } else { Err(ErrorKind::WouldBlock.into()) };
+        }
+        buffer.iter_mut().zip(line.input.drain(..len)).for_each(|(to, byte)| *to = byte);
+        line.input.shrink_to(SHARE);
+        line.taken += len;
+        if line.taken >= SHARE && !line.is_lost {
+            let taken = u32::try_from(std::mem::take(&mut line.taken)).unwrap_or(u32::MAX);
+            self.frames.push((line.front, Frame::Taken(line.key, taken)));
+        }
+        if line.is_lost || !line.input.is_empty() {
+            self.stirred.insert(end.line);
+        }
+        Ok(len)
+    }
+
+    /// Writes once, as much as fits.
+    ///
+    /// # Errors
+    /// `WouldBlock`, or what the system says of a broken connection.
+    pub(crate) fn send(&mut self, socket: &Socket<D::Socket>, bytes: &[u8]) -> io::Result<usize> {
+        let end = match socket {
+            Socket::Here(socket) => return self.system.send(socket, bytes),
+            Socket::Afar(end) => end,
+        };
+        let line = self.lines.get_mut(end.line).filter(|line| !line.is_lost);
+        let Some(line) = line else { return Err(ErrorKind::BrokenPipe.into()) };
+        let some = bytes.get(..bytes.len().min(WINDOW.saturating_sub(line.unwritten))).unwrap_or_default();
+        if some.is_empty() && !bytes.is_empty() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        line.unwritten += some.len();
+        self.frames.push((line.front, Frame::Write(line.key, ByteBuf::from(some))));
+        Ok(some.len())
+    }
+
+    /// Ends our direction, so that the client reads to the end.
+    pub(crate) fn shutdown(&mut self, socket: &Socket<D::Socket>) {
+        match socket {
+            Socket::Here(socket) => self.system.shutdown(socket),
+            Socket::Afar(end) => {
+                if let Some(line) = self.lines.get(end.line).filter(|line| !line.is_lost) {
+                    self.frames.push((line.front, Frame::Finish(line.key)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The lines of the log about sessions: each begins, may lose its connection and go on over another
+//! one, and ends for a reason. All have the same fields.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use rookery_fanout::Link;
+use rookery_jid::Jid;
+use tracing::info;
+
+use crate::connection::Wire;
+use crate::driver::Driver;
+use crate::shard::Shard;
+
+/// The address of a client as log lines have it: an IPv4 address is one, however it came in.
+pub(crate) struct Peer(pub SocketAddr);
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SocketAddr::new(self.0.ip().to_canonical(), self.0.port()).fmt(f)
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// Tells that a session has begun, or goes on over this connection.
+    pub(crate) fn tell_begun(&self, link: Link, mechanism: Option<&'static str>, is_resumed: bool) {
+        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
+        let (account, resource) = parts(jid);
+        let (peer, transport) = (Peer(connection.peer), connection.wire.transport().label());
+        let tls = match (&connection.tls, &connection.wire) {
+            (Some(tls), _) => tls.version().unwrap_or("yes"),
+            // The front has taken it off.
+            (None, Wire::Bosh(session)) if session.is_secure() => "yes",
+            (None, _) => "no",
+        };
+        let mechanism = mechanism.unwrap_or("none");
+        match is_resumed {
+            false => info!(account, resource, %peer, transport, tls, mechanism, "a session has begun"),
+            true => info!(account, resource, %peer, transport, tls, mechanism, "a session goes on"),
+        }
+    }
+
+    /// Tells that a session has lost its connection, and waits for its client.
+    pub(crate) fn tell_waiting(&self, link: Link) {
+        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
+        let (account, resource) = parts(jid);
+        let peer = Peer(connection.peer);
+        info!(account, resource, %peer, "a session has lost its connection and waits for its client");
+    }
+
+    /// Tells that a session ends. Nothing is said of a connection that has none, or has one no
+    /// more.
+    pub(crate) fn tell_ended(&self, link: Link, reason: &str) {
+        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
+        if !connection.in_world {
+            return;
+        }
+        let (account, resource) = parts(jid);
+        let peer = Peer(connection.peer);
+        info!(account, resource, %peer, reason, "a session has ended");
+    }
+}
+
+fn parts(jid: &Jid) -> (&str, &str) {
+    (jid.bare_str(), jid.resource().unwrap_or_default())
+}

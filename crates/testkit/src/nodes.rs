@@ -1,0 +1,112 @@
+//! Several nodes in one test: groups of shards that share nothing but the store, and tell each
+//! other nothing but bytes.
+
+use std::sync::{Arc, Mutex};
+
+use rookery_base::AddressHash;
+use rookery_fanout::{Member, Station, View};
+use rookery_hub::Place;
+use rookery_shard::{Envelope, Letter, Outlet, Post};
+
+use crate::net::Socket;
+
+/// The mailboxes of all nodes, in the order of the nodes.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    posts: Vec<Arc<Post<Socket>>>,
+    shards: usize,
+}
+
+impl Nodes {
+    /// Returns so many nodes of so many shards each, whose shards are woken by these.
+    pub(crate) fn new(nodes: usize, wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Self {
+        let shards = wakers.len() / nodes;
+        let mut wakers = wakers.into_iter();
+        let posts: Vec<_> = (0..nodes).map(|_| Post::new(wakers.by_ref().take(shards).collect())).collect();
+        if nodes > 1 {
+            let carrier = Arc::new(Mutex::new(posts.iter().map(Arc::downgrade).collect::<Vec<_>>()));
+            for (node, post) in posts.iter().enumerate() {
+                let carrier = carrier.clone();
+                post.connect(Arc::new(Loopback { node, carrier }));
+            }
+        }
+        Self { posts, shards }
+    }
+
+    /// Sends an envelope to a shard, by its number among those of all nodes.
+    pub(crate) fn send(&self, shard: usize, envelope: Envelope<Socket>) {
+        if let Some(post) = self.posts.get(shard / self.shards) {
+            post.send(shard % self.shards, envelope);
+        }
+    }
+
+    /// Returns the mailboxes of the node that a shard is on.
+    pub(crate) fn post_of(&self, shard: usize) -> &Arc<Post<Socket>> {
+        &self.posts[shard / self.shards]
+    }
+
+    /// Returns the number of the shards of a node.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards
+    }
+
+    /// Returns the process that is a node in a life of the server.
+    pub(crate) fn member(&self, node: usize, life: u32) -> Member {
+        let shards = u16::try_from(self.shards).expect("few shards");
+        Member { node: number(node), incarnation: life + 1, shards }
+    }
+
+    /// Returns the place of a shard. `life` tells apart the servers that there have been.
+    pub(crate) fn place(&self, shard: usize, life: u32, keys: [u64; 4]) -> Place {
+        let (nodes, node) = (self.posts.len(), shard / self.shards);
+        if nodes == 1 {
+            return Place::alone(shard, self.shards, keys);
+        }
+        let view = self.view(node, life, None);
+        let [a, b, ..] = keys;
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&a.to_le_bytes());
+        key[8..].copy_from_slice(&b.to_le_bytes());
+        let secrets = keys.map(|key| key ^ (node as u64) << 32);
+        Place { shard: shard % self.shards, view, addresses: AddressHash::of_cluster(key), secrets }
+    }
+}
+
+impl Nodes {
+    /// Returns the view of a node, where one of them may have no homes.
+    pub(crate) fn view(&self, node: usize, life: u32, removed: Option<usize>) -> Arc<View> {
+        let nodes = self.posts.len();
+        // Its own node first, then the others in their order.
+        let order: Vec<usize> = std::iter::once(node).chain((0..nodes).filter(|other| *other != node)).collect();
+        let members = order.iter().map(|node| self.member(*node, life)).collect();
+        View::among(members, |slot| {
+            let owner = slot / self.shards % nodes;
+            let owner = if Some(owner) == removed { (owner + 1) % nodes } else { owner };
+            order.iter().position(|node| *node == owner).expect("each node has a place")
+        })
+    }
+}
+
+/// Brings letters to other nodes of the same test at once.
+struct Loopback {
+    node: usize,
+    carrier: Arc<Mutex<Vec<std::sync::Weak<Post<Socket>>>>>,
+}
+
+impl Outlet for Loopback {
+    fn post(&self, from: usize, letters: Vec<Letter>) {
+        let posts = self.carrier.lock().expect("no test panics here");
+        for Letter { to, kind, bytes, custody } in letters {
+            let from = Station { node: number(self.node), incarnation: to.incarnation, shard: from as u16 };
+            if let Some(post) = posts.get(usize::from(to.node) - 1).and_then(std::sync::Weak::upgrade) {
+                post.send(usize::from(to.shard), Envelope::Afar(from, vec![(kind, bytes)]));
+            }
+            drop(custody);
+        }
+    }
+}
+
+/// Returns the number that a node has in a view: 0 is a process that is alone.
+fn number(node: usize) -> u16 {
+    u16::try_from(node + 1).expect("few nodes")
+}
