@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::device::NODES;
 use crate::journal::Journal;
 
 /// All that has happened, as those outside of the server know it.
@@ -17,14 +18,26 @@ pub struct Book {
     pub sessions: Vec<Session>,
     /// The messages, by their numbers.
     pub messages: Vec<Message>,
+    /// The items that were published, by their numbers.
+    pub items: Vec<Item>,
+    /// Those who have ever been allowed to see somebody: the account that is seen, and the other.
+    pub allowed: BTreeSet<(usize, usize)>,
     /// The messages that each occupant has heard, in order.
     pub stays: Vec<Stay>,
     /// Those who have ever asked to block somebody.
     pub blockers: BTreeSet<(usize, usize)>,
+    /// The accounts that somebody has ever asked to remove.
+    pub removed: BTreeSet<usize>,
+    removals: Vec<Removal>,
+    /// The messages that were theirs before accounts were removed.
+    pub forgotten: BTreeSet<(usize, usize)>,
     /// The blocks that hold: messages of the blocked from this number on must not arrive.
     pub blocks: BTreeMap<(usize, usize), usize>,
     /// The number of requests to unblock somebody.
     pub unblocked: usize,
+    /// Those of them whose answer nobody has heard: they may take effect behind a later block, if
+    /// that comes from another session.
+    pub unblocking: BTreeMap<(usize, usize), usize>,
     /// True if the store has ever failed, or was killed.
     pub store_failed: bool,
     /// The number of times that the process was killed or restarted.
@@ -56,6 +69,12 @@ pub struct Session {
     pub was_cut: bool,
     /// True if it was ever unavailable: what it got before may be taken for something it did not.
     pub was_unavailable: bool,
+    /// True once it has seen its own presence with a priority that is not negative. A message that
+    /// came before is copied to it, if it wants carbons (XEP-0280 §7), and waits for the first
+    /// resource that takes messages (RFC 6121 §8.5.2.2.1), which may be this one.
+    pub takes: bool,
+    /// Messages whose carbon came before that.
+    pub early: BTreeSet<usize>,
     /// Messages that it has got, and whether as a carbon.
     pub heard: BTreeMap<(usize, bool), How>,
 }
@@ -84,6 +103,8 @@ pub struct Message {
     pub is_handled: bool,
     /// True if it came back as an error.
     pub is_refused: bool,
+    /// True if it only says that another one has arrived: archives need not have it.
+    pub is_receipt: bool,
     /// The number of process deaths when it was sent.
     pub deaths: usize,
     /// True if it is for an account that had never had a session when it was sent.
@@ -99,6 +120,31 @@ pub enum To {
     Device(usize, usize),
     /// The occupants of a room.
     Room(usize),
+}
+
+/// The removal of an account, as it was asked for.
+#[derive(Debug)]
+struct Removal {
+    account: usize,
+    /// Messages of its own that were acknowledged before.
+    messages: Vec<usize>,
+    /// The number of items that were published before, anywhere.
+    items: usize,
+}
+
+/// An item of a node of an account (XEP-0163).
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// The account.
+    pub account: usize,
+    /// The node, as [`NODES`] names them.
+    pub node: usize,
+    /// The number of the first message that was sent after it.
+    pub from: usize,
+    /// True if the server has said that it is published.
+    pub is_done: bool,
+    /// True if its account was removed with it.
+    pub is_gone: bool,
 }
 
 /// The time of one session in a room.
@@ -119,10 +165,16 @@ impl Book {
             journal: Journal::new(keeps_lines),
             sessions: Vec::new(),
             messages: Vec::new(),
+            items: Vec::new(),
+            allowed: BTreeSet::new(),
             stays: Vec::new(),
             blockers: BTreeSet::new(),
+            removed: BTreeSet::new(),
+            removals: Vec::new(),
+            forgotten: BTreeSet::new(),
             blocks: BTreeMap::new(),
             unblocked: 0,
+            unblocking: BTreeMap::new(),
             store_failed: false,
             deaths: 0,
             jumped: false,
@@ -171,6 +223,8 @@ impl Book {
             from: self.messages.len(),
             was_cut: false,
             was_unavailable: false,
+            takes: false,
+            early: BTreeSet::new(),
             heard: BTreeMap::new(),
         });
         self.sessions.len() - 1
@@ -183,7 +237,16 @@ impl Book {
             To::Account(to) => self.sessions.iter().all(|session| session.account != to),
             To::Device(..) | To::Room(_) => false,
         };
-        self.messages.push(Message { session, account, to, is_handled: false, is_refused: false, deaths, is_first });
+        self.messages.push(Message {
+            session,
+            account,
+            to,
+            is_handled: false,
+            is_refused: false,
+            is_receipt: false,
+            deaths,
+            is_first,
+        });
         self.messages.len() - 1
     }
 
@@ -204,12 +267,22 @@ impl Book {
         if how != How::Carbon && self.blocks.get(&(account, message.account)).is_some_and(|since| number >= *since) {
             self.break_rule(format!("account {account} got message {number} of an account that it blocks (XEP-0191)"));
         }
-        let before = self.sessions[session].heard.insert((number, how == How::Carbon), how);
-        let other = self.sessions[session].heard.get(&(number, how != How::Carbon)).copied();
+        let found = &mut self.sessions[session];
+        let before = found.heard.insert((number, how == How::Carbon), how);
+        if how == How::Carbon && !found.takes {
+            found.early.insert(number);
+        }
+        let was_early = how == How::Late && found.early.contains(&number);
+        let other = found.heard.get(&(number, how != How::Carbon)).copied().filter(|_| !was_early);
         // What another session of the account did not get comes to this one, which may have a copy.
         let may_move = self.sessions.iter().any(|other| other.account == account && other.was_cut);
         let before = before.filter(|_| !may_move || !self.sessions[session].was_unavailable);
-        let may_move = may_move || self.sessions[session].was_unavailable;
+        // One that goes and comes back is given again what the store is not known to have got out.
+        let was_unavailable = self.sessions[session].was_unavailable;
+        if was_unavailable && (before, how) == (Some(How::Late), How::Late) {
+            return;
+        }
+        let may_move = may_move || was_unavailable;
         if let Some(before) = before.or(other.filter(|_| !may_move)).filter(|_| !self.is_uncertain()) {
             self.break_rule(format!("session {session} got message {number} twice: {before:?}, {how:?}"));
         }
@@ -218,6 +291,61 @@ impl Book {
         }
         if how != How::Carbon && message.is_first && self.is_first(session) && !self.is_uncertain() {
             self.check_order((session, message.session, false), number);
+        }
+    }
+
+    /// Takes down that an item is published, and returns its number.
+    pub fn publish(&mut self, account: usize, node: usize) -> usize {
+        self.items.push(Item { account, node, from: self.messages.len(), is_done: false, is_gone: false });
+        self.items.len() - 1
+    }
+
+    /// Takes down that somebody asks to remove an account, and returns what that is called.
+    pub fn remove(&mut self, account: usize) -> usize {
+        self.removed.insert(account);
+        self.end_sessions(|session| session.account == account);
+        // The next account of this name has no rules yet.
+        self.blocks.retain(|(by, _), _| *by != account);
+        let is_own = |message: &Message| {
+            let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
+            message.is_handled && (is_for || message.account == account)
+        };
+        let messages = self.messages.iter().enumerate().filter(|(_, message)| is_own(message));
+        let messages = messages.map(|(number, _)| number).collect();
+        self.removals.push(Removal { account, messages, items: self.items.len() });
+        self.removals.len() - 1
+    }
+
+    /// Takes down that the server may end some sessions, and give what they did not get to others,
+    /// before their clients hear of it.
+    pub fn end_sessions(&mut self, which: impl Fn(&Session) -> bool) {
+        self.sessions.iter_mut().filter(|session| which(session)).for_each(|session| session.was_cut = true);
+    }
+
+    /// Takes down that an account was removed: the next one of its name has nothing of it.
+    pub fn confirm_removal(&mut self, removal: usize) {
+        let Removal { account, messages, items } = &self.removals[removal];
+        self.forgotten.extend(messages.iter().map(|number| (*account, *number)));
+        let items = self.items[..*items].iter_mut();
+        items.filter(|item| item.account == *account && item.is_done).for_each(|item| item.is_gone = true);
+    }
+
+    /// Takes down that an account was told an item of a node. Only those hear of it who may have
+    /// it (XEP-0060 §4.5).
+    pub fn hear_news(&mut self, account: usize, node: (usize, usize), number: usize) {
+        let Some(item) = self.items.get(number).filter(|item| (item.account, item.node) == node) else {
+            return self.break_rule(format!("account {account} heard of item {number}, which is not of node {node:?}"));
+        };
+        let (owner, since) = (item.account, item.from);
+        if owner == account {
+            return;
+        }
+        // A contact hears of what it does not ask for only while it sees the owner's presence.
+        if NODES[item.node] == "whitelist" || !self.allowed.contains(&(owner, account)) {
+            self.break_rule(format!("account {account} heard of item {number} of u{owner} and may not (XEP-0163 §4)"));
+        }
+        if self.blocks.get(&(account, owner)).is_some_and(|from| since >= *from) {
+            self.break_rule(format!("account {account} heard of item {number} of an account that it blocks"));
         }
     }
 

@@ -6,22 +6,32 @@
 //! # Layout
 //!
 //! This file: the device and its connection. `entering`: its way to a session. `hearing`: what it
-//! makes of stanzas. `acting`: what its user does.
+//! makes of stanzas. `acting`: what its user does. `commanding`: what an administrator does.
+//! `publishing`: what it publishes, and hears of what others do. `roster`: contacts as it knows
+//! them.
 
 mod acting;
+mod commanding;
 mod entering;
 mod hearing;
+mod publishing;
+mod roster;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rookery_sasl::client::Exchange;
 use rookery_testkit::Server;
+use rookery_testkit::websocket;
 use rookery_testkit::wire::{Item, Wire};
+use rookery_xml::{Element, ns};
 
 use crate::book::Book;
 use crate::plan::DevicePlan;
 
 pub use acting::People;
+pub use publishing::NODES;
+pub use roster::RosterEntry;
 
 /// A device.
 pub struct Device {
@@ -31,8 +41,10 @@ pub struct Device {
     pub plan: DevicePlan,
     /// Its bare JID.
     pub bare: String,
-    /// Its resource.
+    /// The resource of its session, or of its last one.
     pub resource: String,
+    /// The resource that it asks for where it may.
+    own_resource: String,
     wire: Option<Wire>,
     stage: Stage,
     /// Its session, as the book has it.
@@ -51,6 +63,12 @@ pub struct Device {
     blind: Option<u64>,
     /// Its roster, if it has asked for it: items by JID.
     pub roster: Option<BTreeMap<String, RosterEntry>>,
+    /// The roster as it was told it last, with its version, if it keeps that.
+    known: Option<(String, BTreeMap<String, RosterEntry>)>,
+    /// The last item of each node of each account, by its number.
+    pub news: BTreeMap<(usize, usize), usize>,
+    /// Publications without an answer so far, with the numbers of their items.
+    publishing: BTreeMap<String, usize>,
     /// Its places in the rooms.
     pub seats: Vec<Seat>,
     /// The content of its archive, while it reads all of it.
@@ -58,6 +76,13 @@ pub struct Device {
     /// The end of the page that it read last: its last id, and whether it is the end of all.
     pub page: Option<(Option<String>, bool)>,
     blocking: BTreeMap<String, (usize, usize)>,
+    unblocking: BTreeMap<String, usize>,
+    /// Requests that remove an account, with what the book calls that.
+    removing: BTreeMap<String, usize>,
+    /// Commands under way, with their name and the account that they are about.
+    commands: BTreeMap<String, (usize, usize)>,
+    /// True if its account is gone, and it creates it again before it logs in.
+    registers: bool,
 }
 
 /// A message in the archive of its account.
@@ -67,17 +92,6 @@ pub struct Archived {
     pub id: String,
     /// The number of the message.
     pub number: usize,
-}
-
-/// An item of a roster, as its owner's client has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RosterEntry {
-    /// The state of the subscription.
-    pub subscription: String,
-    /// True if a subscription is asked for.
-    pub asks: bool,
-    /// The name.
-    pub name: String,
 }
 
 /// The beliefs of a device about a room.
@@ -96,6 +110,8 @@ enum Stage {
     Gone,
     Opened,
     Offered,
+    /// It has asked for an account, and logs in by these features then.
+    Registering(Box<Element>),
     Authenticating(Box<Exchange>),
     Restarted,
     OfferedMore,
@@ -135,6 +151,7 @@ impl Device {
             plan,
             bare: bare(plan.account),
             resource: format!("d{number}"),
+            own_resource: format!("d{number}"),
             wire: None,
             stage: Stage::Gone,
             session: None,
@@ -145,10 +162,17 @@ impl Device {
             sight: BTreeMap::new(),
             blind: None,
             roster: None,
+            known: None,
+            news: BTreeMap::new(),
+            publishing: BTreeMap::new(),
             seats: vec![Seat::default(); rooms],
             archived: Vec::new(),
             page: None,
             blocking: BTreeMap::new(),
+            unblocking: BTreeMap::new(),
+            removing: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            registers: false,
         }
     }
 
@@ -172,7 +196,10 @@ impl Device {
         if self.wire.is_some() {
             return;
         }
-        let wire = server.connect().wire;
+        let wire = match self.plan.is_web {
+            true => server.connect_websocket(self.index % server.shards()).wire,
+            false => server.connect().wire,
+        };
         wire.peer.set_window(self.plan.window);
         wire.peer.set_most(self.plan.most);
         self.wire = Some(wire);
@@ -207,7 +234,7 @@ impl Device {
             if let Some(handled) = self.managed.as_ref().map(|managed| managed.handled) {
                 self.write(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>"), book);
             }
-            self.write("</stream:stream>", book);
+            self.write(if self.plan.is_web { websocket::CLOSE_STREAM } else { "</stream:stream>" }, book);
             self.stage = Stage::Closing;
         } else {
             self.cut(true, book);
@@ -248,6 +275,7 @@ impl Device {
     /// Forgets its session, as an application that is started again.
     pub fn forget(&mut self, book: &mut Book) {
         self.end_session(book);
+        self.known = None;
     }
 
     /// The server's process is gone, and with it all of its memory.
@@ -276,6 +304,11 @@ impl Device {
         self.managed = None;
         self.asked.clear();
         self.blocking.clear();
+        self.unblocking.clear();
+        self.publishing.clear();
+        self.removing.clear();
+        self.commands.clear();
+        self.news.clear();
         self.shown = None;
         self.sight.clear();
         self.roster = None;
@@ -325,7 +358,8 @@ impl Device {
     fn write(&mut self, xml: &str, book: &mut Book) {
         let Some(wire) = self.wire.as_mut().filter(|_| !matches!(self.stage, Stage::Closing)) else { return };
         book.note(format_args!("{}/{} C: {xml}", self.bare, self.resource));
-        wire.send(xml.as_bytes());
+        let framed = if self.plan.is_web { alone(xml) } else { Cow::Borrowed(xml) };
+        wire.send(framed.as_bytes());
     }
 
     /// Sends a stanza, `number` being that of a message.
@@ -339,6 +373,12 @@ impl Device {
             managed.unacknowledged.push_back((xml, number));
         }
     }
+}
+
+/// Returns an element as it stands alone, since nothing declares its namespace (RFC 7395 §3.3.3).
+fn alone(xml: &str) -> Cow<'_, str> {
+    let name = ["<message", "<presence", "<iq"].into_iter().find(|name| xml.starts_with(*name));
+    name.map_or(Cow::Borrowed(xml), |name| format!("{name} xmlns='{}'{}", ns::CLIENT, &xml[name.len()..]).into())
 }
 
 /// Returns the bare JID of an account.
@@ -365,5 +405,7 @@ pub fn room_of(jid: &str) -> Option<(usize, &str)> {
 
 /// The server's domain.
 pub const DOMAIN: &str = "example.org";
+/// The address of its service for files.
+pub const UPLOADS: &str = "upload.example.org";
 /// The domain of its rooms.
 pub const ROOMS: &str = "conference.example.org";

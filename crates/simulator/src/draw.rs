@@ -1,27 +1,21 @@
 //! The one source of chance of a simulation: a sequence that follows from its seed on every
 //! machine.
 
-/// A sequence of numbers (SplitMix64).
+use rookery_base::chance::Sequence;
+
+/// A sequence of numbers.
 #[derive(Debug, Clone)]
-pub struct Draw(u64);
+pub struct Draw(Sequence);
 
 impl Draw {
     /// Returns the sequence of a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// Returns the next number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(Sequence::new(seed))
     }
 
     /// Returns a number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.number() % end.max(1) as u64) as usize
+        self.0.below(end)
     }
 
     /// Returns a number from `from` up to and including `to`.

@@ -84,6 +84,12 @@ pub enum What {
     Block,
     /// It publishes an item at its own account.
     Publish,
+    /// It removes its account.
+    Remove,
+    /// It asks for a place for a file.
+    Upload,
+    /// An administrator's device begins a command.
+    Command,
     /// The server's process dies and is started again.
     Kill,
     /// It stops in good order and is started again.
@@ -130,7 +136,10 @@ pub const ALL: &[(What, u32)] = &[
     (What::Nick, 8),
     (What::Moderate, 5),
     (What::Block, 5),
-    (What::Publish, 5),
+    (What::Publish, 8),
+    (What::Remove, 1),
+    (What::Upload, 2),
+    (What::Command, 3),
     (What::Kill, 1),
     (What::Restart, 1),
     (What::Reload, 1),

@@ -17,7 +17,7 @@ Runs the whole server from seeds, and tells which of them break a rule.
   --all           goes on when a seed has failed
   --quiet         with --seed: prints no log
   --mutants TEXT  builds the server without each of the guards whose name has the text in it (all
-                  with \"\"), and tells which seed notices
+                  with \"\"), tells which seed notices, and keeps that in mutants.txt
   --no-shrink     leaves the schedule of a failing seed as it is";
 
 struct Wanted {
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(mutants) = &wanted.mutants {
-        return match mutating::try_all(mutants, wanted.seeds) {
+        return match mutating::try_all(mutants, wanted.seeds, wanted.threads) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(error) => {

@@ -1,71 +1,113 @@
-//! Builds the simulator with one mutant after the other, and tells which seed finds each.
+//! Builds the simulator with all mutants, and tells which seed finds each; [`FOUND`] keeps that.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::mutants::{MUTANTS, Mutant};
+use crate::mutants::{MUTANTS, Mutant, ON};
 
-/// Tries all mutants whose name has this text in it, each on so many seeds from the first one on.
-/// Returns whether all were found.
+/// The file of what found which mutant, below the folder of the crate: a line for each, with its
+/// name, the seed, and the rule that it broke.
+pub const FOUND: &str = "mutants.txt";
+
+/// Tries all mutants whose name has this text in it, each on so many seeds from the first one on,
+/// and keeps in [`FOUND`] which of them noticed. Returns whether all were found.
 ///
 /// The sources are copied to a worktree of git below `target`, so that nobody's files change; what
 /// was built there before is used again.
 ///
 /// # Errors
 /// A command or a file that failed.
-pub fn try_all(wanted: &str, seeds: u64) -> Result<bool, String> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let copy = Copy::of(&sources)?;
+pub fn try_all(wanted: &str, seeds: u64, threads: usize) -> Result<bool, String> {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let binary = build(&package.join("../.."))?;
+    if let Some(broken) = try_one(&binary, None, seeds, threads)? {
+        return Err(format!("a seed fails without any mutant, which has to be mended first: {broken}"));
+    }
     let mut all = true;
-    for mutant in MUTANTS.iter().filter(|mutant| mutant.name.contains(wanted)) {
-        let found = copy.try_one(mutant, seeds)?;
+    for (number, mutant) in MUTANTS.iter().enumerate().filter(|(_, mutant)| mutant.name.contains(wanted)) {
+        let found = try_one(&binary, Some(number), seeds, threads)?;
         all &= found.is_some();
         println!("{:<70} {}", mutant.name, found.as_deref().unwrap_or("NOT FOUND"));
+        keep(&package.join(FOUND), mutant, found.as_deref())?;
     }
     Ok(all)
 }
 
-struct Copy {
-    folder: PathBuf,
+/// Returns what the file knows of each mutant, by its name.
+pub fn read(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter_map(|line| line.split_once(" | ")).collect()
 }
 
-impl Copy {
-    fn of(sources: &Path) -> Result<Self, String> {
-        let folder = sources.join("target/mutants/sources");
-        if !folder.exists() {
-            let folder = folder.to_string_lossy().into_owned();
-            run(Command::new("git").args(["worktree", "add", "--detach", &folder, "HEAD"]).current_dir(sources))?;
-        }
-        let head = run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(sources))?;
-        run(Command::new("git").args(["checkout", "--force", "--detach", head.trim()]).current_dir(&folder))?;
-        Ok(Self { folder })
-    }
-
-    /// Returns the words of the first failure.
-    fn try_one(&self, mutant: &Mutant, seeds: u64) -> Result<Option<String>, String> {
-        let file = self.folder.join(mutant.file);
-        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        if text.matches(mutant.guard).count() != 1 {
-            return Err(format!("{}: the guard is not there once in {}", mutant.name, mutant.file));
-        }
-        let write = |text: &str| fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()));
-        write(&text.replace(mutant.guard, mutant.instead))?;
-        let target = self.folder.join("../build");
-        let mut build = Command::new("cargo");
-        build.args(["build", "--quiet", "--release", "-p", "rookery-simulator"]).current_dir(&self.folder);
-        let built = run(build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cap-lints allow"));
-        write(&text)?;
-        built?;
-        let binary = target.join("release/rookery-simulator");
-        let number = seeds.to_string();
-        let output = Command::new(&binary).args(["--from", "0", "--seeds", &number]).output();
-        let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
-        let told = String::from_utf8_lossy(&output.stdout);
-        let line = told.lines().find(|line| line.starts_with("FAILED"));
-        Ok(line.map(|line| line.chars().take(160).collect()))
-    }
+/// Puts what was found of a mutant into the file, which has the mutants that there are, in order.
+fn keep(path: &Path, mutant: &Mutant, found: Option<&str>) -> Result<(), String> {
+    let before = fs::read_to_string(path).unwrap_or_default();
+    let mut known = read(&before);
+    known.remove(mutant.name);
+    known.extend(found.map(|found| (mutant.name, found)));
+    let lines = MUTANTS.iter().filter_map(|mutant| Some(format!("{} | {}\n", mutant.name, known.get(mutant.name)?)));
+    fs::write(path, lines.collect::<String>()).map_err(|error| format!("{}: {error}", path.display()))
 }
+
+/// Builds the simulator with all mutants, each behind its switch, and returns its binary.
+fn build(sources: &Path) -> Result<PathBuf, String> {
+    let folder = sources.join("target/mutants/sources");
+    if !folder.exists() {
+        let folder = folder.to_string_lossy().into_owned();
+        run(Command::new("git").args(["worktree", "add", "--detach", &folder, "HEAD"]).current_dir(sources))?;
+    }
+    let head = run(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(sources))?;
+    run(Command::new("git").args(["checkout", "--force", "--detach", head.trim()]).current_dir(&folder))?;
+    change(&folder.join("crates/base/src/lib.rs"), |text| Ok(format!("{text}\n{SWITCH}")))?;
+    for (number, mutant) in MUTANTS.iter().enumerate() {
+        change(&folder.join(mutant.file), |text| {
+            if text.matches(mutant.guard).count() != 1 {
+                return Err(format!("{}: the guard is not there once in {}", mutant.name, mutant.file));
+            }
+            let on = format!("rookery_base::lacks({number})");
+            Ok(text.replace(mutant.guard, &mutant.instead.replace(ON, &on)))
+        })?;
+    }
+    let target = env::var_os("CARGO_TARGET_DIR").map_or(folder.join("../build"), PathBuf::from);
+    // Fast, and with the assertions: they notice some mutants before a client can.
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--package", "rookery-simulator"]).current_dir(&folder);
+    run(build.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_OPT_LEVEL", "2"))?;
+    Ok(target.join("debug/rookery-simulator"))
+}
+
+fn change(file: &Path, change: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(failed)?;
+    fs::write(file, change(&text)?).map_err(failed)
+}
+
+/// Returns the seed that fails first without a guard, or with all of them, and its words.
+fn try_one(binary: &Path, lacks: Option<usize>, seeds: u64, threads: usize) -> Result<Option<String>, String> {
+    let (seeds, threads) = (seeds.to_string(), threads.to_string());
+    let number = lacks.map_or(String::new(), |number| number.to_string());
+    let arguments = ["--from", "0", "--seeds", &seeds, "--threads", &threads];
+    let output = Command::new(binary).args(arguments).env(LACKS, number).output();
+    let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let failed = told.lines().find_map(|line| line.strip_prefix("FAILED --seed "));
+    let found = failed.and_then(|line| line.split_once(" --events 400: "));
+    Ok(found.map(|(seed, rule)| format!("seed {seed}: {}", rule.chars().take(120).collect::<String>())))
+}
+
+/// Names the variable with the number of the mutant that is switched on.
+const LACKS: &str = "ROOKERY_LACKS";
+/// The switches, as they stand in the copy.
+const SWITCH: &str = r#"
+/// Returns whether the server is to lack a guard.
+pub fn lacks(number: usize) -> bool {
+    static LACKING: std::sync::LazyLock<Option<usize>> =
+        std::sync::LazyLock::new(|| std::env::var("ROOKERY_LACKS").ok()?.parse().ok());
+    *LACKING == Some(number)
+}
+"#;
 
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;

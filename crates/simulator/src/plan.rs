@@ -29,8 +29,15 @@ pub struct DevicePlan {
     pub account: usize,
     /// True if it uses stream management (XEP-0198) and comes back to its session.
     pub is_managed: bool,
-    /// True if it logs in by SCRAM, else by PLAIN.
-    pub scram: bool,
+    /// The way in which it logs in.
+    pub login: Login,
+    /// True if it comes over a WebSocket (RFC 7395).
+    pub is_web: bool,
+    /// True if it remembers its roster from one session to the next, and asks for what has changed
+    /// (RFC 6121 §2.6).
+    pub keeps_roster: bool,
+    /// True if it wants to hear what contacts publish (XEP-0163 §4).
+    pub wants_news: bool,
     /// True if it asks for carbons when it has logged in.
     pub carbons: bool,
     /// Bytes that may lie on the way to it.
@@ -39,6 +46,26 @@ pub struct DevicePlan {
     pub most: usize,
     /// Its priority.
     pub priority: i8,
+}
+
+/// A way to log in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Login {
+    /// By PLAIN (RFC 4616).
+    Plain,
+    /// By SCRAM-SHA-256 (RFC 7677).
+    Scram,
+    /// As XEP-0388 frames it; what comes behind is as ever.
+    Sasl2,
+    /// With the session in the same exchange (XEP-0386).
+    Bind2,
+}
+
+impl Login {
+    /// Returns whether it goes by XEP-0388.
+    pub fn is_sasl2(self) -> bool {
+        matches!(self, Self::Sasl2 | Self::Bind2)
+    }
 }
 
 impl Plan {
@@ -80,7 +107,10 @@ impl DevicePlan {
         Self {
             account,
             is_managed: draw.percent(70),
-            scram: draw.percent(20),
+            login: [Login::Plain, Login::Scram, Login::Sasl2, Login::Bind2][draw.weighted(&[50, 15, 15, 20])],
+            is_web: draw.percent(15),
+            keeps_roster: draw.percent(40),
+            wants_news: draw.percent(50),
             carbons: draw.percent(40),
             window: if draw.percent(80) { 1 << 20 } else { draw.between(300, 5000) },
             most: if draw.percent(85) { usize::MAX } else { draw.between(20, 500) },

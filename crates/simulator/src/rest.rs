@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::book::To;
-use crate::device::{Device, RosterEntry, account_of};
+use rookery_hub::{Census, World};
+
+use crate::book::{Item, To};
+use crate::device::{Device, NODES, RosterEntry, account_of};
 use crate::run::Run;
 use crate::unsteady::Trouble;
 
@@ -22,7 +24,7 @@ pub(crate) fn come_to_rest(run: &mut Run) {
     // Sessions that nobody came back to end.
     run.pass(RESUMABLE_MS);
     gather(run);
-    let checks: [fn(&mut Run); 6] = [answers, rosters, presences, rooms, archives, deliveries];
+    let checks: [fn(&mut Run); 7] = [answers, rosters, presences, rooms, archives, deliveries, news];
     for check in checks {
         if run.book.broken().is_none() {
             check(run);
@@ -133,6 +135,12 @@ fn presences(run: &mut Run) {
             }
             let sees = user == contact
                 || entries.get(&(user, contact)).is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
+            // A process that dies may have told one side only.
+            let is_shown = entries.get(&(contact, user)).map(|entry| &*entry.subscription);
+            let is_shown = user == contact || matches!(is_shown, Some("from" | "both"));
+            if run.book.deaths > 0 && sees != is_shown {
+                continue;
+            }
             let wanted = other.shown.filter(|_| sees);
             let found = device.sight.get(&other.full()).copied();
             if wanted != found {
@@ -227,6 +235,11 @@ fn archives(run: &mut Run) {
             let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
             let is_own = message.account == account && !matches!(message.to, To::Room(_));
             let copies = numbers.get(&number).copied().unwrap_or_default();
+            if copies > 0 && run.book.forgotten.contains(&(account, number)) && !is_removal_uncertain(run) {
+                broken.get_or_insert(format!(
+                    "u{account}'s archive has message {number} of a removed account of that name (XEP-0077 §3.2)"
+                ));
+            }
             if copies > 0 && !is_for && !is_own {
                 broken.get_or_insert(format!("u{account}'s archive has message {number}, which is not its own"));
             }
@@ -237,7 +250,9 @@ fn archives(run: &mut Run) {
             let may_be_blocked = run.book.blockers.contains(&pair)
                 || matches!(message.to, To::Account(to) | To::Device(to, _)
                     if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
-            let is_owed = message.is_handled && !message.is_refused && (is_for || is_own) && !may_be_blocked;
+            let may_be_gone = run.book.removed.contains(&account);
+            let is_owed = message.is_handled && !message.is_refused && (is_for || is_own);
+            let is_owed = is_owed && !may_be_blocked && !may_be_gone && !message.is_receipt;
             if is_owed && copies == 0 {
                 broken.get_or_insert(format!(
                     "message {number} was acknowledged, and u{account}'s archive does not have it (XEP-0198 §4)"
@@ -259,7 +274,9 @@ fn deliveries(run: &mut Run) {
         let may_be_blocked = run.book.blockers.contains(&(account, message.account))
             || run.book.blockers.contains(&(message.account, account));
         let died = message.deaths < run.book.deaths;
-        if !message.is_handled || message.is_refused || died || may_be_blocked || run.book.store_failed {
+        let may_be_gone = run.book.removed.contains(&account);
+        let is_uncertain = died || may_be_blocked || may_be_gone || run.book.store_failed;
+        if !message.is_handled || message.is_refused || is_uncertain {
             continue;
         }
         let mut sessions = run.book.sessions.iter().filter(|session| session.account == account);
@@ -269,6 +286,60 @@ fn deliveries(run: &mut Run) {
         }
     }
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+}
+
+/// Everybody who wants it, and may, is told the last item of each node, which is the same for all
+/// (XEP-0163 §4.3).
+fn news(run: &mut Run) {
+    if run.book.store_failed {
+        return;
+    }
+    run.devices.iter_mut().for_each(|device| device.look_again(&mut run.book));
+    run.settle();
+    let entries = entries(&run.devices);
+    let blockers = &run.book.blockers;
+    let mut broken = None;
+    for owner in 0..run.people.accounts {
+        for (node, access) in NODES.into_iter().enumerate() {
+            let may_have = |device: &&Device| {
+                let (owner, viewer) = (owner, device.plan.account);
+                let entry = entries.get(&(viewer, owner));
+                let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
+                let is_blocked = blockers.contains(&(owner, viewer)) || blockers.contains(&(viewer, owner));
+                device.plan.wants_news && (owner == viewer || access != "whitelist" && sees && !is_blocked)
+            };
+            let found = run.devices.iter().filter(may_have);
+            let mut found = found.map(|device| (device, device.news.get(&(owner, node)).copied()));
+            let Some((one, first)) = found.next() else { continue };
+            if let Some((other, second)) = found.find(|(_, number)| *number != first) {
+                let (one, other) = (one.full(), other.full());
+                broken.get_or_insert(format!(
+                    "of the node {access} of u{owner} {one} was told {first:?} and {other} {second:?} (XEP-0163 §4.3)"
+                ));
+            }
+            let gone = first.filter(|number| run.book.items[*number].is_gone && !is_removal_uncertain(run));
+            if let Some(number) = gone {
+                let one = one.full();
+                broken.get_or_insert(format!(
+                    "{one} was told item {number} of a removed account, u{owner} (XEP-0077 §3.2)"
+                ));
+            }
+            let may_be_gone = run.book.removed.contains(&owner);
+            let is_there = |item: &Item| (item.account, item.node, item.is_done) == (owner, node, true) && !may_be_gone;
+            if first.is_none() && run.book.items.iter().any(is_there) {
+                let one = one.full();
+                broken
+                    .get_or_insert(format!("{one} was told nothing of the node {access} of u{owner} (XEP-0163 §4.3)"));
+            }
+        }
+    }
+    broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+}
+
+/// Returns whether an account may be there that was said to be removed: the answer comes before the
+/// deed, and the process may die between.
+fn is_removal_uncertain(run: &Run) -> bool {
+    run.book.deaths > 0 || run.book.store_failed
 }
 
 /// Everybody goes, and nothing is left.
@@ -285,6 +356,13 @@ fn disperse(run: &mut Run) {
         run.book.break_rule(format!(
             "with nobody there are {sessions} sessions, {connections} connections, {tasks} tasks, {waiting} bytes that wait, {store} operations"
         ));
+    }
+    // No queue has anything, and nobody is remembered who is not here.
+    for (shard, (found, &timers)) in run.server.inspect(World::census).into_iter().zip(&run.timers).enumerate() {
+        let wanted = Census { timers: found.timers.min(timers), ..Census::default() };
+        if found != wanted {
+            run.book.break_rule(format!("with nobody shard {shard} has {found:?} in hand, not {wanted:?}"));
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use rookery_base::chance;
+use rookery_hub::{Settings, Value};
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
+use rookery_shard::LoginTerms;
 use rookery_store::memory::Memory;
 use rookery_store::{Stores, wait};
 use rookery_testkit::config::ITERATIONS;
@@ -41,6 +43,8 @@ pub struct Run {
     pub(crate) people: People,
     pub(crate) statistics: Statistics,
     store_is_late: bool,
+    /// The timers of each shard that has just begun.
+    pub(crate) timers: Vec<usize>,
 }
 
 /// Runs a plan to its end.
@@ -67,7 +71,7 @@ impl Run {
         let store = Unsteady::new(inner.clone(), plan.seed);
         register(&inner, plan.accounts);
         let config =
-            Config { shards: plan.shards, stores: store.stores(), shuffle: None, seed: plan.seed, ..Config::default() };
+            Config { shards: plan.shards, stores: store.stores(), shuffle: None, seed: plan.seed, ..configuration() };
         let mut devices: Vec<Device> = Vec::new();
         for (index, device) in plan.devices.iter().enumerate() {
             let number = devices.iter().filter(|other| other.plan.account == device.account).count();
@@ -76,9 +80,17 @@ impl Run {
         let names = devices.iter().map(|device| (device.plan.account, device.full())).collect();
         let people = People { accounts: plan.accounts, devices: names, rooms: plan.rooms };
         let server = Server::with(config);
-        let statistics = Statistics::default();
-        let store_is_late = plan.store_is_late;
-        Self { server, store, devices, book: Book::new(keeps_lines), people, statistics, store_is_late }
+        let timers = server.inspect(|world| world.census().timers);
+        Self {
+            server,
+            store,
+            devices,
+            book: Book::new(keeps_lines),
+            people,
+            statistics: Statistics::default(),
+            store_is_late: plan.store_is_late,
+            timers,
+        }
     }
 
     fn end(mut self) -> Outcome {
@@ -91,6 +103,12 @@ impl Run {
 
     fn happen(&mut self, event: &Event) {
         let who = event.who % self.devices.len();
+        // A resource may be the server's choice (XEP-0386).
+        for ((_, known), device) in self.people.devices.iter_mut().zip(&self.devices) {
+            if known.rsplit_once('/').is_some_and(|(_, resource)| resource != device.resource) {
+                *known = device.full();
+            }
+        }
         let device = &mut self.devices[who];
         let book = &mut self.book;
         let happens = match event.what {
@@ -211,6 +229,7 @@ impl Run {
 
     fn kill(&mut self, choice: usize) -> bool {
         self.book.deaths += 1;
+        self.book.end_sessions(|_| true);
         if choice.is_multiple_of(2) {
             self.store.die();
         }
@@ -223,6 +242,7 @@ impl Run {
 
     fn restart(&mut self) -> bool {
         self.book.deaths += 1;
+        self.book.end_sessions(|_| true);
         self.server.stop();
         for _ in 0..10 {
             self.settle();
@@ -247,6 +267,19 @@ impl Run {
         self.store.set_trouble(trouble);
         trouble != Trouble::None
     }
+}
+
+/// Returns the settings that all runs have in common.
+fn configuration() -> Config {
+    let options = vec![
+        ("register", "allow_plaintext", Value::Switch(true)),
+        ("register", "per_address_seconds", Value::Number(0)),
+        ("administration", "admins", Value::List(vec![bare(0)])),
+    ];
+    let settings = Settings { scram_iterations: ITERATIONS, ..Settings::default() };
+    // Who comes back before the account is there again is nobody who guesses.
+    let logins = LoginTerms { exempt: vec!["192.0.2.0/24".parse().expect("a network")], ..LoginTerms::default() };
+    Config { options, settings, logins, ..Config::default() }
 }
 
 fn register(stores: &Stores, accounts: usize) {

@@ -11,6 +11,7 @@ use rookery_base::lock::lock;
 use rookery_base::{Abandoned, one_shot};
 use rookery_store::error::Engine;
 use rookery_store::forward::{Forward, Owners};
+use rookery_store::shuffled::Waiting;
 use rookery_store::{Pending, StoreError, Stores};
 
 use crate::draw::Draw;
@@ -23,7 +24,7 @@ pub struct Unsteady {
 
 struct State {
     draw: Draw,
-    waiting: Vec<Waiting>,
+    waiting: Waiting<Run>,
     trouble: Trouble,
     called: u64,
     failed: u64,
@@ -50,18 +51,14 @@ enum Fate {
     Unheard,
 }
 
-struct Waiting {
-    owners: Owners,
-    run: Run,
-}
-
 /// Runs an operation, or tells its caller otherwise.
 type Run = Box<dyn FnOnce(&Stores, Fate) + Send>;
 
 impl Unsteady {
     /// Stands in front of these stores.
     pub fn new(inner: Stores, seed: u64) -> Arc<Self> {
-        let state = State { draw: Draw::new(seed), waiting: Vec::new(), trouble: Trouble::None, called: 0, failed: 0 };
+        let (draw, waiting) = (Draw::new(seed), Waiting::new(!seed));
+        let state = State { draw, waiting, trouble: Trouble::None, called: 0, failed: 0 };
         Arc::new(Self { inner, state: Mutex::new(state) })
     }
 
@@ -74,7 +71,7 @@ impl Unsteady {
     pub fn run_one(&self) -> bool {
         // The lock is free when the operation completes, since its waker may call the store.
         let next = lock(&self.state).next();
-        next.map(|(waiting, fate)| (waiting.run)(&self.inner, fate)).is_some()
+        next.map(|(run, fate)| run(&self.inner, fate)).is_some()
     }
 
     /// Changes the state of the database, for operations that are carried out from now on.
@@ -97,8 +94,8 @@ impl Unsteady {
     /// the contract allows, and nobody is told.
     pub fn die(&self) {
         let mut dropped: Vec<Owners> = Vec::new();
-        let waiting = std::mem::take(&mut lock(&self.state).waiting);
-        for Waiting { owners, run } in waiting {
+        let waiting = lock(&self.state).waiting.take_all();
+        for (owners, run) in waiting {
             let is_done = lock(&self.state).draw.percent(50);
             if is_done && !dropped.iter().any(|earlier| owners.waits_for(earlier)) {
                 run(&self.inner, Fate::Unheard);
@@ -107,24 +104,16 @@ impl Unsteady {
             }
         }
         // The shards that the answers woke are gone, and so is what they may have called.
-        lock(&self.state).waiting.clear();
+        lock(&self.state).waiting.take_all();
     }
 }
 
 impl State {
-    fn next(&mut self) -> Option<(Waiting, Fate)> {
-        let is_next = |at: &usize| {
-            let (before, rest) = self.waiting.split_at(*at);
-            rest.first().is_some_and(|own| before.iter().all(|other| !own.owners.waits_for(&other.owners)))
-        };
-        let next: Vec<usize> = (0..self.waiting.len()).filter(is_next).collect();
-        if next.is_empty() {
-            return None;
-        }
-        let waiting = self.waiting.remove(next[self.draw.below(next.len())]);
+    fn next(&mut self) -> Option<(Run, Fate)> {
+        let run = self.waiting.take_next()?;
         let fate = self.fate();
         self.failed += u64::from(!matches!(fate, Fate::Done));
-        Some((waiting, fate))
+        Some((run, fate))
     }
 
     fn fate(&mut self) -> Fate {
@@ -165,7 +154,7 @@ impl Forward for Unsteady {
         });
         let mut state = lock(&self.state);
         state.called += 1;
-        state.waiting.push(Waiting { owners, run });
+        state.waiting.push(owners, run);
         Box::pin(async move { called.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed))?.await })
     }
 }

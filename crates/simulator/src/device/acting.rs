@@ -1,6 +1,9 @@
 //! Acts of the user of a device.
 
-use super::{Device, bare, room};
+use rookery_xml::ns;
+
+use super::publishing::NODES;
+use super::{Device, UPLOADS, account_of, bare, room};
 use crate::book::{Book, To};
 use crate::event::{Event, What};
 
@@ -24,21 +27,16 @@ impl Device {
         let account = event.a % people.accounts;
         let room = event.a % people.rooms;
         match event.what {
-            What::Chat => self.chat(To::Account(account), &bare(account), book),
+            What::Chat => self.chat(To::Account(account), &bare(account), event.b, book),
             What::ChatFull => {
                 let at = event.a % people.devices.len();
                 let (account, full) = &people.devices[at];
-                self.chat(To::Device(*account, at), full, book);
+                self.chat(To::Device(*account, at), full, event.b, book);
             }
-            What::Burst => (0..2 + event.b % 6).for_each(|_| self.chat(To::Account(account), &bare(account), book)),
-            What::Presence => self.show(book),
-            What::Unavailable => {
-                self.shown = None;
-                if let Some(session) = self.session {
-                    book.sessions[session].was_unavailable = true;
-                }
-                self.say("<presence type='unavailable'/>".into(), None, book);
-            }
+            What::Burst => (0..2 + event.b % 6).for_each(|_| self.chat(To::Account(account), &bare(account), 0, book)),
+            // The next one would take the place of the first, if nobody looks at the client.
+            What::Presence if self.blind.is_none() => self.show(book),
+            What::Unavailable => self.become_unavailable(book),
             What::Ping => drop(self.ask("ping", "get", None, "<ping xmlns='urn:xmpp:ping'/>", book)),
             What::Ask => {
                 let to = &people.devices[event.a % people.devices.len()].1;
@@ -54,6 +52,9 @@ impl Device {
                 if account == self.plan.account || kind == "subscribe" && sees {
                     return false;
                 }
+                if kind == "subscribed" {
+                    book.allowed.insert((self.plan.account, account));
+                }
                 self.say(format!("<presence type='{kind}' to='{}'/>", bare(account)), None, book);
             }
             What::RosterSet => {
@@ -64,7 +65,8 @@ impl Device {
                 let item = format!("<item jid='{}' subscription='remove'/>", bare(account));
                 self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
             }
-            What::RosterGet => drop(self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book)),
+            What::RosterGet if event.b.is_multiple_of(2) => self.ask_roster(book),
+            What::RosterGet => self.ask_changes(book),
             What::Carbons => {
                 let switch = ["enable", "disable"][event.b % 2];
                 self.ask("carbons", "set", None, &format!("<{switch} xmlns='urn:xmpp:carbons:2'/>"), book);
@@ -98,22 +100,45 @@ impl Device {
             }
             What::Moderate if self.seats[room].nick.is_some() => self.moderate(room, event.b, people, book),
             What::Block => self.block(account, event.b.is_multiple_of(2), book),
-            What::Publish => {
-                let item = format!("<item id='i{}'><note xmlns='urn:simulated'>{}</note></item>", event.b % 3, event.b);
-                let publish = format!("<publish node='urn:simulated'>{item}</publish>");
-                let pubsub = format!("<pubsub xmlns='http://jabber.org/protocol/pubsub'>{publish}</pubsub>");
-                self.ask("publish", "set", None, &pubsub, book);
+            What::Publish => self.publish(event.b % NODES.len(), book),
+            // The first is the administrator: nobody else may create an account of that name.
+            What::Remove if self.plan.account > 0 => {
+                let remove = format!("<query xmlns='{}'><remove/></query>", ns::REGISTER);
+                let removal = book.remove(self.plan.account);
+                let id = self.ask("remove", "set", None, &remove, book);
+                self.removing.insert(id, removal);
             }
+            What::Upload => {
+                let request = format!("<request xmlns='{}' filename='a' size='{}'/>", ns::HTTP_UPLOAD, event.b);
+                self.ask("upload", "get", Some(UPLOADS), &request, book);
+            }
+            What::Command if self.plan.account == 0 => self.command(event.b, account, book),
             _ => return false,
         }
         true
     }
 
-    fn chat(&mut self, to: To, address: &str, book: &mut Book) {
+    /// Writes to somebody: in every fourth case a correction of what it wrote last (XEP-0308), or a
+    /// message that asks for a receipt (XEP-0184).
+    fn chat(&mut self, to: To, address: &str, choice: usize, book: &mut Book) {
         let Some(session) = self.session else { return };
         let number = book.send(session, to);
-        let body = format!("<body>m{number}</body>");
-        self.say(format!("<message type='chat' id='m{number}' to='{address}'>{body}</message>"), Some(number), book);
+        let more = match (choice % 8, number.checked_sub(1)) {
+            (1 | 2, Some(last)) => format!("<replace xmlns='{}' id='m{last}'/>", ns::CORRECT),
+            (3 | 4, _) => format!("<request xmlns='{}'/>", ns::RECEIPTS),
+            _ => String::new(),
+        };
+        let content = format!("<body>m{number}</body>{more}");
+        self.say(format!("<message type='chat' id='m{number}' to='{address}'>{content}</message>"), Some(number), book);
+    }
+
+    /// Confirms that a message has arrived (XEP-0184 §5).
+    pub(super) fn confirm(&mut self, received: usize, from: &str, book: &mut Book) {
+        let (Some(session), Some(account)) = (self.session, account_of(from)) else { return };
+        let number = book.send(session, To::Account(account));
+        book.messages[number].is_receipt = true;
+        let receipt = format!("<received xmlns='{}' id='m{received}'/>", ns::RECEIPTS);
+        self.say(format!("<message type='chat' id='m{number}' to='{from}'>{receipt}</message>"), Some(number), book);
     }
 
     /// Becomes available, or changes its presence.
@@ -126,7 +151,17 @@ impl Device {
             0 => String::new(),
             priority => format!("<priority>{priority}</priority>"),
         };
-        self.say(format!("<presence><status>p{number}</status>{priority}</presence>"), None, book);
+        let capabilities = self.capabilities();
+        self.say(format!("<presence><status>p{number}</status>{priority}{capabilities}</presence>"), None, book);
+    }
+
+    /// Becomes unavailable and stays connected.
+    pub(super) fn become_unavailable(&mut self, book: &mut Book) {
+        self.shown = None;
+        if let Some(session) = self.session {
+            book.sessions[session].was_unavailable = true;
+        }
+        self.say("<presence type='unavailable'/>".into(), None, book);
     }
 
     /// Sends a request, and returns its id.
@@ -136,11 +171,6 @@ impl Device {
         self.asked.insert(id.clone());
         self.say(format!("<iq type='{type_}' id='{id}'{to}>{child}</iq>"), None, book);
         id
-    }
-
-    /// Asks for the roster again.
-    pub fn ask_roster(&mut self, book: &mut Book) {
-        self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);
     }
 
     /// Asks for the page of its archive that follows an id.
@@ -183,11 +213,17 @@ impl Device {
         book.blockers.insert((self.plan.account, account));
         if blocks {
             let id = self.ask("block", "set", None, &format!("<block xmlns='urn:xmpp:blocking'>{item}</block>"), book);
-            self.blocking.insert(id, (account, book.unblocked));
+            // One that another session has asked for may come behind this.
+            if book.unblocking.get(&(self.plan.account, account)).is_none_or(|open| *open == 0) {
+                self.blocking.insert(id, (account, book.unblocked));
+            }
         } else {
             book.unblocked += 1;
             book.blocks.remove(&(self.plan.account, account));
-            self.ask("block", "set", None, &format!("<unblock xmlns='urn:xmpp:blocking'>{item}</unblock>"), book);
+            *book.unblocking.entry((self.plan.account, account)).or_default() += 1;
+            let unblock = format!("<unblock xmlns='urn:xmpp:blocking'>{item}</unblock>");
+            let id = self.ask("block", "set", None, &unblock, book);
+            self.unblocking.insert(id, account);
         }
     }
 }

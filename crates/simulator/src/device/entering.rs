@@ -5,15 +5,22 @@ use rookery_sasl::client::{Announced, Exchange, Login};
 use rookery_sasl::{ChannelBindings, Mechanism};
 use rookery_testkit::login::{bind_request, sasl, stream_header};
 use rookery_testkit::server::PASSWORD;
+use rookery_testkit::websocket;
 use rookery_xml::{Element, ns};
 
 use super::{DOMAIN, Device, Managed, Stage};
 use crate::book::Book;
+use crate::plan;
 
 impl Device {
     pub(super) fn begin(&mut self, book: &mut Book) {
-        self.write(&stream_header(DOMAIN), book);
+        self.open_stream(book);
         self.stage = Stage::Opened;
+    }
+
+    fn open_stream(&mut self, book: &mut Book) {
+        let header = if self.plan.is_web { websocket::open(DOMAIN) } else { stream_header(DOMAIN) };
+        self.write(&header, book);
     }
 
     pub(super) fn header(&mut self) {
@@ -31,7 +38,9 @@ impl Device {
             return;
         }
         match std::mem::replace(&mut self.stage, Stage::Gone) {
+            Stage::Offered if std::mem::take(&mut self.registers) => self.register(element, book),
             Stage::Offered => self.authenticate(element, book),
+            Stage::Registering(features) => self.authenticate(&features, book),
             Stage::Authenticating(exchange) => self.go_on(*exchange, element, book),
             Stage::OfferedMore => self.resume_or_bind(book),
             Stage::Binding(id) => self.bound(&id, element, book),
@@ -43,10 +52,25 @@ impl Device {
         }
     }
 
+    /// Creates its account, which may be there again already (XEP-0077 §3.1).
+    fn register(&mut self, features: &Element, book: &mut Book) {
+        let username = format!("<username>u{}</username>", self.plan.account);
+        let query = format!("<query xmlns='{}'>{username}<password>{PASSWORD}</password></query>", ns::REGISTER);
+        self.write(&format!("<iq type='set' id='register' to='{DOMAIN}'>{query}</iq>"), book);
+        self.stage = Stage::Registering(Box::new(features.clone()));
+    }
+
     fn authenticate(&mut self, features: &Element, book: &mut Book) {
-        let offered = features.child("mechanisms", ns::SASL);
-        let names: Vec<String> = offered.map(|list| list.children().map(Element::text).collect()).unwrap_or_default();
-        let mechanism = if self.plan.scram { Mechanism::ScramSha256 } else { Mechanism::Plain };
+        let is_sasl2 = self.plan.login.is_sasl2();
+        let offered = match is_sasl2 {
+            true => features.child("authentication", ns::SASL2),
+            false => features.child("mechanisms", ns::SASL),
+        };
+        let named =
+            |list: &Element| list.children().filter(|child| child.name() == "mechanism").map(Element::text).collect();
+        let names: Vec<String> = offered.map(named).unwrap_or_default();
+        let is_plain = matches!(self.plan.login, plan::Login::Plain | plan::Login::Sasl2);
+        let mechanism = if is_plain { Mechanism::Plain } else { Mechanism::ScramSha256 };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if !names.contains(&mechanism.name()) {
             return book.break_rule(format!("{} is not offered, but {names:?}", mechanism.name()));
@@ -56,27 +80,61 @@ impl Device {
         let announced = Announced { mechanisms: &names, binding_types: None };
         let started = Exchange::start(mechanism, &login, &ChannelBindings::default(), &announced);
         let (exchange, initial) = started.expect("the password can be prepared");
-        self.write(&sasl("auth", Some(mechanism), &initial), book);
+        let auth = match is_sasl2 {
+            true => self.authenticate_and_more(mechanism, &initial),
+            false => sasl("auth", Some(mechanism), &initial),
+        };
+        self.write(&auth, book);
         self.stage = Stage::Authenticating(Box::new(exchange));
     }
 
+    /// Returns the element that logs in and says what comes of that (XEP-0388 §2.3): a session that
+    /// goes on, else a new one.
+    fn authenticate_and_more(&self, mechanism: Mechanism, initial: &[u8]) -> String {
+        let agent = format!("<user-agent id='{}/{}'/>", self.bare, self.own_resource);
+        let resume = self.resumable().map(|(id, handled)| resume(&id, handled)).unwrap_or_default();
+        let enable = |wanted: bool, what: &'static str| if wanted { what } else { "" };
+        let managed = enable(self.plan.is_managed, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+        let carbons = enable(self.plan.carbons, "<enable xmlns='urn:xmpp:carbons:2'/>");
+        let bind = match self.plan.login {
+            plan::Login::Bind2 => format!("<bind xmlns='{}'><tag>T</tag>{managed}{carbons}</bind>", ns::BIND2),
+            _ => String::new(),
+        };
+        let initial = format!("<initial-response>{}</initial-response>", STANDARD.encode(initial));
+        let name = mechanism.name();
+        format!("<authenticate xmlns='{}' mechanism='{name}'>{initial}{agent}{resume}{bind}</authenticate>", ns::SASL2)
+    }
+
     fn go_on(&mut self, mut exchange: Exchange, element: &Element, book: &mut Book) {
-        let data = STANDARD.decode(element.text()).unwrap_or_default();
+        let is_sasl2 = self.plan.login.is_sasl2();
+        let text = match (is_sasl2, element.name()) {
+            (true, "success") => element.child_text("additional-data", ns::SASL2).unwrap_or_default(),
+            _ => element.text(),
+        };
+        let data = STANDARD.decode(text).unwrap_or_default();
         match element.name() {
             "challenge" => {
                 let response = exchange.challenge(&data, None).expect("a challenge that can be answered");
-                self.write(&sasl("response", None, &response), book);
+                let response = match is_sasl2 {
+                    true => format!("<response xmlns='{}'>{}</response>", ns::SASL2, STANDARD.encode(response)),
+                    false => sasl("response", None, &response),
+                };
+                self.write(&response, book);
                 self.stage = Stage::Authenticating(Box::new(exchange));
             }
             "success" => {
                 exchange.finish(&data).expect("a server that knows the password");
-                self.write(&stream_header(DOMAIN), book);
+                if is_sasl2 {
+                    return self.succeeded(element, book);
+                }
+                self.open_stream(book);
                 self.stage = Stage::Restarted;
             }
             _ => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
+                self.registers = condition == "not-authorized" && book.removed.contains(&self.plan.account);
                 // A store that is away lets nobody in.
-                if condition != "temporary-auth-failure" {
+                if condition != "temporary-auth-failure" && !self.registers {
                     book.break_rule(format!("{} may not log in: {condition}", self.full()));
                 }
                 self.cut(true, book);
@@ -84,11 +142,39 @@ impl Device {
         }
     }
 
+    /// Takes what came of a login by XEP-0388 and of all that was asked for along with it.
+    fn succeeded(&mut self, success: &Element, book: &mut Book) {
+        if let Some(resumed) = success.child("resumed", ns::SM) {
+            return self.resumed(resumed, book);
+        }
+        let failed = success.child("failed", ns::SM).and_then(|failed| failed.attr("h")?.parse().ok());
+        failed.into_iter().for_each(|handled| self.acknowledged(handled, book));
+        self.end_session(book);
+        let Some(bound) = success.child("bound", ns::BIND2) else {
+            self.stage = Stage::OfferedMore;
+            return;
+        };
+        let full = success.child_text("authorization-identifier", ns::SASL2).unwrap_or_default();
+        let resource = full.strip_prefix(&self.bare).and_then(|rest| rest.strip_prefix('/'));
+        let Some(resource) = resource else {
+            return book.break_rule(format!("{} was bound as {full}", self.bare));
+        };
+        self.resource = resource.to_owned();
+        let id = bound.child("enabled", ns::SM).map(|enabled| enabled.attr("id").map(str::to_owned));
+        self.managed = id.map(|id| Managed { id, counts: true, ..Managed::default() });
+        self.stage = Stage::Ready;
+        self.session = Some(book.open(self.index, self.plan.account, self.managed.is_some()));
+        self.begin_session(book);
+    }
+
+    fn resumable(&self) -> Option<(String, u32)> {
+        self.managed.as_ref().and_then(|managed| Some((managed.id.clone()?, managed.handled)))
+    }
+
     fn resume_or_bind(&mut self, book: &mut Book) {
-        let resumable = self.managed.as_ref().and_then(|managed| Some((managed.id.clone()?, managed.handled)));
-        match resumable {
+        match self.resumable() {
             Some((id, handled)) => {
-                self.write(&format!("<resume xmlns='{}' previd='{id}' h='{handled}'/>", ns::SM), book);
+                self.write(&resume(&id, handled), book);
                 self.stage = Stage::Resuming;
             }
             None => self.bind(book),
@@ -97,8 +183,8 @@ impl Device {
 
     fn bind(&mut self, book: &mut Book) {
         self.end_session(book);
-        let resource = self.resource.clone();
-        self.write(&bind_request(Some(&resource)), book);
+        self.resource = self.own_resource.clone();
+        self.write(&bind_request(Some(&self.own_resource)), book);
         self.stage = Stage::Binding("bind".into());
     }
 
@@ -120,7 +206,11 @@ impl Device {
         if self.plan.carbons {
             self.ask("carbons", "set", None, "<enable xmlns='urn:xmpp:carbons:2'/>", book);
         }
-        self.ask("roster", "get", None, "<query xmlns='jabber:iq:roster'/>", book);
+        self.begin_session(book);
+    }
+
+    fn begin_session(&mut self, book: &mut Book) {
+        self.ask_changes(book);
         self.show(book);
     }
 
@@ -165,4 +255,9 @@ impl Device {
             }
         }
     }
+}
+
+/// Returns the wish to go on with a session (XEP-0198 §5).
+fn resume(id: &str, handled: u32) -> String {
+    format!("<resume xmlns='{}' previd='{id}' h='{handled}'/>", ns::SM)
 }

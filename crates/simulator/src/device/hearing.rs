@@ -2,7 +2,7 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{Archived, Device, RosterEntry, Seat, account_of, room_of};
+use super::{Archived, Device, Seat, account_of, room_of};
 use crate::book::{Book, How, Stay};
 
 impl Device {
@@ -42,6 +42,8 @@ impl Device {
             }
             (ns::SM, "a", Some(h)) => self.acknowledged(h, book),
             (ns::STREAMS, "error", _) => {}
+            // With a session of XEP-0386 come the features that are left.
+            (ns::STREAMS, "features", _) if self.plan.login.is_sasl2() => {}
             _ => book.break_rule(format!("{} got <{} xmlns='{}'/>", self.full(), element.name(), element.ns())),
         }
     }
@@ -65,13 +67,20 @@ impl Device {
                 return number.into_iter().for_each(|number| book.hear(session, number, How::Carbon));
             }
         }
+        if let Some(event) = element.child("event", ns::PUBSUB_EVENT) {
+            return self.hear_news(element.attr("from"), event, book);
+        }
         let Some(number) = number else { return };
         let is_late = element.child("delay", "urn:xmpp:delay").is_some();
         let room = element.attr("from").and_then(room_of);
         match room.filter(|_| element.attr("type") == Some("groupchat")) {
             Some((room, _)) if !is_late => self.hear_in_room(room, number, book),
             Some(_) => {}
-            None => book.hear(session, number, if is_late { How::Late } else { How::Live }),
+            None => {
+                book.hear(session, number, if is_late { How::Late } else { How::Live });
+                let from = element.attr("from").filter(|_| element.child("request", ns::RECEIPTS).is_some());
+                from.into_iter().for_each(|from| self.confirm(number, from, book));
+            }
         }
     }
 
@@ -119,6 +128,10 @@ impl Device {
                     // What came before was for the time before (RFC 6121 §4.2.2).
                     self.sight.clear();
                 }
+                let priority = element.child_text("priority", ns::CLIENT).and_then(|priority| priority.parse().ok());
+                if from == self.full() && priority.unwrap_or(0) >= 0 {
+                    self.session.into_iter().for_each(|session| book.sessions[session].takes = true);
+                }
                 match number {
                     Some(number) => drop(self.sight.insert(from.to_owned(), number)),
                     None => book.break_rule(format!("{} got a presence without its status", self.full())),
@@ -129,6 +142,7 @@ impl Device {
             Some("subscribe") => {
                 let contact = account_of(from).unwrap_or_default();
                 if !(contact + self.plan.account).is_multiple_of(4) {
+                    book.allowed.insert((self.plan.account, contact));
                     self.say(format!("<presence type='subscribed' to='{from}'/>"), None, book);
                 }
             }
@@ -162,7 +176,8 @@ impl Device {
             Some("unavailable") => {
                 seat.view.remove(nick);
                 if has("110") && has("303") {
-                    seat.nick = Some(attr("nick"));
+                    // Nobody looked at the client, and its arrival was not worth telling any more.
+                    seat.nick = seat.nick.is_some().then(|| attr("nick"));
                 } else if has("110") {
                     *seat = Seat::default();
                 }
@@ -191,11 +206,10 @@ impl Device {
                 if from.is_some_and(|from| from != self.bare) {
                     book.break_rule(format!("{} got a roster push from {from:?}", self.full()));
                 }
-                let query = element.child("query", ns::ROSTER);
-                let roster = self.roster.get_or_insert_default();
-                query.into_iter().flat_map(Element::children).for_each(|item| take_item(roster, item));
+                element.child("query", ns::ROSTER).into_iter().for_each(|query| self.take_push(query));
                 self.say(format!("<iq type='result' id='{id}'/>"), None, book);
             }
+            Some("get") if element.child("query", ns::DISCO_INFO).is_some() => self.tell_capabilities(element, book),
             _ => {
                 let to = from.map(|from| format!(" to='{from}'")).unwrap_or_default();
                 self.say(format!("<iq type='result' id='{id}'{to}/>"), None, book);
@@ -205,40 +219,45 @@ impl Device {
 
     fn answered(&mut self, id: &str, element: &Element, book: &mut Book) {
         let is_error = element.attr("type") == Some("error");
-        if let Some(query) = element.child("query", ns::ROSTER).filter(|_| !is_error) {
-            let mut roster = Default::default();
-            query.children().for_each(|item| take_item(&mut roster, item));
-            self.roster = Some(roster);
+        if id.starts_with("roster") && !is_error {
+            self.take_roster(element.child("query", ns::ROSTER));
+        }
+        if let Some(number) = self.publishing.remove(id).filter(|_| !is_error) {
+            book.items[number].is_done = true;
+        }
+        if let Some(removal) = self.removing.remove(id).filter(|_| !is_error) {
+            book.confirm_removal(removal);
+        }
+        if let Some((command, account)) = self.commands.remove(id).filter(|_| !is_error) {
+            self.go_on_with(command, account, element, book);
         }
         if let Some(fin) = element.child("fin", "urn:xmpp:mam:2") {
             let set = fin.child("set", "http://jabber.org/protocol/rsm");
             let last = set.and_then(|set| set.child_text("last", "http://jabber.org/protocol/rsm"));
             self.page = Some((last, fin.attr("complete") == Some("true")));
         }
+        if let Some(account) = self.unblocking.remove(id)
+            && let Some(open) = book.unblocking.get_mut(&(self.plan.account, account))
+        {
+            *open -= 1;
+        }
         if let Some((account, unblocked)) = self.blocking.remove(id).filter(|_| !is_error)
             && book.unblocked == unblocked
+            && !book.removed.contains(&self.plan.account)
+            && book.unblocking.get(&(self.plan.account, account)).is_none_or(|open| *open == 0)
         {
             book.blocks.insert((self.plan.account, account), book.messages.len());
         }
     }
 }
 
-fn take_item(roster: &mut std::collections::BTreeMap<String, RosterEntry>, item: &Element) {
-    let Some(jid) = item.attr("jid") else { return };
-    let text = |name: &str| item.attr(name).unwrap_or_default().to_owned();
-    if item.attr("subscription") == Some("remove") {
-        roster.remove(jid);
-        return;
-    }
-    let asks = item.attr("ask") == Some("subscribe");
-    roster.insert(jid.to_owned(), RosterEntry { subscription: text("subscription"), asks, name: text("name") });
-}
-
 fn forwarded(wrapper: &Element) -> Option<&Element> {
     wrapper.child("forwarded", "urn:xmpp:forward:0")?.child("message", ns::CLIENT)
 }
 
-/// Returns the number of a message, which its body is.
+/// Returns the number of a message, which its body is, or the id of a receipt.
 fn number_of(message: &Element) -> Option<usize> {
-    message.child_text("body", ns::CLIENT)?.strip_prefix('m')?.parse().ok()
+    let body = message.child_text("body", ns::CLIENT);
+    let receipt = || message.child("received", ns::RECEIPTS).and_then(|_| message.attr("id").map(str::to_owned));
+    body.or_else(receipt)?.strip_prefix('m')?.parse().ok()
 }
