@@ -27,12 +27,42 @@ pub enum Command {
     /// Run the server until it is told to stop (the default)
     #[command(after_help = SERVE_EXAMPLES)]
     Serve,
+    /// Show the running server: version, domains, who is there, certificates
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status {
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Have the running server read its configuration and certificates again
+    #[command(after_help = RELOAD_EXAMPLES)]
+    Reload,
+    /// Look at sessions of the running server, or end them
+    #[command(after_help = SESSION_EXAMPLES)]
+    Session {
+        /// The command for sessions.
+        #[command(subcommand)]
+        command: SessionCommand,
+    },
+    /// Look at rooms of the running server, or destroy one
+    #[command(after_help = ROOM_EXAMPLES)]
+    Room {
+        /// The command for rooms.
+        #[command(subcommand)]
+        command: RoomCommand,
+    },
     /// Manage accounts, also while the server runs
     #[command(after_help = USER_EXAMPLES)]
     User {
         /// The command for accounts.
         #[command(subcommand)]
         command: UserCommand,
+    },
+    /// Manage who administers the domains, also while the server runs
+    #[command(after_help = ADMIN_EXAMPLES)]
+    Admin {
+        /// The command for administrators.
+        #[command(subcommand)]
+        command: AdminCommand,
     },
     /// Write everything that the server has to one file, also while it runs: database, uploads,
     /// certificates, configuration
@@ -76,6 +106,12 @@ pub enum Command {
         #[arg(long, value_name = "DOMAIN")]
         from: Option<String>,
     },
+    /// Look at the nodes of a cluster, or remove one that is away for good
+    Node {
+        /// The command for nodes.
+        #[command(subcommand)]
+        command: NodeCommand,
+    },
     /// Manage the tokens with which programs use the HTTP API, also while the server runs
     #[command(after_help = TOKEN_EXAMPLES)]
     Token {
@@ -108,6 +144,73 @@ pub enum Command {
     Dpm(Box<rookery_dpm::cli::Dpm>),
 }
 
+/// The commands for nodes.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// List the nodes of the cluster, and whether they are up
+    List,
+    /// Remove a node that is away for good: the others take its accounts and rooms
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// The form in which something is shown.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Shown {
+    /// Print JSON: an object, or for a list one on each line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The commands for sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// List sessions with the addresses of their clients
+    List {
+        /// Only those of this account or domain
+        #[arg(value_name = "JID|DOMAIN")]
+        whose: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// End the sessions of an account, or one of them
+    End {
+        /// The account, such as alice@example.org, or the session, such as alice@example.org/phone
+        #[arg(value_name = "JID")]
+        jid: String,
+    },
+}
+
+/// The commands for rooms.
+#[derive(Debug, Subcommand)]
+pub enum RoomCommand {
+    /// List rooms, hidden ones as well
+    List {
+        /// Only those of this domain
+        #[arg(value_name = "DOMAIN")]
+        domain: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Show a room and who is there
+    Show {
+        /// Its address, such as garden@conference.example.org
+        room: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Destroy a room with everything that is kept of it; its occupants are told
+    Destroy {
+        /// Its address
+        room: String,
+        /// The reason that its occupants are told
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
 /// The commands for accounts.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
@@ -133,6 +236,23 @@ pub enum UserCommand {
         /// Its address
         jid: String,
     },
+    /// Show an account of the running server: its rights, its sessions, when it was last here
+    Show {
+        /// Its address
+        jid: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Keep an account from logging in, and end its sessions
+    Disable {
+        /// Its address
+        jid: String,
+    },
+    /// Let an account log in again
+    Enable {
+        /// Its address
+        jid: String,
+    },
     /// List the accounts, one a line
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -144,8 +264,8 @@ pub enum UserCommand {
     /// (XEP-0227); says what is wrong in it and adds the rest
     #[command(after_help = IMPORT_EXAMPLES)]
     Import {
-        /// The file: XML, or lines of UTF-8 whose fields may be quoted and of which a first
-        /// `jid,password` is skipped
+        /// The file, or - for standard input: XML, or lines of UTF-8 whose fields may be quoted and
+        /// of which a first `jid,password` is skipped
         #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -175,8 +295,8 @@ pub enum UserCommand {
         /// The account, such as alice@example.org, or a domain
         #[arg(value_name = "JID")]
         what: String,
-        /// The file to make; it holds all that is kept for the account, the keys of its password
-        /// included
+        /// The file to make, or - for standard output; it holds all that is kept for the account,
+        /// the keys of its password included
         #[arg(value_name = "FILE.xml")]
         file: PathBuf,
     },
@@ -250,6 +370,30 @@ pub enum ForeignSchema {
     Mongooseim,
     /// The tables of Prosody's mod_storage_sql
     Prosody,
+}
+
+/// The commands for administrators.
+#[derive(Debug, Subcommand)]
+pub enum AdminCommand {
+    /// Let an account administer a domain, and with the first domain the server
+    #[command(after_help = ADMIN_EXAMPLES)]
+    Add {
+        /// The account, such as alice@example.org
+        jid: String,
+        /// The domain to administer [default: the account's]
+        #[arg(long, value_name = "DOMAIN")]
+        domain: Option<String>,
+    },
+    /// Take that right away, from now on
+    Remove {
+        /// The account
+        jid: String,
+        /// The domain [default: the account's]
+        #[arg(long, value_name = "DOMAIN")]
+        domain: Option<String>,
+    },
+    /// List account, domain, and whether the configuration names it
+    List,
 }
 
 /// The commands for tokens.
@@ -343,10 +487,45 @@ Examples:
 
 SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certificates again.";
 
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  rookery status
+  rookery status --json | jq .sessions
+
+Exit code 1: no server runs in the data folder.";
+
+const RELOAD_EXAMPLES: &str = "\
+Examples:
+  rookery check && rookery reload
+
+Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server runs.";
+
+const SESSION_EXAMPLES: &str = "\
+Examples:
+  rookery session list
+  rookery session list alice@example.org --json
+  rookery session end alice@example.org/phone
+
+A session without an address has lost its connection and waits for its client.";
+
+const ROOM_EXAMPLES: &str = "\
+Examples:
+  rookery room list example.org
+  rookery room show garden@conference.example.org
+  rookery room destroy garden@conference.example.org --reason \"It has moved\"";
+
 const USER_EXAMPLES: &str = "\
 Examples:
   rookery user add alice@example.org
-  rookery user list example.org";
+  rookery user list example.org
+  rookery user show alice@example.org
+  rookery user disable mallory@example.org";
+
+const ADMIN_EXAMPLES: &str = "\
+Examples:
+  rookery admin add alice@example.org
+  rookery admin add alice@example.org --domain example.net
+  rookery admin list";
 
 const ADD_EXAMPLES: &str = "\
 Examples:

@@ -7,9 +7,11 @@ use std::fmt;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rookery_store::sqlite::Severity;
 use rookery_web::chat::package::{self, NAME, VERSION};
+use rookery_web::health::{Fill, Space};
 use rustix::process::{Resource, getrlimit};
 
 use crate::acme;
@@ -266,6 +268,7 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
         let path = path.display();
         report.warn(STORAGE, format!("everybody on this machine can look into {path}; `chmod 700 {path}`"));
     }
+    room(report, path);
     let database = match database::address(folder, &store) {
         Ok(database) => database,
         Err(error) => return report.fault(STORAGE, error.to_string()),
@@ -276,6 +279,24 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
     let findings = database.check();
     for finding in findings {
         report.lines.push(ReportLine { severity: finding.severity, about: STORAGE, text: finding.text });
+    }
+}
+
+/// Reports on the room that the disk has; before the first start, that of the folder above.
+fn room(report: &mut Report, folder: &Path) {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let Some(Ok(space)) = absolute.ancestors().find(|path| path.is_dir()).map(Space::of) else { return };
+    match space.fill() {
+        Fill::Fine => report.note(STORAGE, format!("the disk has {space}")),
+        Fill::Low => {
+            report.warn(STORAGE, format!("the disk is nearly full ({space}): make room, or move the data folder"))
+        }
+        Fill::Full => {
+            report.fault(
+                STORAGE,
+                format!("the disk is full ({space}): nothing can be stored; make room, or move the data folder"),
+            );
+        }
     }
 }
 

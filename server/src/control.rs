@@ -1,86 +1,145 @@
 //! The way from the command line to the server that runs in the same data folder: a socket in that
-//! folder, for its owner alone.
-//!
-//! A connection says one line and gets one text. There is nothing on it that the owner of the data
-//! folder may not do anyway.
+//! folder, over which the server's API is spoken without a token.
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::os::unix::net::UnixListener;
 
-use rookery_shard::Door;
-use tracing::{debug, warn};
+use rookery_web::control::client::{self, Answer};
+use serde_json::{Value, json};
+use tracing::warn;
 
 use crate::failure::Failure;
 use crate::folder::Folder;
-use crate::s2s;
+use crate::loaded::Source;
 
-/// Answers questions from now on. A server that can't be asked is told in the log, and runs all the
-/// same.
-pub fn serve(folder: &Folder, door: Door) {
+/// Makes the socket. A server that can't be reached is told in the log, and runs all the same.
+pub fn bind(folder: &Folder) -> Option<UnixListener> {
     let path = folder.control();
     // What an earlier server left: the lock of the folder is ours.
     let _ = fs::remove_file(&path);
     let bound = UnixListener::bind(&path)
         .and_then(|listener| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map(|()| listener));
-    let listener = match bound {
-        Ok(listener) => listener,
-        Err(error) => {
-            let path = path.display();
-            return warn!(%path, %error, "`rookery s2s list` can't ask this server: its socket can't be made");
-        }
-    };
-    let work = move || {
-        for connection in listener.incoming().flatten() {
-            if let Err(error) = answer(&connection, &door) {
-                debug!(%error, "a question of the command line was not answered");
+    let path = path.display();
+    bound.inspect_err(|error| warn!(%path, %error, "commands can't reach this server: its socket can't be made")).ok()
+}
+
+/// The server that runs in a data folder.
+#[derive(Debug, Clone, Copy)]
+pub struct Running<'a> {
+    folder: &'a Folder,
+}
+
+impl<'a> Running<'a> {
+    /// Returns the server that runs in a folder; `None` if none does, or it has no socket.
+    pub fn find(folder: &'a Folder) -> Option<Running<'a>> {
+        let can_be_asked = folder.control().exists() && folder.running().is_some();
+        can_be_asked.then_some(Running { folder })
+    }
+
+    /// Returns the server that has to run in a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] if none does.
+    pub fn in_folder(folder: &'a Folder) -> Result<Running<'a>, Failure> {
+        folder.find()?;
+        Running::find(folder).ok_or_else(|| nobody(folder))
+    }
+
+    /// Returns what the server has at a path of its API.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] with the server's words, or if it doesn't answer.
+    pub fn get(self, path: &str) -> Result<Value, Failure> {
+        self.ask("GET", path, None)
+    }
+
+    /// Gives each entry of a list to `each`. A path that ends with a `?` is that of a list which
+    /// comes in parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::get`], and what `each` returns.
+    pub fn list(self, path: &str, mut each: impl FnMut(&Value) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut after = String::new();
+        loop {
+            let query = if path.ends_with('?') { format!("limit={PART}{after}") } else { String::new() };
+            let part = self.get(&format!("{path}{query}"))?;
+            for item in part["items"].as_array().into_iter().flatten() {
+                each(item)?;
+            }
+            if part["partial"] == true {
+                eprintln!("rookery: a part of the server hasn't answered in time: what it has is missing");
+            }
+            match part["next"].as_str() {
+                Some(next) => after = format!("&after={}", encoded(next)),
+                None => return Ok(()),
             }
         }
-    };
-    if let Err(error) = std::thread::Builder::new().name("control".into()).spawn(work) {
-        warn!(%error, "`rookery s2s list` can't ask this server: there is no thread for it");
+    }
+
+    /// Has the server do something.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::get`].
+    pub fn ask(self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let Answer { status, body } = self.exchange(method, path, body)?;
+        match status {
+            200..=299 => Ok(body),
+            _ => Err(Failure::Failed(words(&body))),
+        }
+    }
+
+    /// Notes in the server's journal what a command has done to the database itself. A command that
+    /// has succeeded doesn't fail for that.
+    pub fn note(self, domain: &str, act: &str) {
+        if let Err(failure) = self.exchange("POST", NOTE, Some(&json!({ "domain": domain, "act": act }))) {
+            eprintln!("rookery: the server's journal doesn't have it: {failure}");
+        }
+    }
+
+    fn exchange(self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+        let socket = self.folder.control();
+        client::ask(&socket, method, path, body).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => nobody(self.folder),
+            ErrorKind::PermissionDenied => Failure::Failed(format!(
+                "{}: {error}; commands beside a running server are for its user, and for root",
+                socket.display()
+            )),
+            ErrorKind::TimedOut => {
+                Failure::Failed("the server that runs here doesn't answer; what does its log say?".into())
+            }
+            _ => Failure::file(&socket, &error),
+        })
     }
 }
 
-fn answer(connection: &UnixStream, door: &Door) -> std::io::Result<()> {
-    connection.set_read_timeout(Some(PATIENCE))?;
-    connection.set_write_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    BufReader::new(connection.take(LONGEST)).read_line(&mut line)?;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let text = match words.as_slice() {
-        ["s2s", "list"] => s2s::listed(&door.servers()),
-        ["s2s", "close", domain] => format!("streams closed: {}\n", door.close_servers(domain, None)),
-        _ => "this server doesn't know that question; it may be of another version\n".to_owned(),
-    };
-    let mut connection = connection;
-    connection.write_all(text.as_bytes())
+/// Notes an act in the journal of the server that runs in the folder, if one does.
+pub fn note(source: &Source, domain: &str, act: &str) {
+    if let Some(server) = Running::find(&source.folder) {
+        server.note(domain, act);
+    }
 }
 
-/// Asks the running server.
-///
-/// # Errors
-///
-/// [`Failure::Failed`] if none runs in the folder, or it doesn't answer.
-pub fn ask(folder: &Folder, question: &str) -> Result<String, Failure> {
-    let path = folder.control();
-    let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            Failure::Failed(format!("no server runs in {}; name its folder with --data-dir", folder.path().display()))
-        }
-        _ => Failure::file(&path, &error),
-    };
-    let mut connection = UnixStream::connect(&path).map_err(failed)?;
-    connection.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-    connection.write_all(format!("{question}\n").as_bytes()).map_err(failed)?;
-    let mut text = String::new();
-    connection.read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+/// Returns a part of a path or query as it is written there.
+pub fn encoded(text: &str) -> String {
+    rookery_web::control::client::encode(text)
 }
 
-/// The time that either side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a question.
-const LONGEST: u64 = 4096;
+/// Returns what the server says of a problem.
+fn words(problem: &Value) -> String {
+    problem["detail"].as_str().unwrap_or("the server refused, and didn't say why").to_owned()
+}
+
+fn nobody(folder: &Folder) -> Failure {
+    Failure::Failed(format!("no server runs in {}; name its folder with --data-dir", folder.path().display()))
+}
+
+/// Entries of a part of a list.
+const PART: usize = 500;
+/// The path to the journal.
+const NOTE: &str = rookery_web::control::NOTE;

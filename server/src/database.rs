@@ -9,7 +9,7 @@ use std::time::Duration;
 use rookery_base::chance;
 use rookery_store::sql::SqlStore;
 use rookery_store::sql::copy::Address;
-use rookery_store::{Stores, mysql, postgres, sqlite, wait};
+use rookery_store::{Stores, TermsOf, mysql, postgres, sqlite, wait};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -52,10 +52,11 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The same.
+    /// The same; and that there is no data folder, if the database would be in it.
     pub fn open_patiently(folder: &Folder, store: &Store) -> Result<Database, Failure> {
         match &store.place {
             Place::Folder => {
+                folder.find()?;
                 Database::embedded(folder, &sqlite::Options { lock_wait: Duration::from_secs(30), ..options(store) })
             }
             // A command does one thing at a time, and a few of those at most.
@@ -128,7 +129,8 @@ pub fn named(text: &str, store: &Store) -> Result<Address, Failure> {
 ///
 /// [`Failure::Unfit`] if a file that the configuration names can't be read, with its key.
 pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
-    let Store { connections, trusts_durability, migrations, months, .. } = *store;
+    let Store { connections, trusts_durability, migrations, months, has_index, .. } = *store;
+    let terms_of: Option<TermsOf> = if has_index { Some(rookery_archive::terms) } else { None };
     let is_encrypted = |is_local: bool| store.encrypted.unwrap_or(!is_local);
     let authorities = || authorities(store.authorities.as_deref());
     Ok(match address {
@@ -137,17 +139,15 @@ pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
             let tls = if is_encrypted(options.address.is_local()) { Some(trusting(authorities()?)?) } else { None };
             let password = password(store.password.as_deref())?;
             let address = options.address.clone();
-            let options = postgres::Options::at(address);
-            let options =
-                postgres::Options { password, tls, connections, trusts_durability, migrations, months, ..options };
+            let options = postgres::Options { password, tls, ..postgres::Options::at(address) };
+            let options = postgres::Options { connections, trusts_durability, migrations, months, terms_of, ..options };
             Address::Postgres(Box::new(options))
         }
         Address::Mysql(options) => {
             let roots = if is_encrypted(options.address.is_local()) { Some(authorities()?) } else { None };
             let password = password(store.password.as_deref())?;
-            let options = mysql::Options::at(options.address.clone());
-            let options =
-                mysql::Options { password, roots, connections, trusts_durability, migrations, months, ..options };
+            let options = mysql::Options { password, roots, ..mysql::Options::at(options.address.clone()) };
+            let options = mysql::Options { connections, trusts_durability, migrations, months, terms_of, ..options };
             Address::Mysql(Box::new(options))
         }
     })

@@ -3,12 +3,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use rookery_federation::{Component, ComponentSecret, Found, NotFound, Secret, Settings};
+use rookery_federation::{Component, ComponentSecret, Found, NotFound, Policy, Secret, Settings};
 use rookery_resolver::Dns;
 use rookery_shard::{Federation, Resolver};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
+use tracing::warn;
 
 use crate::certificate::Certificate;
 use crate::config::{ComponentConfig, Config, ConfigError};
@@ -68,13 +69,28 @@ pub fn load(
         Some(dns) => dns.clone(),
         None => Arc::new(Nowhere),
     };
+    if has_others && config.federation.policy == Policy::Certificate {
+        for domain in &uncertified(certificates, &domains) {
+            warn!(%domain, "there is no certificate for this domain but the self-signed one, so it calls no other servers; get one");
+        }
+    }
     let terms = Federation {
-        settings: Arc::new(settings(config, decoys)?),
+        settings: Arc::new(Settings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? }),
         tls: Arc::new(tls),
         trust: Arc::new(trust(config)?),
         resolver,
     };
     Ok(Some(Federated { terms: Arc::new(terms), dns, asked }))
+}
+
+/// Returns those of some domains for which there is no certificate but one that the server has made
+/// itself, by the rule of [`PeerSettings::new`].
+fn uncertified(certificates: &[Certificate], domains: &[String]) -> Vec<Box<str>> {
+    let is_own = |domain: &&String| {
+        let is_for = |found: &&Certificate| found.inspection.covers(domain.as_str()) || found.domains.contains(*domain);
+        certificates.iter().find(is_for).or(certificates.first()).is_some_and(|shown| shown.own)
+    };
+    domains.iter().filter(is_own).map(|domain| domain.as_str().into()).collect()
 }
 
 /// Returns what DNS is asked by.
@@ -104,6 +120,7 @@ fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
         allow: given.allow.iter().map(|rule| rule.pattern.clone()).collect(),
         deny: given.deny.iter().map(|rule| rule.pattern.clone()).collect(),
         allow_private_addresses: given.allow_private_addresses,
+        bidi: given.bidi,
         bytes_per_second: given.bytes_per_second as u64,
         stanzas_per_second: given.stanzas_per_second,
         newcomer_stanzas: given.newcomer_stanzas,

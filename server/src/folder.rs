@@ -38,6 +38,25 @@ impl Folder {
         })
     }
 
+    /// Makes sure that the folder is there. Commands never make one: in the wrong place they would
+    /// work on an empty database of their own, and a server that finds accounts makes no
+    /// administrator.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] with where it was looked for.
+    pub fn find(&self) -> Result<(), Failure> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        Err(Failure::Failed(format!(
+            "there is no data folder {}: name the server's with --data-dir or ROOKERY_DATA_DIR; if there is no server yet, \
+             `rookery` makes the folder at its first start, and an administrator",
+            path.display()
+        )))
+    }
+
     /// Makes sure that no other server uses the folder, for as long as the lock lives.
     ///
     /// # Errors
@@ -57,8 +76,12 @@ impl Folder {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        // The lock is what counts. On a full disk the process id is missing in messages.
+        let written =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        if let Err(error) = written {
+            tracing::warn!(path = %path.display(), %error, "the process id can't be written into the lock");
+        }
         Ok(Lock { _file: file.try_clone().map_err(failed)? })
     }
 

@@ -20,7 +20,7 @@ use crate::welcome::say;
 /// [`Failure::Failed`]: the package can't be had, is another one, or can't be written.
 pub fn run(source: &Source, from: Option<&str>) -> Result<(), Failure> {
     let folder = &source.folder;
-    folder.create()?;
+    folder.find()?;
     let target = package::folder(folder.path());
     if from.is_none() && target.is_dir() {
         say(&format!("{NAME} {VERSION} is there: {}\n", target.display()));

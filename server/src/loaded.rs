@@ -66,7 +66,11 @@ pub struct Loaded {
     pub certificates: Vec<Certificate>,
     /// The terms of streams with other servers, if there are any.
     pub federation: Option<Federated>,
+    /// Changes since the start that need a restart to count, a line each.
+    pub restart: Vec<String>,
     decoys: Decoys,
+    /// The configuration of the start: what can't change since is as it says.
+    started: Option<Arc<Config>>,
 }
 
 /// The result of a reload.
@@ -105,7 +109,8 @@ impl Loaded {
         let policy = settings::policy(&config, &settings, &Registry::new(table), &decoys);
         let federation = federation::load(&config, &certificates, &decoys, old)?;
         let (settings, policy) = (Arc::new(settings), Arc::new(policy));
-        Ok(Loaded { source, config, settings, policy, tls, certificates, federation, decoys })
+        let (restart, started) = (Vec::new(), None);
+        Ok(Loaded { source, config, settings, policy, tls, certificates, federation, restart, decoys, started })
     }
 }
 
@@ -115,7 +120,8 @@ impl Loaded {
 ///
 /// [`Failure::Config`] if a certificate can't be used.
 pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
-    Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone(), old.federation.as_ref())
+    let loaded = Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone(), old.federation.as_ref())?;
+    Ok(Loaded { restart: old.restart.clone(), started: old.started.clone(), ..loaded })
 }
 
 /// Reads everything again, for SIGHUP. On an error the old generation goes on.
@@ -130,19 +136,27 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
         // Nobody listens for other servers yet.
         loaded.federation = None;
     }
-    let changed = [
-        ("[listen]", loaded.config.listen != old.config.listen),
-        ("shards", loaded.config.shards != old.config.shards),
-        ("web.connections", loaded.config.web.connections != old.config.web.connections),
-        ("[store]", loaded.config.store != old.config.store),
-        ("federation.enabled", loaded.config.federation.enabled != old.config.federation.enabled),
-        ("[component]", loaded.config.components.is_empty() != old.config.components.is_empty()),
-        ("[dpm]", loaded.config.dpm != old.config.dpm),
-        ("log.format", loaded.config.log.format != old.config.log.format),
-    ];
-    let restart = changed.into_iter().filter(|(_, changed)| *changed);
-    let restart = restart.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect();
+    let started = old.started.clone().unwrap_or_else(|| Arc::new(old.config.clone()));
+    let restart = needs_restart(&loaded.config, &started);
+    loaded.started = Some(started);
+    loaded.restart.clone_from(&restart);
     Ok(Reloaded { loaded, restart })
+}
+
+/// Returns what of a configuration counts after a restart only, beside the one of the start.
+fn needs_restart(new: &Config, started: &Config) -> Vec<String> {
+    let changed = [
+        ("[listen]", new.listen != started.listen),
+        ("shards", new.shards != started.shards),
+        ("web.connections", new.web.connections != started.web.connections),
+        ("[store]", new.store != started.store),
+        ("federation.enabled", new.federation.enabled != started.federation.enabled),
+        ("[component]", new.components.is_empty() != started.components.is_empty()),
+        ("[dpm]", new.dpm != started.dpm),
+        ("log.format", new.log.format != started.log.format),
+    ];
+    let changed = changed.into_iter().filter(|(_, changed)| *changed);
+    changed.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect()
 }
 
 fn tls(config: &Config, certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
@@ -171,6 +185,13 @@ mod tests {
         assert_eq!(second.loaded.settings.domains[0].name, "a.example");
         assert_eq!(second.loaded.policy.idle_before, Some(9));
         assert!(second.loaded.certificates[0].made && second.loaded.certificates[0].inspection.covers("a.example"));
+
+        // What runs is what counts, not what the file said before.
+        fs::write(&file, "domains = [\"a.example\"]\nshards = 3\n").expect("written");
+        let third = reload(&second.loaded, Decoys::default()).expect("the same");
+        assert_eq!(third.restart, second.restart, "it is said until it is so");
+        fs::write(&file, "domains = [\"a.example\"]\n").expect("written");
+        assert!(reload(&third.loaded, Decoys::default()).expect("as at the start").restart.is_empty());
 
         fs::write(&file, "shard = 3").expect("written");
         assert!(matches!(reload(&second.loaded, Decoys::default()), Err(Failure::Config(_))));

@@ -1,9 +1,14 @@
 //! The log: to standard error, as the terminal or the journal wants it.
 
+use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::sync::OnceLock;
 
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::{Log, LogFormat};
 
@@ -25,12 +30,46 @@ pub fn start(log: &Log) {
     // The filter was tried when the configuration was read.
     let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(coloured());
-    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    match (log.format, journal) {
+    match (log.format, is_journal()) {
         (LogFormat::Json, _) => install!(lines.json()),
         (LogFormat::Text, false) => install!(lines),
         // The journal has a clock of its own.
-        (LogFormat::Text, true) => install!(lines.without_time()),
+        (LogFormat::Text, true) => {
+            let lines = lines.without_time().with_ansi(false);
+            install!(lines.map_event_format(ForJournal));
+        }
+    }
+}
+
+/// Returns whether standard error is a stream of systemd's journal: the service manager names its
+/// device and inode (systemd.exec(5), `JOURNAL_STREAM`). A file that it was led to since is none.
+fn is_journal() -> bool {
+    let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
+    rustix::fs::fstat(stderr()).is_ok_and(|found| named == format!("{}:{}", found.st_dev, found.st_ino))
+}
+
+/// Lines for the journal, which takes a number in front for the priority (sd-daemon(3)).
+struct ForJournal<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for ForJournal<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        self.0.format_event(context, writer, event)
+    }
+}
+
+/// Returns the priority of a level (RFC 5424 §6.2.1).
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
     }
 }
 
@@ -68,7 +107,25 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use rookery_base::lock::lock;
+
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            lock(&self.0).write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     #[test]
     fn slips_in_levels_are_found() {
@@ -78,5 +135,23 @@ mod tests {
         for wrong in ["", "inof", "warn,rookery_store", "rookery_store=loud", "info,"] {
             assert!(!is_filter(wrong), "{wrong}");
         }
+    }
+
+    #[test]
+    fn lines_for_the_journal_begin_with_their_priority() {
+        let lines = Lines::default();
+        let written = lines.clone();
+        let told = tracing_subscriber::fmt().with_writer(move || written.clone()).with_ansi(false).without_time();
+        let told = told.with_max_level(Level::TRACE).map_event_format(ForJournal).finish();
+        tracing::subscriber::with_default(told, || {
+            tracing::error!("one");
+            tracing::warn!("two");
+            tracing::info!(peer = 3, "three");
+            tracing::debug!("four");
+        });
+        let text = String::from_utf8(lock(&lines.0).clone()).expect("text");
+        let heads: Vec<&str> = text.lines().map(|line| line.get(..3).unwrap_or_default()).collect();
+        assert_eq!(heads, ["<3>", "<4>", "<6>", "<7>"], "{text}");
+        assert!(text.contains("three peer=3"), "{text}");
     }
 }

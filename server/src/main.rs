@@ -11,19 +11,25 @@
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and
 //!   [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
+//! - [`cluster`] makes the process a node, and shows nodes.
 //! - [`clock`] writes dates for people, [`logging`] the log.
-//! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts
-//!   and tokens, [`s2s`] shows other servers, by [`control`] as the running server sees them;
-//!   [`store`] changes the database as a whole, [`backup`] keeps all that a server has, [`install`]
-//!   gets what browsers are served, also beside a running server.
+//! - [`status`] and [`session`] show the running server and who is here, by [`control`], through
+//!   which other commands tell it what they do, too; [`columns`] prints lists.
+//! - [`check`] looks all of that over without changing it; [`user`], [`admin`] and [`token`]
+//!   change accounts, administrators and tokens, [`s2s`] shows other servers;
+//!   [`store`] changes the database as a whole, [`backup`] keeps all that
+//!   a server has, [`install`] gets what browsers are served, also beside a running server.
 
 mod acme;
+mod admin;
 mod arguments;
 mod backup;
 mod bounds;
 mod certificate;
 mod check;
 mod clock;
+mod cluster;
+mod columns;
 mod config;
 mod control;
 mod database;
@@ -40,9 +46,11 @@ mod open_files;
 mod reference;
 mod s2s;
 mod serve;
+mod session;
 mod settings;
 mod start;
 mod state;
+mod status;
 mod store;
 mod token;
 mod user;
@@ -97,13 +105,19 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
                 return Err(again());
             }
         }
+        Command::Status { shown } => status::status(&source, shown)?,
+        Command::Reload => status::reload(&source)?,
+        Command::Session { command } => session::run(&source, command)?,
+        Command::Room { command } => session::rooms(&source, command)?,
         Command::User { command } => user::run(&source, command)?,
+        Command::Admin { command } => admin::run(&source, command)?,
         Command::Backup { file } => backup::backup(&source, &file)?,
         Command::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
         Command::Store { command } => store::run(&source, command)?,
         Command::S2s { what, domain, from } => s2s::run(&source, &what, domain.as_deref(), from.as_deref())?,
         Command::Token { command } => token::run(&source, command)?,
         Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
+        Command::Node { command } => cluster::run(&source, command)?,
         Command::Config { command: ConfigCommand::Example } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&config::example(&table));

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use rookery_base::chance;
+use rookery_base::{AddressHash, Completer, chance};
+use rookery_cluster::Joined;
+use rookery_fanout::View;
 use rookery_hub::Registry;
-use rookery_operations::process::Wish;
-use rookery_shard::{Census, Generation, Port, Running};
+use rookery_operations::process::{Reloaded, Wish};
+use rookery_shard::{Census, Door, Generation, Port, Running};
 use rookery_store::Background;
+use rookery_web::ServedCertificate;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
 use crate::acme::{self, Plan, Renewal};
+use crate::certificate::Certificate;
+use crate::clock;
 use crate::config::{Config, WrittenNetwork};
 use crate::control;
 use crate::database;
@@ -43,6 +48,8 @@ enum Call {
     Signal(i32),
     /// An administrator wishes the server to end.
     Wish(Wish),
+    /// An administrator wants configuration and certificates to be read again.
+    Reload(Completer<Reloaded>),
     /// Certificates were issued, or files of the operator's were changed.
     Certificates,
 }
@@ -59,11 +66,15 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
     let wishes = caller.clone();
     // Nobody hears a wish any more when the server stops already.
     start.shared.process.listen(move |wish| drop(wishes.send(Call::Wish(wish))));
+    let reloads = caller.clone();
+    // The one who asks is told that nobody reloads any more when the call is dropped.
+    start.shared.process.reload_by(move |answer| drop(reloads.send(Call::Reload(answer))));
     let running = Threads::start(&mut start, &caller)?;
-    start.announce()?;
+    start.announce();
     for call in &calls {
         match call {
-            Call::Signal(SIGHUP) => load_again(&mut start, &running),
+            Call::Signal(SIGHUP) => drop(load_again(&mut start, &running)),
+            Call::Reload(answer) => answer.complete(load_again(&mut start, &running)),
             Call::Signal(SIGUSR1) => tell(&start, &running),
             Call::Certificates => take_certificates(&mut start, &running),
             Call::Wish(Wish::Restart) => {
@@ -89,10 +100,12 @@ fn hear_signals(caller: Sender<Call>) -> Result<(), Failure> {
 /// The parts that run besides this thread.
 struct Threads {
     shards: Running,
+    /// Serves browsers, if ports are for them, and commands.
+    web: rookery_web::Running,
     /// `None` if no port is for it.
-    web: Option<rookery_web::Running>,
-    /// The same.
     relay: Option<rookery_relay::Running>,
+    /// Carries what nodes of a cluster tell each other.
+    cluster: Option<rookery_cluster::Running>,
     /// Gets certificates; only where a port is there to prove who we are.
     renewal: Option<Renewal>,
     /// Sees when the operator's are changed.
@@ -109,7 +122,14 @@ impl Threads {
         let (bytestreams, streams): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|listener| listener.kind == Kind::Bytestreams);
         let relay = start_relay(start, bytestreams)?;
-        let shards = start_shards(start, streams)?;
+        let joined = start.joined.take();
+        let shards = start_shards(start, streams, joined.as_ref())?;
+        let ends = caller.clone();
+        let cluster = joined.map(|joined| {
+            // Nobody hears it any more when the server stops already.
+            joined.run(shards.door(), move || drop(ends.send(Call::Wish(Wish::Stop))))
+        });
+        let cluster = cluster.transpose().map_err(|failed| Failure::Failed(failed.to_string()))?;
         let web = web
             .into_iter()
             .map(|listener| rookery_web::Listener { tls: listener.kind == Kind::WebTls, socket: listener.socket });
@@ -117,38 +137,18 @@ impl Threads {
         let challenges = rookery_web::acme::Challenges::default();
         let renewal =
             if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), caller.clone())?) };
-        let front = if web.is_empty() {
-            None
-        } else {
-            let folder = start.loaded.source.folder.uploads();
-            let files = rookery_web::upload::Files::new(folder, start.database.stores.slots.clone());
-            let reach = rookery_web::Reach {
-                door: shards.door(),
-                files,
-                challenges,
-                chat: rookery_web::chat::Files::new(start.loaded.source.folder.path()),
-                stores: start.database.stores.clone(),
-                journal: start.shared.journal.clone(),
-                logins: start.shared.logins.clone(),
-                exports: start.loaded.source.folder.path().to_owned(),
-            };
-            let front = rookery_web::start(web, web_settings(&start.loaded), reach);
-            Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)
-        };
+        let web = start_web(start, web, shards.door(), challenges)?;
         let changes = caller.clone();
         // Nobody hears it any more when the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
-        control::serve(&start.loaded.source.folder, shards.door());
         let dpm = start.dpm.take().map(|opened| opened.start(shards.door())).transpose()?;
-        Ok(Threads { shards, web: front, relay, renewal, watch, dpm })
+        Ok(Threads { shards, web, relay, cluster, renewal, watch, dpm })
     }
 
     /// Goes by another generation of certificates and settings.
     fn take(&self, loaded: &Loaded) {
         self.shards.reload(&Arc::new(generation(loaded)));
-        if let Some(web) = &self.web {
-            web.reload(web_settings(loaded));
-        }
+        self.web.reload(web_settings(loaded));
     }
 
     /// Goes by another generation of everything.
@@ -174,6 +174,34 @@ fn plan(loaded: &Loaded) -> Option<Plan> {
     Plan::of(&loaded.config, &loaded.source.folder)
 }
 
+/// Starts the front for browsers and commands.
+fn start_web(
+    start: &Start,
+    listeners: Vec<rookery_web::Listener>,
+    door: Door,
+    challenges: rookery_web::acme::Challenges,
+) -> Result<rookery_web::Running, Failure> {
+    let (folder, stores) = (&start.loaded.source.folder, &start.database.stores);
+    let reach = rookery_web::Reach {
+        door,
+        files: rookery_web::upload::Files::new(folder.uploads(), stores.slots.clone()),
+        challenges,
+        chat: rookery_web::chat::Files::new(folder.path()),
+        stores: stores.clone(),
+        journal: start.shared.journal.clone(),
+        logins: start.shared.logins.clone(),
+        instance: rookery_web::Instance {
+            started_ms: clock::now() * 1000,
+            folder: std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned()),
+            process: start.shared.process.clone(),
+        },
+        exports: folder.path().to_owned(),
+        control: control::bind(folder),
+    };
+    let front = rookery_web::start(listeners, web_settings(&start.loaded), reach);
+    front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))
+}
+
 /// Starts the relay; `None` if no port is for it: then the modules have nobody to ask.
 fn start_relay(start: &Start, listeners: Vec<Listener>) -> Result<Option<rookery_relay::Running>, Failure> {
     if listeners.is_empty() {
@@ -184,7 +212,7 @@ fn start_relay(start: &Start, listeners: Vec<Listener>) -> Result<Option<rookery
     running.map(Some).map_err(|error| Failure::Failed(format!("the relay of bytestreams can't be started: {error}")))
 }
 
-fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Failure> {
+fn start_shards(start: &Start, listeners: Vec<Listener>, joined: Option<&Joined>) -> Result<Running, Failure> {
     let background = Background::new(start.shards.min(4))
         .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))?;
     let shared = start.shared.clone();
@@ -193,6 +221,7 @@ fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Fail
         .map(|listener| rookery_shard::Listener { port: port(listener.kind), socket: listener.socket });
     let key: [u8; 8] = database::random()?;
     let keys = RandomState::new();
+    let keys = [1, 2, 3, 4].map(|part| keys.hash_one((key, part)));
     let running = rookery_shard::start(rookery_shard::Start {
         shards: start.shards,
         listeners: listeners.collect(),
@@ -202,7 +231,10 @@ fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Fail
         background,
         registry: Arc::new(move || Registry::new(rookery_modules::table(&shared))),
         ids: Arc::new(unpredictable),
-        keys: [1, 2, 3, 4].map(|part| keys.hash_one((key, part))),
+        view: joined.map_or_else(|| View::alone(start.shards), |joined| joined.view.clone()),
+        addresses: joined.map_or_else(|| AddressHash::of_process(keys), |joined| joined.addresses.clone()),
+        outlet: joined.map(Joined::outlet),
+        secrets: keys,
     });
     running.map_err(|error| Failure::Failed(format!("the shards can't be started: {error}")))
 }
@@ -250,6 +282,8 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         hub: loaded.settings.clone(),
         decoy: loaded.policy.decoy.clone(),
         chat: config.web.chat,
+        title: config.web.title.clone(),
+        logo: config.web.logo.clone(),
         plaintext: config.login.plaintext(),
         logins: config.login.terms(),
         public_host: config.web.public_host.clone(),
@@ -260,6 +294,16 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
             compression: config.web.bosh_compression,
             most_bytes: config.limits.after_login.bytes,
         }),
+        certificates: loaded.certificates.iter().map(served).collect(),
+        restart: loaded.restart.clone(),
+    }
+}
+
+fn served(certificate: &Certificate) -> ServedCertificate {
+    ServedCertificate {
+        file: certificate.file.clone(),
+        names: certificate.domains.clone(),
+        not_after: certificate.inspection.not_after,
     }
 }
 
@@ -271,7 +315,7 @@ fn names(config: &Config) -> rookery_web::site::KnownNames {
     rookery_web::site::KnownNames { hosts, origins: config.web.origins.clone() }
 }
 
-fn load_again(start: &mut Start, running: &Threads) {
+fn load_again(start: &mut Start, running: &Threads) -> Reloaded {
     match start.database.decoys().and_then(|decoys| reload(&start.loaded, decoys)) {
         Ok(reloaded) => {
             for reason in &reloaded.restart {
@@ -281,8 +325,12 @@ fn load_again(start: &mut Start, running: &Threads) {
             running.reload(&start.loaded);
             logging::reload(&start.loaded.config.log);
             info!("configuration and certificates were read again");
+            Ok(reloaded.restart)
         }
-        Err(failure) => error!("nothing was changed: {failure}"),
+        Err(failure) => {
+            error!("nothing was changed: {failure}");
+            Err(failure.to_string())
+        }
     }
 }
 
@@ -334,7 +382,7 @@ fn tell(start: &Start, running: &Threads) {
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
 fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Failure> {
-    let Threads { shards: running, web, relay, renewal, watch, dpm } = threads;
+    let Threads { shards: running, web, relay, cluster, renewal, watch, dpm } = threads;
     drop((renewal, watch));
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
@@ -342,7 +390,7 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     // The shards before the front: what they say last to clients of BOSH leaves through the web
     // front.
     running.stop();
-    let web_ended = web.is_none_or(rookery_web::Running::stop);
+    let web_ended = web.stop();
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
     let deadline = Instant::now() + PATIENCE;
     while !running.is_finished() && Instant::now() < deadline {
@@ -352,6 +400,9 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
         std::thread::sleep(Duration::from_millis(20));
     }
     let clean = web_ended && dpm_ended && relay_ended && if running.is_finished() { running.join() } else { true };
+    if let Some(cluster) = cluster {
+        cluster.stop();
+    }
     start.database.close();
     if clean {
         Ok(())

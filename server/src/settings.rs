@@ -38,6 +38,21 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
         profile: config.profile,
         max_directed: limits.directed_presence,
         scram_iterations: config.login.scram_iterations,
+        pages: pages(config),
+    }
+}
+
+/// Returns the address at which browsers reach the web front over TLS, with `@` for a domain;
+/// `None` if they don't, or by a port that only the system knows.
+pub fn pages(config: &Config) -> Option<String> {
+    let listen = &config.listen;
+    if let Some(host) = &config.web.public_host {
+        let serves = !listen.web.is_empty() || !listen.web_tls.is_empty();
+        return serves.then(|| format!("https://{host}"));
+    }
+    match listen.web_tls.iter().map(|address| address.port()).find(|port| *port != 0)? {
+        443 => Some("https://@".to_owned()),
+        port => Some(format!("https://@:{port}")),
     }
 }
 
@@ -72,4 +87,28 @@ fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>]) -> Domain {
         Some((module.name(), options))
     });
     Domain { name: domain.name.clone(), modules: on.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Config {
+        let modules = rookery_modules::table(&rookery_modules::Shared::default());
+        Config::parse(text, &modules).expect("a configuration")
+    }
+
+    #[test]
+    fn pages_are_where_browsers_find_them() {
+        for (text, found) in [
+            ("", Some("https://@:5443")),
+            ("[listen]\nweb_tls = [\"[::]:443\"]\n", Some("https://@")),
+            ("[listen]\nweb_tls = []\n", None),
+            ("[listen]\nweb_tls = [\"127.0.0.1:0\"]\n", None),
+            ("[web]\npublic_host = \"chat.example.org\"\n", Some("https://chat.example.org")),
+            ("[listen]\nweb = []\nweb_tls = []\n[web]\npublic_host = \"chat.example.org\"\n", None),
+        ] {
+            assert_eq!(pages(&read(text)).as_deref(), found, "{text}");
+        }
+    }
 }

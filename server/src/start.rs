@@ -3,12 +3,16 @@
 use std::net::SocketAddr;
 
 use rookery_base::chance;
+use rookery_cluster::Joined;
 use rookery_jid::Jid;
 use rookery_modules::Shared;
+use rookery_operations::rights::Administrators;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
+use crate::admin;
+use crate::cluster;
 use crate::database::Database;
 use crate::dpm::Opened;
 use crate::failure::Failure;
@@ -32,6 +36,8 @@ pub struct Start {
     pub shards: usize,
     /// The state that modules share across shards, for [`rookery_modules::table`].
     pub shared: Shared,
+    /// This process as a node of a cluster, until it runs.
+    pub joined: Option<Joined>,
     /// The service for readings of devices, until it runs.
     pub dpm: Option<Opened>,
     bound: Vec<(SocketAddr, Kind)>,
@@ -70,6 +76,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         shards => shards,
     };
+    let joined = cluster::join(&loaded.config.cluster, shards, &database)?;
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
     bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, Kind::Dpm)));
     // Last of all, so that no password is made that nobody gets to see, and before anybody is
@@ -78,26 +85,38 @@ pub fn start(source: Source) -> Result<Start, Failure> {
         Some(_) => None,
         None => Some(make_admin(&loaded, &database)?),
     };
-    Ok(Start { loaded, database, listeners, shards, shared, dpm, bound, admin, _lock: lock })
+    tell_of_nobody(&loaded, &database)?;
+    Ok(Start { loaded, database, listeners, shards, shared, joined, dpm, bound, admin, _lock: lock })
+}
+
+/// Logs that nobody administers the server, if the first domain could have administrators.
+fn tell_of_nobody(loaded: &Loaded, database: &Database) -> Result<(), Failure> {
+    let domains = admin::administrators(&loaded.config, database)?;
+    let first = domains.into_iter().find(|at| loaded.config.domains.first().is_some_and(|own| own.name == at.domain));
+    if let Some(Administrators { domain, configured, named }) = first
+        && configured.is_empty()
+        && named.is_empty()
+    {
+        tracing::warn!(domain, "nobody administers the server; `rookery admin add JID` lets an account");
+    }
+    Ok(())
 }
 
 impl Start {
     /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be
-    /// called when it does, signals included.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::Failed`] if what is remembered for the next start can't be written.
-    pub fn announce(&self) -> Result<(), Failure> {
+    /// called when it does, signals included. What can't be remembered for the next start is told
+    /// again there.
+    pub fn announce(&self) {
         let folder = &self.loaded.source.folder;
         let now = LastStart::of(&self.loaded);
         match (&self.admin, LastStart::read(folder)) {
             (Some(admin), _) => welcome::first(&self.loaded, &self.bound, admin),
             (None, before) => welcome::again(&now.changes_since(&before.unwrap_or_default()), &self.loaded),
         }
-        now.write(folder)?;
+        if let Err(error) = now.write(folder) {
+            tracing::warn!(%error, "the next start will say again what this one has said");
+        }
         welcome::running(&self.bound);
-        Ok(())
     }
 }
 

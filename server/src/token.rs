@@ -6,6 +6,7 @@ use rookery_store::wait;
 
 use crate::arguments::TokenCommand;
 use crate::clock;
+use crate::control::note;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::loaded::Source;
@@ -19,7 +20,6 @@ use crate::welcome::say;
 /// scope, domain or token, or the store failed.
 pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
     let config = source.read()?;
-    source.folder.create()?;
     let database = Database::open_patiently(&source.folder, &config.store)?;
     match command {
         TokenCommand::Add { name, scopes, domain } => {
@@ -27,8 +27,11 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
                 return Err(Failure::Failed(format!("{domain} is not a domain of this server")));
             }
             let scopes = scopes.iter().map(|name| scope(name)).collect::<Result<_, _>>()?;
+            let of = domain.clone().unwrap_or_default();
             let made = wait(api_tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
-            say(&format!("{}\n", made.map_err(|refusal: Refusal| Failure::Failed(refusal.to_string()))?));
+            let secret = made.map_err(|refusal: Refusal| Failure::Failed(refusal.to_string()))?;
+            note(source, &of, &format!("made a token: {name}"));
+            say(&format!("{secret}\n"));
         }
         TokenCommand::List => {
             for token in wait(api_tokens::list(&database.stores))? {
@@ -44,6 +47,7 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
                     "there is no token {name}; `rookery token list` shows those that there are"
                 )));
             }
+            note(source, "", &format!("revoked a token: {name}"));
             say(&format!("revoked {name}\n"));
         }
     }

@@ -1,9 +1,12 @@
 //! The built binary, driven as an operator drives it, each test in a folder of its own.
 
 mod cli {
+    pub mod admin;
     pub mod backup;
     pub mod check;
+    pub mod cluster;
     pub mod config;
+    pub mod control;
     pub mod databases;
     pub mod dpm;
     pub mod export;

@@ -177,6 +177,7 @@ scenarios! {
     }
     admin {
         an_administrator_signs_in_and_out
+        the_overview_says_whether_all_is_well
         who_is_no_administrator_stays_out
         guessing_is_slowed_down
         forged_forms_and_cookies_do_nothing
@@ -223,6 +224,19 @@ scenarios! {
         a_picture_is_seen_in_a_room
         the_admin_page_shows_what_happens_and_makes_accounts
         the_admin_page_is_legible_everywhere
+        axe_finds_nothing_on_the_admin_page
+    }
+    guests {
+        the_first_page_leads_on
+        people_are_led_to_the_encrypted_page
+        pages_speak_the_readers_language
+        an_invitation_is_accepted_without_a_client
+        a_link_is_good_here_or_in_a_client_but_once
+        a_forgotten_password_is_set_on_a_page
+        tokens_are_not_guessed
+        links_lead_nowhere_without_the_module
+        somebody_joins_in_a_browser
+        the_chat_page_is_the_servers
     }
     registration {
         nobody_can_register_by_default
@@ -299,6 +313,7 @@ scenarios! {
     federation {
         two_rookeries_meet
         rookery_and_prosody_meet
+        rookery_and_prosody_share_one_connection
         rookery_and_ejabberd_meet
         rookery_and_prosody_outlive_each_other
         rookery_and_ejabberd_outlive_each_other

@@ -25,14 +25,18 @@ const LAYERS: &[(&str, &str)] = &[
     ("operations", "jid xml sasl stream fanout store hub modkit archive rooms"),
     ("modules", "jid xml sasl stream fanout store observe hub modkit archive rooms pubsub operations"),
     ("shard", "jid xml sasl stream fanout store observe hub federation"),
-    ("testkit", "jid xml sasl stream fanout store observe hub federation pubsub operations modules shard needs"),
-    ("simulator", "jid xml sasl store testkit"),
+    (
+        "testkit",
+        "jid xml sasl stream fanout store observe hub federation archive pubsub operations modules shard needs",
+    ),
+    ("simulator", "jid xml sasl store hub shard testkit"),
     ("behaviour", ""),
     ("needs", ""),
     ("portability", "jid xml sasl store hub archive pubsub modules"),
     ("web", "jid xml sasl stream store observe hub operations modules portability shard"),
     ("relay", "observe hub modules"),
     ("resolver", "observe federation shard"),
+    ("cluster", "fanout store observe hub shard"),
     ("bench", "jid xml sasl stream fanout store observe hub modules shard"),
     ("xtask", ""),
 ];
@@ -74,6 +78,7 @@ fn the_protocol_crates_cannot_reach_the_outside() {
                 | "rookery-web"
                 | "rookery-relay"
                 | "rookery-resolver"
+                | "rookery-cluster"
                 | "rookery-bench"
                 | "rookery-store"
                 | "rookery-dpm"

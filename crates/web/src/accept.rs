@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +26,12 @@ use crate::proxy::Origin;
 use crate::{Listener, Shared, exchange, proxy};
 
 /// Accepts until it is told to stop.
-pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+pub async fn serve(
+    listeners: Vec<Listener>,
+    control: Option<UnixListener>,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let places = Places::new(shared.settings().connections);
     for listener in listeners {
         let address = listener.socket.local_addr().ok();
@@ -35,7 +41,11 @@ pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: w
             Err(error) => error!(?address, %error, "a port of the web can't be listened on"),
         }
     }
+    if let Some(control) = control {
+        tokio::spawn(crate::control::serve(control, shared.clone()));
+    }
     tokio::spawn(crate::samples::take(shared.clone()));
+    tokio::spawn(crate::health::watch(shared.clone()));
     let answering = shared.clone();
     tokio::spawn(sweep(shared));
     // What is under way ends with the runtime. A connection that was handed to a shard is none of

@@ -10,6 +10,7 @@
 //! proxy that the operator doesn't trust (it says so by a header), or by a trusted one that doesn't
 //! say for whom.
 
+use hyper::HeaderMap;
 use rookery_hub::Network;
 
 use crate::client::trusts;
@@ -56,9 +57,20 @@ impl Ward<'_> {
     }
 }
 
+/// Returns whether a browser says that a page of another site sent this. A browser
+/// that says nothing isn't held to be one; a form of somebody who is signed in has a token besides.
+pub fn is_cross_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => !matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => origin.split_once("://").map(|(_, host)| host) != text("host"),
+        (None, None) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use hyper::HeaderMap;
+    use hyper::header::HeaderValue;
 
     use super::*;
     use crate::client::Client;
@@ -97,6 +109,26 @@ mod tests {
         assert!(judged("127.0.0.1:9", false, Some("127.0.0.1"), &["127.0.0.1"]).is_ok(), "for itself");
         for silent in [None, Some(""), Some("unknown"), Some("127.0.0.1, unknown")] {
             assert!(judged("127.0.0.1:9", false, silent, &["127.0.0.1"]).is_err(), "{silent:?} tells nothing");
+        }
+    }
+
+    fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
+        given.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn forms_of_other_pages_are_known() {
+        let host = ("host", "chat.example:5443");
+        assert!(!is_cross_site(&headers(&[host])));
+        assert!(!is_cross_site(&headers(&[host, ("sec-fetch-site", "same-origin")])));
+        assert!(!is_cross_site(&headers(&[host, ("origin", "https://chat.example:5443")])));
+        for other in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+        ] {
+            assert!(is_cross_site(&headers(&[host, other])), "{other:?}");
         }
     }
 }

@@ -32,6 +32,14 @@ impl Shared {
         answered(self.door.ask(work)).await
     }
 
+    /// Waits for another part of the process.
+    ///
+    /// # Errors
+    /// [`Refusal::Late`] if no answer came in time, or nobody is there who could answer.
+    pub async fn patiently<T>(&self, answer: Awaited<T>) -> Outcome<T> {
+        timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)
+    }
+
     /// Waits for a store.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use rookery_hub::{Bound, Most, Per, Unit};
 
-use crate::{accept, bosh, conduit, exchange, form, places, upload};
+use crate::{accept, bosh, conduit, exchange, form, guests, places, upload};
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
@@ -44,6 +44,13 @@ pub const BOUNDS: &[Bound] = &[
         .or("it is refused (413)"),
     Bound::on("the time for one", Per::Stanza, Most::Fixed(form::PATIENCE.as_secs()), Unit::Seconds)
         .or("it is refused, and the connection closed"),
+    Bound::on(
+        "links of invitations, and names for new accounts, that are tried in vain within ten minutes",
+        Per::Address,
+        Most::Fixed(guests::guesses::MOST as u64),
+        Unit::Number,
+    )
+    .or("further ones are refused (429) until the ten minutes are over; of IPv6, a /64 network counts as an address"),
     Bound::on("the time for a request of BOSH", Per::Stanza, Most::Fixed(bosh::BODIES.as_secs()), Unit::Seconds)
         .or("it is refused (408)"),
     Bound::on("the silence of an upload", Per::Connection, Most::Fixed(upload::SILENCE.as_secs()), Unit::Seconds)

@@ -29,9 +29,10 @@ use tokio::task::spawn_blocking;
 use tracing::warn;
 
 use crate::Settings;
+use crate::address::Safety;
 use crate::coding::Coding;
 use crate::discovery;
-use crate::proxy::Origin;
+use crate::guests::{LOGO, Language};
 use crate::reply::{Body, reply, text};
 use package::VERSION;
 
@@ -52,7 +53,7 @@ impl Files {
         &self,
         request: &Request<Incoming>,
         rest: &str,
-        origin: Origin,
+        safety: Safety,
         settings: &Settings,
     ) -> Response<Body> {
         if !settings.chat {
@@ -64,7 +65,7 @@ impl Files {
             return refused;
         }
         match rest {
-            "" | "/" => self.page(origin, settings).await,
+            "" | "/" => self.page(request.headers(), safety, settings).await,
             START_PATH => kept(reply(StatusCode::OK, "text/javascript; charset=utf-8", START), BRIEFLY),
             _ => match rest.strip_prefix('/').and_then(|rest| rest.strip_prefix(VERSION)?.strip_prefix('/')) {
                 Some(path) if is_plain(path) => self.file(path, request.headers()).await,
@@ -73,20 +74,28 @@ impl Files {
         }
     }
 
-    async fn page(&self, origin: Origin, settings: &Settings) -> Response<Body> {
+    /// Returns whether the package is there.
+    pub(crate) async fn is_installed(&self) -> bool {
         let script = self.folder.join(SCRIPT);
-        if !spawn_blocking(move || script.is_file()).await.unwrap_or_default() {
+        spawn_blocking(move || script.is_file()).await.unwrap_or_default()
+    }
+
+    async fn page(&self, headers: &HeaderMap, safety: Safety, settings: &Settings) -> Response<Body> {
+        if !self.is_installed().await {
             return text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the chat page is not installed yet: run `rookery web install`",
             );
         }
-        let is_of = |network: &rookery_hub::Network| network.contains(origin.address.ip());
-        let is_allowed = origin.way.is_known() && settings.plaintext.iter().any(is_of);
-        if !origin.encrypted && !is_allowed {
-            return text(StatusCode::FORBIDDEN, "this connection is not encrypted: open the page with https:");
+        match safety {
+            Safety::Safe => {}
+            Safety::Elsewhere(address) => return to(&address),
+            Safety::Unsafe => {
+                return text(StatusCode::FORBIDDEN, "this connection is not encrypted: open the page with https:");
+            }
         }
-        let mut page = reply(StatusCode::OK, "text/html; charset=utf-8", html(settings));
+        let language = Language::wanted(headers);
+        let mut page = reply(StatusCode::OK, "text/html; charset=utf-8", html(settings, language));
         if let Ok(policy) = HeaderValue::from_str(&policy(&settings.hub.domains)) {
             page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         }
@@ -128,27 +137,30 @@ impl Files {
 
 /// Returns the page itself. What Converse.js is to know stands in an attribute, since scripts may
 /// not stand in the page; where WebSocket and BOSH are it works out from its own address.
-fn html(settings: &Settings) -> String {
+fn html(settings: &Settings, language: Language) -> String {
     let domain = settings.domains.first().map_or("localhost", String::as_str);
+    let title = settings.title.as_deref().unwrap_or(domain);
     let told = json!({
         "default_domain": domain,
         "registration_domain": domain,
         "allow_registration": settings.hub.domains.first().is_some_and(creates_accounts),
         "bosh": settings.bosh.is_some(),
+        "server": title,
         "assets_path": format!("/chat/{VERSION}/"),
         "render_media": uploads(&settings.hub.domains).iter().filter_map(|upload| host_of(upload)).collect::<Vec<_>>(),
     });
-    let (title, told) = (escaped(domain), escaped(&told.to_string()));
+    let (title, told) = (escaped(title), escaped(&told.to_string()));
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "<!DOCTYPE html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <link rel=\"icon\" href=\"/chat/{VERSION}/images/favicon.ico\">\n\
+         <link rel=\"icon\" href=\"{LOGO}\">\n\
          <link rel=\"stylesheet\" href=\"/chat/{VERSION}/converse.min.css\">\n\
          <script type=\"module\" src=\"/chat/{VERSION}/{SCRIPT}\"></script>\n\
          <script type=\"module\" src=\"/chat{START_PATH}\"></script>\n</head>\n\
          <body class=\"converse-fullscreen\" data-settings=\"{told}\">\n\
          <noscript>This page needs JavaScript. Any other XMPP client can log in to {title} too.</noscript>\n\
-         <div id=\"conversejs-bg\"></div>\n</body>\n</html>\n"
+         <div id=\"conversejs-bg\"></div>\n</body>\n</html>\n",
+        language.tag()
     )
 }
 
@@ -203,6 +215,15 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 fn is_plain(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     path.split('/').all(|name| !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain))
+}
+
+/// Leads to another address.
+fn to(address: &str) -> Response<Body> {
+    let mut response = text(StatusCode::TEMPORARY_REDIRECT, "see there");
+    if let Ok(location) = HeaderValue::from_str(address) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
 }
 
 /// Says how long an answer may be kept.

@@ -20,15 +20,19 @@
 //! without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and waits with those
 //! that wait, `exit` is the way out of that; `client` is who is at the other end; `route` finds who
 //! answers: [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`],
-//! [`api`], [`admin`]. `access` says who may come to what is for operators, [`site`] whose pages
-//! may send requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
-//! compresses answers. `reply` and `body` are answers, [`range`] the part of a file that is asked
-//! for; `storage` keeps uploaded files. [`samples`] are what the graphs of the admin page are drawn
-//! from; [`bounds`] is what strangers can take of all that.
+//! [`api`], [`admin`], [`guests`]. `address` is where browsers find pages, [`html`] escapes what
+//! they show. [`control`] is the API for commands on this machine. `access` says who may come to
+//! what is for operators, [`site`] whose pages may send requests, `ask` puts questions to the
+//! shards, `form` reads what requests say, `coding` compresses answers. `reply` and `body` are
+//! answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded files.
+//! [`health`] is how much room the disk has, `machine` what the process takes.
+//! [`samples`] are what the graphs of the admin page are drawn from; [`bounds`] is what strangers
+//! can take of all that.
 
 mod accept;
 mod access;
 pub mod acme;
+mod address;
 pub mod admin;
 pub mod api;
 mod ask;
@@ -39,10 +43,15 @@ pub mod chat;
 mod client;
 mod coding;
 pub mod conduit;
+pub mod control;
 pub mod discovery;
 mod exchange;
 mod exit;
 mod form;
+pub mod guests;
+pub mod health;
+pub mod html;
+mod machine;
 pub mod metrics;
 mod places;
 pub mod proxy;
@@ -57,6 +66,7 @@ pub mod websocket;
 
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, RwLock};
@@ -66,6 +76,7 @@ use rookery_base::lock::{read, write};
 use rookery_hub::{Domain, Network};
 use rookery_operations::journal::Journal;
 use rookery_operations::logins::Logins;
+use rookery_operations::process::Process;
 use rookery_operations::rooms;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Door, LoginTerms};
@@ -98,6 +109,10 @@ pub struct Settings {
     pub decoy: Decoy,
     /// True if the chat page is served.
     pub chat: bool,
+    /// The name of the server on the pages for people; `None` if it is that of the domain.
+    pub title: Option<String>,
+    /// The file of its picture there.
+    pub logo: Option<PathBuf>,
     /// Networks from which clients may log in without TLS.
     pub plaintext: Vec<Network>,
     /// The bounds on attempts to sign in.
@@ -113,6 +128,32 @@ pub struct Settings {
     pub names: site::KnownNames,
     /// BOSH, if it is spoken.
     pub bosh: Option<bosh::Settings>,
+    /// The certificates, that of the default domain first, as operators see them.
+    pub certificates: Vec<ServedCertificate>,
+    /// Changes of the configuration that need a restart, a line each.
+    pub restart: Vec<String>,
+}
+
+/// A certificate as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedCertificate {
+    /// The file that it is in.
+    pub file: PathBuf,
+    /// The domains that it is served for.
+    pub names: Vec<String>,
+    /// The last second in which it is valid, since 1970.
+    pub not_after: i64,
+}
+
+/// The facts about this run of the server that never change, and the way to who runs it.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// The time of its start, milliseconds since 1970.
+    pub started_ms: u64,
+    /// The data folder.
+    pub folder: PathBuf,
+    /// The part that runs the shards.
+    pub process: Process,
 }
 
 /// A listening socket.
@@ -142,8 +183,13 @@ pub(crate) struct Shared {
     pub stores: Stores,
     pub journal: Journal,
     pub logins: Logins,
+    pub instance: Instance,
     pub samples: samples::Samples,
     pub admin: admin::Admin,
+    /// The tokens and names that guests tried in vain.
+    pub guesses: guests::guesses::Guesses,
+    /// The port of a listener with TLS.
+    pub https_port: Option<u16>,
     /// The folder where exports are written.
     exports_folder: PathBuf,
     /// One export at a time: it takes one of the few threads for what blocks.
@@ -171,8 +217,12 @@ pub struct Reach {
     pub journal: Journal,
     /// The latest logins and failures to log in.
     pub logins: Logins,
+    /// This run of the server.
+    pub instance: Instance,
     /// The folder where exports of accounts are written, each in a file without a name.
     pub exports: PathBuf,
+    /// The control socket, bound already; `None` if there is none.
+    pub control: Option<UnixListener>,
 }
 
 impl std::fmt::Debug for Reach {
@@ -187,9 +237,11 @@ impl std::fmt::Debug for Reach {
 /// What the system says when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, chat, challenges, stores, journal, logins, exports } = reach;
+    let Reach { door, files, chat, challenges, stores, journal, logins, instance, exports, control } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
+    let https = listeners.iter().find(|listener| listener.tls).and_then(|listener| listener.socket.local_addr().ok());
+    let https_port = https.map(|address| address.port());
     let shared = Arc::new(Shared {
         settings,
         door,
@@ -199,8 +251,11 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         stores,
         journal,
         logins,
+        instance,
         samples: samples::Samples::default(),
         admin: admin::Admin::default(),
+        guesses: guests::guesses::Guesses::default(),
+        https_port,
         exports_folder: exports,
         exports: Semaphore::new(1),
         counts,
@@ -209,7 +264,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
     });
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();
-    let serve = move || runtime.block_on(accept::serve(listeners, served, stopped));
+    let serve = move || runtime.block_on(accept::serve(listeners, control, served, stopped));
     let thread = std::thread::Builder::new().name("web".into()).spawn(|| rookery_observe::vital(serve))?;
     Ok(Running { shared, stop, thread })
 }

@@ -4,6 +4,7 @@
 //! are those of the conventions: `rookery_` in front, the unit in the name, `_total` behind what
 //! only grows.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,8 @@ use rookery_shard::{Carrier, Cause, Census};
 use rookery_store::Activity;
 
 use crate::Shared;
+use crate::health::Space;
+use crate::machine::{self, Machine, Process};
 use crate::reply::{Body, reply, text};
 
 /// The counts of the front itself.
@@ -33,27 +36,57 @@ pub struct Counts {
     pub stalled: AtomicU64,
     /// Requests since the start.
     pub requests: AtomicU64,
+    /// Responses since the start, by their status.
+    pub responses: Mutex<BTreeMap<u16, u64>>,
     /// The times that handshakes of TLS took, in nanoseconds.
     pub handshakes: Mutex<Histogram>,
 }
 
 /// Answers a scrape.
 pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
+    let accounts = accounts(&shared).await;
     let asked = shared.clone();
-    match tokio::task::spawn_blocking(move || asked.door.census()).await {
-        Ok(census) => reply(
+    let read = move || {
+        let machine = Machine {
+            process: Process::read(),
+            started_ms: asked.instance.started_ms,
+            space: Space::of(&asked.instance.folder).ok(),
+            files: machine::files(&asked.instance.folder),
+            accounts,
+            certificates: asked.settings().certificates.clone(),
+        };
+        (asked.door.census(), machine)
+    };
+    match tokio::task::spawn_blocking(read).await {
+        Ok((census, machine)) => reply(
             StatusCode::OK,
             "text/plain; version=0.0.4; charset=utf-8",
-            page(&census, &shared.counts, &shared.stores.meta.activity()),
+            page(&census, &shared.counts, &shared.stores.meta.activity(), &machine),
         ),
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
     }
 }
 
+/// Returns the number of accounts by domain; nothing for domains of which the store doesn't say it.
+async fn accounts(shared: &Shared) -> Vec<(String, u64)> {
+    let settings = shared.settings();
+    // All questions are in the store's queue before the first answer is waited for.
+    let asked = settings.domains.iter().map(|domain| (domain.clone(), shared.stores.accounts.count(Some(domain))));
+    let mut counted = Vec::new();
+    for (domain, count) in asked.collect::<Vec<_>>() {
+        if let Ok(count) = shared.wait(count).await {
+            counted.push((domain, count));
+        }
+    }
+    counted
+}
+
 /// Returns the whole page.
-pub fn page(census: &Census, counts: &Counts, activity: &Activity) -> String {
+pub fn page(census: &Census, counts: &Counts, activity: &Activity, machine: &Machine) -> String {
     let mut page = Page::default();
     page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
+    process(&mut page, machine);
+    kept(&mut page, machine);
     shards(&mut page, census);
     store(&mut page, activity);
     sessions(&mut page, census);
@@ -72,7 +105,54 @@ pub fn page(census: &Census, counts: &Counts, activity: &Activity) -> String {
     let help = "Connections to the web front whose peers were silent, or didn't read, for too long.";
     page.one("rookery_web_stalled_total", COUNTER, help, "", of(&counts.stalled));
     page.one("rookery_web_requests_total", COUNTER, "Requests to the web front.", "", of(&counts.requests));
+    let name = "rookery_web_responses_total";
+    page.head(name, COUNTER, "Responses of the web front, by status; those that waited in BOSH are not among them.");
+    for (status, count) in lock(&counts.responses).iter() {
+        page.line(name, &format!("{{code=\"{status}\"}}"), count);
+    }
     page.0
+}
+
+/// Writes what every process has, under the names that all of them use.
+fn process(page: &mut Page, machine: &Machine) {
+    let started = machine.started_ms as f64 / 1000.0;
+    page.one("process_start_time_seconds", GAUGE, "The time of the start, seconds since 1970.", "", started);
+    let Some(process) = machine.process else { return };
+    page.one("process_cpu_seconds_total", COUNTER, "Seconds of CPU that it has taken.", "", process.cpu_seconds);
+    page.one("process_resident_memory_bytes", GAUGE, "Memory that it has in use.", "", process.resident_bytes);
+    page.one("process_virtual_memory_bytes", GAUGE, "Addresses that it has reserved.", "", process.virtual_bytes);
+    page.one("process_open_fds", GAUGE, "Descriptors that are open.", "", process.descriptors);
+    let most = process.most_descriptors.map_or_else(|| "+Inf".to_owned(), |most| most.to_string());
+    page.one("process_max_fds", GAUGE, "Descriptors that may be open.", "", most);
+}
+
+/// Writes what is kept, and how much more may be.
+fn kept(page: &mut Page, machine: &Machine) {
+    if let Some(Space { free, total }) = machine.space {
+        page.one("rookery_data_free_bytes", GAUGE, "Room on the disk of the data folder.", "", free);
+        page.one("rookery_data_size_bytes", GAUGE, "Size of the disk of the data folder.", "", total);
+    }
+    let name = "rookery_data_files_bytes";
+    page.head(name, GAUGE, "Sizes of the embedded database, of its log, and of uploaded files.");
+    for (what, bytes) in &machine.files {
+        page.line(name, &format!("{{of=\"{what}\"}}"), bytes);
+    }
+    let name = "rookery_accounts";
+    page.head(name, GAUGE, "Accounts by domain.");
+    for (domain, count) in &machine.accounts {
+        page.line(name, &format!("{{domain=\"{}\"}}", label(domain)), count);
+    }
+    let name = "rookery_certificate_expiry_timestamp_seconds";
+    page.head(
+        name,
+        GAUGE,
+        "The last second in which a certificate is valid, since 1970, by the domain it is shown for.",
+    );
+    for certificate in &machine.certificates {
+        for domain in &certificate.names {
+            page.line(name, &format!("{{domain=\"{}\"}}", label(domain)), certificate.not_after);
+        }
+    }
 }
 
 fn shards(page: &mut Page, census: &Census) {
@@ -101,20 +181,21 @@ fn store(page: &mut Page, activity: &Activity) {
 fn sessions(page: &mut Page, census: &Census) {
     page.head("rookery_sessions", GAUGE, "Sessions by domain and by how they are connected.");
     for ((domain, Carrier { transport, tls }), count) in &census.by_domain {
-        let (domain, transport) = (label(domain), transport.map_or("none", Transport::label));
+        let (domain, transport) = (label(domain), transport.map_or("waiting", Transport::label));
         page.line(
             "rookery_sessions",
             &format!("{{domain=\"{domain}\",transport=\"{transport}\",tls=\"{tls}\"}}"),
             count,
         );
     }
+    page.one("rookery_users_online", GAUGE, "Accounts with a session.", "", census.users);
     page.one("rookery_sessions_bound_total", COUNTER, "Sessions since the start.", "", census.counters.bound);
     let help = "Sessions ended because they did not read what they were sent.";
     page.one("rookery_sessions_overflowed_total", COUNTER, help, "", census.counters.overflows);
     let help = "Sessions for which more waits than the soft limit of their outboxes.";
-    page.one("rookery_slow_readers", GAUGE, help, "", census.slow_readers);
+    page.one("rookery_slow_readers", GAUGE, help, "", census.unread.slow_readers);
     let help = "Bytes that wait for sessions, or for their acknowledgement.";
-    page.one("rookery_outbox_bytes", GAUGE, help, "", census.waiting_bytes);
+    page.one("rookery_outbox_bytes", GAUGE, help, "", census.unread.bytes);
 }
 
 fn logins(page: &mut Page, census: &Census) {
@@ -123,6 +204,15 @@ fn logins(page: &mut Page, census: &Census) {
     page.head(name, COUNTER, "Attempts to log in with a password or a token that were looked at, by outcome.");
     page.line(name, "{outcome=\"succeeded\"}", tally.succeeded);
     page.line(name, "{outcome=\"failed\"}", tally.failed);
+    let name = "rookery_authentications_total";
+    page.head(
+        name,
+        COUNTER,
+        "Logins that came to their end, by mechanism and what the client was told (RFC 6120 §6.5).",
+    );
+    for ((mechanism, result), count) in census.counters.authentications.iter() {
+        page.line(name, &format!("{{mechanism=\"{mechanism}\",result=\"{result}\"}}"), count);
+    }
     let causes = Cause::ALL.map(Cause::name);
     for (name, help, counts) in [
         (
@@ -297,6 +387,7 @@ mod tests {
             &Census { by_domain, counters, coverage: Coverage { shards: 2, answered: 0 }, ..Census::default() },
             &Counts::default(),
             &Activity::default(),
+            &Machine { process: Process::read(), ..Machine::default() },
         );
         let delivery = "rookery_delivery_seconds_bucket{le=\"0.000001024\"} 3\nrookery_delivery_seconds_bucket{le=\"0.000004096\"} 3\n";
         assert!(page.contains(delivery), "{page}");
@@ -349,7 +440,19 @@ mod tests {
         for named in [&mut counters.store_waits, &mut counters.writes, &mut counters.handshakes] {
             named.of("any").record(1000);
         }
-        page(&Census { by_domain, counters, ..Census::default() }, &Counts::default(), &Activity::default())
+        counters.authentications.add("SCRAM-SHA-256", "success");
+        let counts = Counts::default();
+        lock(&counts.responses).insert(200, 1);
+        let names = vec!["example.org".to_owned()];
+        let machine = Machine {
+            process: Process::read(),
+            started_ms: 1,
+            space: Some(Space { free: 1, total: 2 }),
+            files: machine::files(std::path::Path::new("/nowhere")),
+            accounts: vec![("example.org".to_owned(), 1)],
+            certificates: vec![crate::ServedCertificate { file: "a.pem".into(), names, not_after: 1 }],
+        };
+        page(&Census { by_domain, counters, ..Census::default() }, &counts, &Activity::default(), &machine)
     }
 
     /// Returns the families of a page, for people: name, kind, labels and meaning.
@@ -372,7 +475,8 @@ mod tests {
 
 What `/metrics` tells Prometheus, made from the page itself. A histogram has `_bucket`, `_sum` and
 `_count` behind its name, with bounds that are powers of two.
-[grafana/rookery.json](../../grafana/rookery.json) is a dashboard over these.
+[grafana/rookery.json](../../grafana/rookery.json) is a dashboard over these,
+[prometheus/alerts.yml](../../prometheus/alerts.yml) has rules for alerts.
 
 | name | kind | labels | meaning |
 | --- | --- | --- | --- |
@@ -390,5 +494,21 @@ What `/metrics` tells Prometheus, made from the page itself. A histogram has `_b
         }
     }
 
+    #[test]
+    fn the_rules_of_alerts_are_about_what_is_there() {
+        let page = with_all_families();
+        let names = ALERTS.lines().filter(|line| line.trim_start().starts_with("expr:")).flat_map(|line| {
+            let words = line.split(|c: char| !(c.is_ascii_lowercase() || c == '_'));
+            words.filter(|word| word.starts_with("rookery_") || word.starts_with("process_")).collect::<Vec<_>>()
+        });
+        let names: Vec<&str> = names.collect();
+        assert!(names.len() > 8, "{names:?}");
+        for name in names {
+            let is_there = page.lines().any(|line| line.split(['{', ' ']).next() == Some(name));
+            assert!(is_there, "a rule has {name}, which no page of metrics has");
+        }
+    }
+
+    const ALERTS: &str = include_str!("../../../doc/prometheus/alerts.yml");
     const DASHBOARD: &str = include_str!("../../../doc/grafana/rookery.json");
 }

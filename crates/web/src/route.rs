@@ -7,18 +7,34 @@ use std::sync::atomic::Ordering;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
+use rookery_base::lock::lock;
 
 use crate::access::Ward;
 use crate::client::Client;
 use crate::exit::Exit;
+use crate::health::{Fill, Space};
 use crate::places::{Crowd, Place};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
 use crate::site::Host;
-use crate::{Shared, admin, api, bosh, discovery, metrics, websocket};
+use crate::{Shared, admin, api, bosh, discovery, guests, metrics, websocket};
 
-/// Answers a request.
+/// Answers a request, and counts the answer.
 pub async fn answer(
+    request: Request<Incoming>,
+    client: Client,
+    place: Arc<Place>,
+    shared: Arc<Shared>,
+    exit: Exit,
+) -> Result<Response<Body>, Infallible> {
+    let answered = find(request, client, place, shared.clone(), exit).await;
+    if let Ok(response) = &answered {
+        *lock(&shared.counts.responses).entry(response.status().as_u16()).or_default() += 1;
+    }
+    answered
+}
+
+async fn find(
     request: Request<Incoming>,
     client: Client,
     place: Arc<Place>,
@@ -55,7 +71,11 @@ pub async fn answer(
         return Ok(shared.challenges.answer(token));
     }
     if let Some(rest) = path.strip_prefix(CHAT).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return Ok(shared.chat.answer(&request, rest, origin, &settings).await);
+        let safety = shared.safety_of_streams(&request, origin);
+        return Ok(shared.chat.answer(&request, rest, safety, &settings).await);
+    }
+    if guests::is_path(path) {
+        return Ok(Box::pin(guests::answer(request, origin, shared)).await);
     }
     if !matches!(path, WEBSOCKET | WEBSOCKET_OLD | HOST_META | HOST_META_JSON | LIVE | READY | METRICS) {
         return Ok(text(StatusCode::NOT_FOUND, "there is nothing here"));
@@ -93,16 +113,21 @@ fn crowded(crowd: Crowd) -> Response<Body> {
     response
 }
 
-/// Returns 200 if all shards answer and the store takes what is written, and 503 otherwise.
+/// Returns 200 if all shards answer, the store takes what is written and the disk has room, and 503
+/// otherwise.
 async fn ready(shared: &Arc<Shared>) -> Response<Body> {
-    let door = shared.door.clone();
+    let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
     // Anybody may ask: the shards look at none of their sessions for it.
-    match tokio::task::spawn_blocking(move || door.counts()).await {
-        Ok(census) if census.coverage.is_whole() => match shared.stores.meta.trouble() {
-            None => text(StatusCode::OK, "ready"),
-            // The reason names files, which are nobody's business outside: it is in the log.
-            Some(_) => text(StatusCode::SERVICE_UNAVAILABLE, "nothing can be stored"),
-        },
+    match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
+        Ok((census, space)) if census.coverage.is_whole() => {
+            match (shared.stores.meta.trouble(), space.map_or(Fill::Fine, Space::fill)) {
+                // The reason names files, which are nobody's business outside: it is in the log.
+                (Some(_), _) => text(StatusCode::SERVICE_UNAVAILABLE, "nothing can be stored"),
+                (None, Fill::Full) => text(StatusCode::SERVICE_UNAVAILABLE, "the disk is full"),
+                (None, Fill::Low) => text(StatusCode::OK, "ready, but the disk is nearly full"),
+                (None, Fill::Fine) => text(StatusCode::OK, "ready"),
+            }
+        }
         Ok(_) => text(StatusCode::SERVICE_UNAVAILABLE, "a shard doesn't answer"),
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
     }

@@ -62,8 +62,8 @@ impl Samples {
             unix_ms,
             sessions: census.sessions as u64,
             memory: memory(),
-            waiting: census.waiting_bytes as u64,
-            slow_readers: census.slow_readers as u64,
+            waiting: census.unread.bytes as u64,
+            slow_readers: census.unread.slow_readers as u64,
             ..ring.before.as_ref().map_or_else(Sample::default, |before| rates(before, unix_ms, census))
         };
         // A shard that didn't answer would look like a fall to zero.

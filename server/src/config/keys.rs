@@ -11,6 +11,7 @@ use super::error::Wrong;
 use super::given::Given;
 use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
+mod cluster;
 mod component;
 mod dpm;
 mod federation;
@@ -44,7 +45,7 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 11] = [
+pub const TABLES: [(&str, &str); 12] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
@@ -55,6 +56,7 @@ pub const TABLES: [(&str, &str); 11] = [
     ),
     ("login", "How clients prove who they are."),
     ("store", "Where the server keeps accounts, messages and all else. A change needs a restart."),
+    ("cluster", cluster::ABOUT),
     ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
@@ -64,7 +66,13 @@ pub const TABLES: [(&str, &str); 11] = [
 /// Returns all keys; those of a table in the order of the example. Those of modules come from the
 /// modules themselves.
 pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
-    KEYS.iter().chain(web::KEYS).chain(store::KEYS).chain(federation::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
+    KEYS.iter()
+        .chain(web::KEYS)
+        .chain(store::KEYS)
+        .chain(cluster::KEYS)
+        .chain(federation::KEYS)
+        .chain(dpm::KEYS)
+        .chain(limits::KEYS)
 }
 
 const KEYS: &[Key] = &[

@@ -63,6 +63,8 @@ pub struct Config {
     pub login: Login,
     /// The database that everything is kept in.
     pub store: Store,
+    /// The nodes that are one server together.
+    pub cluster: Cluster,
     /// Other servers.
     pub federation: Federation,
     /// Programs that serve names of their own.
@@ -188,6 +190,8 @@ pub struct Federation {
     pub trusted: Vec<PathBuf>,
     /// True if servers may be at private addresses.
     pub allow_private_addresses: bool,
+    /// True if one stream may carry both directions.
+    pub bidi: bool,
     /// Bytes per second of one domain, 0 for no limit.
     pub bytes_per_second: usize,
     /// Stanzas per second of one domain, 0 for no limit.
@@ -260,6 +264,34 @@ pub struct Store {
     pub migrations: Migrations,
     /// Set if archives are divided into months.
     pub months: bool,
+    /// Set if searches have an index.
+    pub has_index: bool,
+}
+
+/// This process among the nodes that are one server together.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// The name of this node; without one there is no cluster.
+    pub node: Option<String>,
+    /// The address of the Redis that carries what nodes tell each other, with its password.
+    pub redis: Option<String>,
+    /// The name under which clients reach this node and no other.
+    pub public_host: Option<String>,
+    /// Seconds after which a node that says nothing is taken to be gone.
+    pub lease_seconds: u64,
+}
+
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster { node: None, redis: None, public_host: None, lease_seconds: 4 }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    /// Shows nothing of the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("node", &self.node).finish_non_exhaustive()
+    }
 }
 
 /// The place of the database.
@@ -283,6 +315,7 @@ impl Default for Store {
             trusts_durability: false,
             migrations: Migrations::default(),
             months: false,
+            has_index: false,
         }
     }
 }
@@ -399,6 +432,7 @@ impl Config {
                 components: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 5347)],
             },
             components: Vec::new(),
+            cluster: Cluster::default(),
             federation: Federation {
                 enabled: false,
                 policy: Policy::Certificate,
@@ -409,12 +443,15 @@ impl Config {
                 routes: Vec::new(),
                 trusted: Vec::new(),
                 allow_private_addresses: false,
+                bidi: true,
                 bytes_per_second: 10 << 20,
                 stanzas_per_second: 20_000,
                 newcomer_stanzas: 0,
                 burst_seconds: 5,
             },
             web: Web {
+                title: None,
+                logo: None,
                 public_host: None,
                 hosts: Vec::new(),
                 origins: Vec::new(),

@@ -226,6 +226,12 @@ impl Reader<'_> {
             let what = "SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`";
             self.wrongs.push(Wrong::new(place(&store, &["archives"]), what).of("store.archives"));
         }
+        if self.config.store.has_index && self.config.store.place == Place::Folder {
+            let what = "there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`";
+            self.wrongs.push(Wrong::new(place(&store, &["search"]), what).of("store.search"));
+        }
+        let (_, cluster) = section("cluster");
+        self.clustered(&cluster);
         let (at, _) = section("listen");
         if self.config.listen.c2s.is_empty() && self.config.listen.c2s_tls.is_empty() {
             self.wrongs
@@ -237,6 +243,30 @@ impl Reader<'_> {
             let what = "nobody could log in; leave the key out for all mechanisms";
             self.wrongs.push(Wrong::new(place(&login, &["mechanisms"]), what).of("login.mechanisms"));
         }
+    }
+
+    /// Checks what `[cluster]` needs, and what doesn't go together with it yet.
+    fn clustered(&mut self, entries: &Entries<'_>) {
+        let config = &self.config;
+        let at = |name| place(entries, &[name]);
+        if config.cluster.node.is_some() != config.cluster.redis.is_some() {
+            let what = "`node` and `redis` belong together";
+            return self.wrongs.push(Wrong::new(place(entries, &["node", "redis"]), what).of("cluster.node"));
+        }
+        if config.cluster.node.is_none() {
+            return;
+        }
+        let what = if config.store.place == Place::Folder {
+            "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB"
+        } else if config.federation.enabled {
+            "a cluster does not speak with other servers yet: set `enabled = false` in [federation]"
+        } else if !config.components.is_empty() {
+            "a cluster has no components yet: take the tables [component] out"
+        } else {
+            return;
+        };
+        let at = at("node");
+        self.wrongs.push(Wrong::new(at, what).of("cluster.node"));
     }
 
     /// Checks what `[dpm]` needs, and what needs it.

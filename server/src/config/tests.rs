@@ -168,6 +168,10 @@ fn wrong_values_are_refused_with_what_is_right() {
             "[store]\narchives = \"months\"",
             "store.archives: SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
         ),
+        (
+            "[store]\nsearch = \"index\"",
+            "store.search: there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`",
+        ),
         ("[store]\narchives = \"days\"", "store.archives: \"days\" is not \"whole\" or \"months\""),
         ("[modules.sample]\nlimit = 10", "modules.sample.limit: a number below 10 is expected"),
         ("[modules.sample]\nwords = \"a\"", "modules.sample.words: a list in [ ] is expected, not \"a\""),

@@ -10,6 +10,10 @@ use super::{Files, WrittenNetwork};
 /// The services over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Web {
+    /// The name of the server on the pages for people; `None` if it is that of the domain.
+    pub title: Option<String>,
+    /// The file of its picture there.
+    pub logo: Option<PathBuf>,
     /// Host and port under which browsers find the server from outside, if that is not what they
     /// say themselves.
     pub public_host: Option<String>,

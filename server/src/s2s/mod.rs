@@ -3,9 +3,8 @@
 
 pub mod reach;
 
-use rookery_shard::Report;
-
-use crate::control;
+use crate::columns::cell;
+use crate::control::{Running, encoded};
 use crate::failure::Failure;
 use crate::loaded::Source;
 use crate::welcome::say;
@@ -18,10 +17,11 @@ use crate::welcome::say;
 /// domain can't be reached.
 pub fn run(source: &Source, what: &str, domain: Option<&str>, from: Option<&str>) -> Result<(), Failure> {
     match (what, domain) {
-        ("list", None) => say(&control::ask(&source.folder, "s2s list")?),
+        ("list", None) => list(Running::in_folder(&source.folder)?)?,
         ("close", Some(domain)) => {
-            let domain = prepared(domain)?;
-            say(&control::ask(&source.folder, &format!("s2s close {domain}"))?);
+            let path = format!("/streams/{}", encoded(&prepared(domain)?));
+            let closed = Running::in_folder(&source.folder)?.ask("DELETE", &path, None)?;
+            say(&format!("streams closed: {}\n", cell(&closed, "ended")));
         }
         ("close", None) => return Err(Failure::Failed("name the domain: `rookery s2s close DOMAIN`".to_owned())),
         (_, Some(_)) => {
@@ -37,28 +37,18 @@ fn prepared(domain: &str) -> Result<String, Failure> {
     prepared.map(Into::into).map_err(|error| Failure::Failed(format!("{domain:?} is no domain: {error}")))
 }
 
-/// Writes streams as a table, a line each.
-pub fn listed(all: &[Report]) -> String {
-    if all.is_empty() {
-        return "there is no stream\n".to_owned();
-    }
+/// Prints streams as a table, a line each.
+fn list(server: Running<'_>) -> Result<(), Failure> {
+    let found = server.get("/streams")?;
     let mut text = "DOMAIN\tOURS\tWAY\tSTATE\tPROVEN BY\tADDRESS\tWAITING\tQUIET\tLAST TROUBLE\n".to_owned();
-    for report in all {
-        let address = report.address.map_or_else(|| "-".to_owned(), |address| address.to_string());
-        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
-        let line = [
-            or_dash(&report.remote),
-            or_dash(&report.local),
-            report.direction.name().to_owned(),
-            report.state.to_owned(),
-            or_dash(report.security),
-            address,
-            report.waiting.to_string(),
-            format!("{}s", report.quiet_ms / 1000),
-            or_dash(&report.trouble),
-        ];
-        text.push_str(&line.join("\t"));
-        text.push('\n');
+    let head = text.len();
+    for stream in found["items"].as_array().into_iter().flatten() {
+        let cell = |member| cell(stream, member);
+        let quiet = format!("{}s", cell("quiet_seconds"));
+        let members = ["remote", "local", "direction", "state", "proven_by", "address", "waiting"];
+        let cells: Vec<_> = members.into_iter().map(cell).chain([quiet, cell("trouble")]).collect();
+        text += &format!("{}\n", cells.join("\t"));
     }
-    text
+    say(if text.len() == head { "there is no stream\n" } else { &text });
+    Ok(())
 }

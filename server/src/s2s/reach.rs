@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rookery_federation::inbound::Ours;
 use rookery_federation::outbound::{Event, Outbound, Purpose};
 use rookery_federation::targets::is_public;
 use rookery_federation::{Address, NotFound, Policy};
@@ -61,6 +62,12 @@ pub fn look(
         tell("fault     the configuration doesn't admit the domain: see `allow` and `deny` in [federation]".to_owned());
         return false;
     }
+    if !settings.may_call(local, domain) {
+        tell(format!(
+            "fault     {local} has no certificate but the self-signed one: the server calls nobody in its name"
+        ));
+        return false;
+    }
     let asked = Instant::now();
     let (lines, found) = rookery_resolver::explain(&federated.asked, domain);
     lines.into_iter().for_each(|line| tell(format!("dns       {line}")));
@@ -96,6 +103,15 @@ pub fn look(
     }
     tell("fault     no address of the domain works".to_owned());
     false
+}
+
+/// The server as a stream sees it on which nothing is delivered.
+struct Nobody;
+
+impl Ours for Nobody {
+    fn is_ours(&self, _: &str) -> bool {
+        false
+    }
 }
 
 struct Attempt<'a> {
@@ -181,10 +197,10 @@ impl<'a> Attempt<'a> {
         self.waiting.extend_from_slice(&plain);
         loop {
             let mut out = Vec::new();
-            let read = self.machine.read(&self.waiting, &mut self.scanner, &mut out);
+            let read = self.machine.read(&self.waiting, &mut self.scanner, &Nobody, &mut out);
             self.waiting.drain(..read.consumed);
             self.machine.take_notes().into_iter().for_each(|note| (self.tell)(note));
-            let starts_tls = read.event == Some(Event::StartTls);
+            let starts_tls = matches!(read.event, Some(Event::StartTls));
             self.send_encrypted(socket, &out)?;
             match read.event {
                 None => return Ok(false),
@@ -229,7 +245,7 @@ impl<'a> Attempt<'a> {
         let mut out = Vec::new();
         let event = self.machine.secured(judged, &mut out);
         self.send_encrypted(socket, &out)?;
-        if event == Some(Event::End) { Err(self.machine.cause().to_owned()) } else { Ok(()) }
+        if matches!(event, Some(Event::End)) { Err(self.machine.cause().to_owned()) } else { Ok(()) }
     }
 
     fn send(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> Result<(), String> {

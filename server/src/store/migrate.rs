@@ -1,5 +1,6 @@
 //! `rookery store migrate`: the schema of the database.
 
+use rookery_store::sql::IndexPlan;
 use rookery_store::sql::copy::Address;
 
 use crate::database;
@@ -23,6 +24,12 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
         }
         begin.inspect(|_| say("COMMIT;\n"));
         plan.division.inspect(|division| say(&format!("-- archives in months\n{division}")));
+        match plan.index {
+            IndexPlan::Make(statements) => say(&format!("-- an index for searches\n{statements}{FILL}")),
+            IndexPlan::Fill => say(FILL),
+            IndexPlan::Remove => say("DROP TABLE rookery_search;\nDROP TABLE archive_terms;\n"),
+            IndexPlan::Nothing => {}
+        }
         return Ok(());
     }
     let name = match &database {
@@ -32,7 +39,7 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
     let (found, known) = (plan.found, plan.known);
     if !dry_run {
         if let Address::Sqlite(_) = database {
-            source.folder.create()?;
+            source.folder.find()?;
         }
         database.migrate()?;
     }
@@ -46,5 +53,16 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
     if plan.division.is_some() {
         say(if dry_run { "its archives are to be divided into months\n" } else { "its archives have months now\n" });
     }
+    match (plan.index, dry_run) {
+        (IndexPlan::Make(_) | IndexPlan::Fill, true) => say("its archives are to be put into an index for searches\n"),
+        (IndexPlan::Make(_) | IndexPlan::Fill, false) => say("its archives are in an index for searches now\n"),
+        (IndexPlan::Remove, true) => say("its index for searches is to be removed\n"),
+        (IndexPlan::Remove, false) => say("its index for searches is gone\n"),
+        (IndexPlan::Nothing, _) => {}
+    }
     Ok(())
 }
+
+/// Stands for the step that no statement can do: this server reads the messages for it.
+const FILL: &str =
+    "-- `rookery store migrate` puts the messages into the index: as somebody who may read and write the tables\n";

@@ -5,7 +5,6 @@
 //! far, which tell a repeated line.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Mutex;
@@ -18,6 +17,7 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::{Pending, wait};
 
+use super::content::Content;
 use super::csv::{self, CsvLine};
 use crate::config::Config;
 use crate::database::Database;
@@ -30,13 +30,12 @@ use crate::welcome::say;
 ///
 /// [`Failure::Told`] if a line was wrong, [`Failure::Failed`] if the file or the store failed; what
 /// was imported before stays.
-pub fn run(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
-    let opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
-    let bytes = opened.metadata().map_or(0, |found| found.len());
+pub fn run(content: Content, config: &Config, database: &Database) -> Result<(), Failure> {
     let named = super::named(config, database)?;
-    let import =
-        Import { config, database, bar: bar(bytes), seen: HashMap::new(), added: 0, wrong: 0, named, told: Vec::new() };
-    import.run(file, BufReader::new(opened))
+    let bar = bar(content.bytes);
+    let import = Import { config, database, bar, seen: HashMap::new(), added: 0, wrong: 0, named, told: Vec::new() };
+    let path = content.path.clone();
+    import.run(&path, BufReader::new(content.read()))
 }
 
 struct Import<'a> {

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::settings;
 use crate::welcome::say;
 
 /// Makes an invitation to create an account: with the name of `what`, or with any in the domain
@@ -53,8 +54,17 @@ fn make(what: &Jid, wanted: LinkPurpose, days: u64, config: &Config, database: &
         )));
     }
     let invitation = wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))??;
-    say(&format!("{}\n", uri(&invitation, false)));
-    let until = i64::try_from(invitation.expires_ms / 1000).unwrap_or(i64::MAX);
-    eprintln!("good once, until {}", clock::date(until));
+    let until = clock::date(i64::try_from(invitation.expires_ms / 1000).unwrap_or(i64::MAX));
+    let link = uri(&invitation, false);
+    match settings::pages(config) {
+        Some(pages) => {
+            say(&format!("{}\n", invitations::page(&invitation, &pages)));
+            eprintln!("good once, until {until}; {link} is the same for an XMPP client");
+        }
+        None => {
+            say(&format!("{link}\n"));
+            eprintln!("good once, until {until}");
+        }
+    }
     Ok(())
 }

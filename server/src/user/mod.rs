@@ -1,16 +1,16 @@
-//! `rookery user`: accounts, changed in the database itself, so that it works beside a running
-//! server as well as without one.
+//! `rookery user`: accounts, changed by the server that runs in the data folder if one does
+//! ([`running`]), and in the database itself otherwise.
 
+mod content;
 mod csv;
 mod import;
 mod invite;
 mod password;
 mod portability;
+mod running;
 
 use rookery_base::Set;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::path::Path;
+use std::io::{ErrorKind, Write};
 use std::thread;
 use std::time::Duration;
 
@@ -21,9 +21,12 @@ use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
 
+use content::Content;
+
 use crate::arguments::UserCommand;
 use crate::clock;
 use crate::config::Config;
+use crate::control::Running;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::folder::Folder;
@@ -39,14 +42,13 @@ use crate::welcome::say;
 /// [`Failure::Told`].
 pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     let config = source.read()?;
-    let open = || {
-        source.folder.create()?;
-        Database::open_patiently(&source.folder, &config.store)
-    };
+    let open = || Database::open_patiently(&source.folder, &config.store);
     match command {
         UserCommand::Add { jid, password } => {
             let jid = account(&jid, &config)?;
-            add(&jid, credentials(password.password_stdin, &jid, &config)?, &config, &open()?)
+            let database = open()?;
+            let password = password_of(password.password_stdin, &jid)?;
+            add(&jid, &password, &config, Running::find(&source.folder), &database)
         }
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
@@ -55,15 +57,24 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(no_account(&jid));
             }
-            set_password(&jid, credentials(password.password_stdin, &jid, &config)?, &source.folder, &database)
+            let password = password_of(password.password_stdin, &jid)?;
+            set_password(&jid, &password, &config, &source.folder, &database)
         }
         UserCommand::Remove { jid } => {
             // Accounts of a domain that isn't served any more can still be removed.
             remove(&address(&jid).map_err(Failure::Failed)?, &config, &source.folder, &open()?)
         }
+        UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, shown),
+        UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
+        UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
-        UserCommand::Import { file: Some(file), .. } if is_xml(&file)? => portability::import(&file, &config, &open()?),
-        UserCommand::Import { file: Some(file), .. } => import::run(&file, &config, &open()?),
+        UserCommand::Import { file: Some(file), .. } => {
+            let content = Content::open(&file)?;
+            match content.is_xml() {
+                true => portability::import(content, &config, &open()?),
+                false => import::run(content, &config, &open()?),
+            }
+        }
         UserCommand::Import { file: None, foreign } => portability::import_database(&foreign, &config, &open()?),
         UserCommand::Invite { what, valid } => invite::invite(&invited(&what, &config)?, valid.days, &config, &open()?),
         UserCommand::ResetLink { jid, valid } => invite::reset(&account(&jid, &config)?, valid.days, &config, &open()?),
@@ -71,11 +82,24 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     }
 }
 
-fn add(jid: &Jid, credentials: Credentials, config: &Config, database: &Database) -> Result<(), Failure> {
-    wait(users::create(&database.stores, jid.as_ref(), credentials))?.map_err(|refusal| match refusal {
-        Refusal::Exists(words) => Failure::Failed(format!("{words}; `rookery user passwd {jid}` sets its password")),
-        refusal => Failure::Failed(refusal.to_string()),
-    })?;
+fn add(
+    jid: &Jid,
+    password: &str,
+    config: &Config,
+    server: Option<Running<'_>>,
+    database: &Database,
+) -> Result<(), Failure> {
+    if wait(database.stores.accounts.exists(jid.as_ref()))? {
+        return Err(Failure::Failed(format!("{jid} exists already; `rookery user passwd {jid}` sets its password")));
+    }
+    match server {
+        // It welcomes the account.
+        Some(server) => running::add(server, jid, password)?,
+        None => {
+            let made = wait(users::create(&database.stores, jid.as_ref(), derived(password, config)?))?;
+            made.map_err(|refusal| Failure::Failed(refusal.to_string()))?;
+        }
+    }
     say(&format!("added {jid}\n"));
     tell_rights(named(config, database)?.get(jid));
     Ok(())
@@ -99,23 +123,36 @@ fn domains(config: &Config) -> Vec<String> {
     config.domains.iter().map(|domain| domain.name.clone()).collect()
 }
 
-fn set_password(jid: &Jid, credentials: Credentials, folder: &Folder, database: &Database) -> Result<(), Failure> {
-    wait(users::set_credentials(&database.stores, jid.as_ref(), credentials))?.map_err(|refusal| match refusal {
-        Refusal::Missing(_) => no_account(jid),
-        refusal => Failure::Failed(refusal.to_string()),
-    })?;
-    if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
-        return Err(Failure::Failed(format!(
-            "the password of {jid} is set, but the server that runs here has not ended its sessions yet; \
-             set it again, or restart the server, if somebody else may have the old one"
-        )));
+fn set_password(
+    jid: &Jid,
+    password: &str,
+    config: &Config,
+    folder: &Folder,
+    database: &Database,
+) -> Result<(), Failure> {
+    match Running::find(folder) {
+        // It ends the sessions.
+        Some(server) => running::set_password(server, jid, password)?,
+        None => {
+            let set = wait(users::set_credentials(&database.stores, jid.as_ref(), derived(password, config)?))?;
+            set.map_err(|refusal| match refusal {
+                Refusal::Missing(_) => no_account(jid),
+                refusal => Failure::Failed(refusal.to_string()),
+            })?;
+            if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
+                return Err(Failure::Failed(format!(
+                    "the password of {jid} is set, but the server that runs here has not ended its sessions yet; \
+                     set it again, or restart the server, if somebody else may have the old one"
+                )));
+            }
+        }
     }
     say(&format!("set the password of {jid}; its sessions have ended\n"));
     Ok(())
 }
 
-/// Asks the server that runs to end the sessions of an account, and waits for it. Returns `false`
-/// if it doesn't.
+/// Asks a server that can't be reached by its socket to end the sessions of an account, and waits
+/// for it. Returns `false` if it doesn't.
 fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
     let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
     // Twice, since somebody else's note may take the place of the first.
@@ -133,12 +170,30 @@ fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
     Ok(true)
 }
 
+fn set_disabled(jid: &Jid, disabled: bool, source: &Source, database: &Database) -> Result<(), Failure> {
+    match Running::find(&source.folder) {
+        Some(server) => running::set_disabled(server, jid, disabled)?,
+        None if wait(database.stores.accounts.set_disabled(jid.as_ref(), disabled))? => {}
+        None => return Err(no_account(jid)),
+    }
+    let words = if disabled { "can't log in any more; its sessions have ended" } else { "can log in again" };
+    say(&format!("{jid} {words}\n"));
+    Ok(())
+}
+
 fn remove(jid: &Jid, config: &Config, folder: &Folder, database: &Database) -> Result<(), Failure> {
     let stores = &database.stores;
-    let removed = match folder.running() {
+    let removed = match Running::find(folder) {
         // It ends the sessions and tells the contacts.
-        Some(_) => remove_by_server(jid, stores)?,
-        None => wait(users::remove_without_server(stores, &domains(config), jid.as_ref()))?,
+        Some(server) if config.domain(jid.domain()).is_some() => {
+            let exists = wait(stores.accounts.exists(jid.as_ref()))?;
+            if exists {
+                running::remove(server, jid)?;
+            }
+            exists
+        }
+        _ if folder.running().is_some() => remove_by_server(jid, stores)?,
+        _ => wait(users::remove_without_server(stores, &domains(config), jid.as_ref()))?,
     };
     if !removed {
         return Err(no_account(jid));
@@ -203,16 +258,6 @@ fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<()
     Ok(())
 }
 
-/// Returns whether a file is XML rather than lines of accounts: it begins with `<`.
-fn is_xml(file: &Path) -> Result<bool, Failure> {
-    let mut first = [0; 64];
-    let mut opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
-    let read = opened.read(&mut first).map_err(|error| Failure::file(file, &error))?;
-    let text = first.get(..read).unwrap_or_default();
-    let text = text.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(text);
-    Ok(text.trim_ascii_start().starts_with(b"<"))
-}
-
 /// Reads an account or a domain.
 fn exported(text: &str) -> Result<Jid, Failure> {
     match Jid::parse(text) {
@@ -229,10 +274,14 @@ fn invited(text: &str, config: &Config) -> Result<Jid, Failure> {
     }
 }
 
-/// Asks for a password and derives what is stored of it.
-fn credentials(stdin: bool, jid: &Jid, config: &Config) -> Result<Credentials, Failure> {
-    let password = if stdin { password::from_stdin()? } else { password::ask(jid)? };
-    let derived = Credentials::derive(&password, config.login.scram_iterations);
+/// Asks for a password, or reads it.
+fn password_of(stdin: bool, jid: &Jid) -> Result<String, Failure> {
+    if stdin { password::from_stdin() } else { password::ask(jid) }
+}
+
+/// Returns what is stored of a password.
+fn derived(password: &str, config: &Config) -> Result<Credentials, Failure> {
+    let derived = Credentials::derive(password, config.login.scram_iterations);
     derived.map_err(|error| Failure::Failed(error.to_string()))
 }
 
@@ -256,7 +305,11 @@ fn on_this_server(jid: Jid, config: &Config) -> Result<Jid, String> {
 }
 
 /// Reads an address that an account can have: `local@domain`.
-fn address(text: &str) -> Result<Jid, String> {
+///
+/// # Errors
+///
+/// Why it isn't one.
+pub fn address(text: &str) -> Result<Jid, String> {
     let jid = Jid::parse(text).map_err(|error| format!("{text:?} is not an address: {error}"))?;
     match (jid.local(), jid.resource()) {
         (None, _) => Err(format!("{text:?} has no name before an @; an account is written as alice@example.org")),

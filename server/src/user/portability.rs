@@ -1,16 +1,18 @@
 //! `rookery user export`, and `rookery user import` of an export (XEP-0227): what operators are
 //! told of it.
 
+use std::io;
 use std::path::Path;
 
 use rookery_base::Set;
 use rookery_jid::Jid;
-use rookery_portability::export::{ExportError, to_new_file};
+use rookery_portability::export::{ExportError, to_new_file, to_stream};
 use rookery_portability::foreign::{self, Schema};
-use rookery_portability::import::{Counts, ImportError, Importer, Terms, from_database, from_file};
+use rookery_portability::import::{Counts, ImportError, Importer, Terms, from_database, from_reader};
 use rookery_store::sql::foreign::Foreign;
 use rookery_store::wait;
 
+use super::content::{Content, STANDARD};
 use super::{named, no_account, tell_rights};
 use crate::arguments::{ForeignDatabase, ForeignSchema};
 use crate::clock;
@@ -19,7 +21,8 @@ use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::welcome::say;
 
-/// Exports an account, or with a domain all of its accounts. A file that exists is left alone.
+/// Exports an account, or with a domain all of its accounts, to a new file or, with `-`, to
+/// standard output. A file that exists is left alone.
 ///
 /// # Errors
 ///
@@ -28,12 +31,20 @@ pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failur
     if what.local().is_some() && !wait(database.stores.accounts.exists(what.as_ref()))? {
         return Err(no_account(what));
     }
-    let exported = to_new_file(what, file, &database.stores, &mut |damaged| eprintln!("{damaged}"));
+    let mut damaged = |damaged: &str| eprintln!("{damaged}");
+    let is_stream = file == Path::new(STANDARD);
+    let exported = match is_stream {
+        true => to_stream(what, io::stdout().lock(), &database.stores, &mut damaged),
+        false => to_new_file(what, file, &database.stores, &mut damaged),
+    };
     let accounts = exported.map_err(|error| match error {
         ExportError::File(error) => Failure::file(file, &error),
         ExportError::Store(error) => error.into(),
     })?;
-    say(&format!("exported {accounts} accounts to {}\n", file.display()));
+    match is_stream {
+        true => eprintln!("exported {accounts} accounts"),
+        false => say(&format!("exported {accounts} accounts to {}\n", file.display())),
+    }
     Ok(())
 }
 
@@ -43,8 +54,9 @@ pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failur
 ///
 /// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to
 /// its end or the store failed; what was imported before stays.
-pub fn import(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
-    run(config, database, |terms, operator| from_file(file, terms, &database.stores, operator))
+pub fn import(content: Content, config: &Config, database: &Database) -> Result<(), Failure> {
+    let path = content.path.clone();
+    run(config, database, |terms, operator| from_reader(&path, content.read(), terms, &database.stores, operator))
 }
 
 /// Imports the database of another server. An account that exists is left alone.

@@ -31,7 +31,7 @@ fn certificate(rig: &Rig, names: &[&str], year: i32) {
 
 #[test]
 fn a_fresh_folder_is_fine_and_stays_fresh() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     let checked = rig.run(&["check"]).fine();
     assert!(checked.contains("the next start makes a self-signed one for localhost"), "{checked}");
     assert!(!rig.path("rookery-data").exists());
@@ -44,7 +44,8 @@ fn a_fresh_folder_is_fine_and_stays_fresh() {
 #[test]
 fn a_taken_port_is_named() {
     let rig = Rig::new();
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    // An address that no other test takes ports of.
+    let taken = TcpListener::bind("127.83.1.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     rig.write(
         "rookery.toml",
@@ -118,7 +119,6 @@ fn a_wrong_configuration_does_not_hide_the_storage() {
 #[test]
 fn a_database_that_is_none_is_found() {
     let rig = Rig::new();
-    fs::create_dir(rig.path("rookery-data")).expect("a folder");
     fs::set_permissions(rig.path("rookery-data"), fs::Permissions::from_mode(0o755)).expect("permissions");
     finds(&rig, 0, "everybody on this machine can look into ./rookery-data");
     rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));

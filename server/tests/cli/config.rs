@@ -26,7 +26,7 @@ fn the_example_has_every_module() {
 
 #[test]
 fn mistakes_have_a_line_and_a_guess_and_their_own_exit_code() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     rig.write("rookery.toml", "shards = 1\n\n[limits]\nstanza_byte = 5\n[modules.ping]\nenabled = \"yes\"\n");
     for command in [&["serve"][..], &["user", "list"], &[]] {
         let ended = rig.run(command);

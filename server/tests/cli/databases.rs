@@ -23,6 +23,9 @@ pub trait Databases: Sync {
 
     /// Runs statements and returns their rows, a line each.
     fn sql(&self, database: &str, statements: &str) -> String;
+
+    /// Gives the server's user the right to drop tables and what goes with it, if it hasn't got it.
+    fn let_drop(&self, _: &str) {}
 }
 
 /// Tests an engine: the first is where its databases are.
@@ -121,6 +124,78 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     // … or into a file.
     second.run(&["restore", "b.tar.gz", "--to", "sqlite:file.db"]).fine();
     second.run(&["store", "verify", "--to", "sqlite:file.db"]).fine();
+}
+
+pub fn archives_are_divided_into_months<D: Databases>(databases: &D) {
+    let (address, by_hand, other) = (databases.database(), databases.database(), databases.database());
+    for address in [&address, &by_hand, &other] {
+        databases.let_drop(address);
+    }
+    for address in [&address, &by_hand] {
+        say_one(databases, address);
+    }
+    let months = &format!("{}\narchives = \"months\"", D::KEYS);
+    let divided = rig(&address, months);
+    assert!(divided.run(&["check"]).out.contains("archives aren't divided into months: run `rookery store migrate`"));
+    let planned = divided.run(&["store", "migrate", "--dry-run"]).fine();
+    assert!(planned.contains("the newest") && planned.contains("archives are to be divided into months"), "{planned}");
+    let (server, _) = divided.serve();
+    assert!(divided.run(&["store", "migrate"]).fine().contains("archives have months now"));
+    drop(server);
+    assert!(divided.run(&["check"]).out.contains("parts by months"));
+    assert!(!divided.run(&["store", "migrate", "--dry-run"]).fine().contains("months"));
+    // What is printed is what an administrator may run instead.
+    let statements = rig(&by_hand, months).run(&["store", "migrate", "--sql"]).fine();
+    databases.sql(&by_hand, &statements);
+    rig(&by_hand, months).run(&["store", "migrate"]).fine();
+    assert!(rig(&by_hand, months).run(&["check"]).out.contains("parts by months"));
+    // It is backed up and restored as any other.
+    assert!(divided.run(&["backup", "b.tar.gz"]).fine().contains("written and read again"));
+    let restored = rig(&other, months);
+    fs::copy(divided.path("b.tar.gz"), restored.path("b.tar.gz")).expect("copied");
+    restored.run(&["restore", "b.tar.gz"]).fine();
+    assert!(restored.run(&["check"]).out.contains("parts by months"));
+    restored.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
+}
+
+pub fn searches_have_an_index_where_that_is_wanted<D: Databases>(databases: &D) {
+    let (address, by_hand) = (databases.database(), databases.database());
+    for address in [&address, &by_hand] {
+        databases.let_drop(address);
+        say_one(databases, address);
+    }
+    let indexed = &format!("{}\nsearch = \"index\"", D::KEYS);
+    let rig_of = |address: &str| rig(address, indexed);
+    let never = format!("{indexed}\nmigrate = \"never\"");
+    rig(&address, &never).run(&["serve"]).failed(78, "store migrate");
+    let (server, _) = rig_of(&address).serve();
+    drop(server);
+    let planned = rig_of(&address).run(&["store", "migrate", "--dry-run"]).fine();
+    assert!(planned.contains("archives are to be put into an index for searches"), "{planned}");
+    assert!(rig_of(&address).run(&["store", "migrate"]).fine().contains("archives are in an index for searches now"));
+    assert_eq!(databases.sql(&address, "SELECT COUNT(*) FROM archive_terms"), "1");
+    assert!(!rig_of(&address).run(&["store", "migrate", "--dry-run"]).fine().contains("searches"));
+    // What is printed is what an administrator may run instead, but for the messages themselves.
+    let statements = rig_of(&by_hand).run(&["store", "migrate", "--sql"]).fine();
+    databases.sql(&by_hand, &statements);
+    let (server, _) = rig(&by_hand, &never).serve();
+    drop(server);
+    rig_of(&by_hand).run(&["store", "migrate"]).fine();
+    assert_eq!(databases.sql(&by_hand, "SELECT COUNT(*) FROM archive_terms"), "1");
+    let plain = rig(&address, D::KEYS);
+    assert!(plain.run(&["store", "migrate", "--dry-run"]).fine().contains("index for searches is to be removed"));
+    assert!(plain.run(&["store", "migrate"]).fine().contains("index for searches is gone"));
+    assert!(!plain.run(&["store", "migrate", "--dry-run"]).fine().contains("searches"));
+}
+
+/// Puts a message into the archive of the only account.
+fn say_one<D: Databases>(databases: &D, address: &str) {
+    rig(address, D::KEYS).run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    databases
+        .sql(address, "INSERT INTO archives (domain, localpart, account) SELECT domain, localpart, id FROM accounts");
+    let message = "INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) SELECT id, 2, 3, 'b', '', \
+        '<message><body>Wherefore</body></message>' FROM archives";
+    databases.sql(address, message);
 }
 
 /// Returns what an account's export has.

@@ -19,3 +19,19 @@ fn links_are_made_where_people_can_register() {
     assert!(reset.starts_with("xmpp:romeo@localhost?register;preauth="), "{reset}");
     rig.run(&["user", "invite", "example.org"]).failed(1, "is not a domain of this server");
 }
+
+#[test]
+fn links_lead_to_a_page_where_browsers_find_one() {
+    let rig = Rig::new();
+    let register = "[modules.register]\nenabled = true\n";
+    rig.write("rookery.toml", &format!("[listen]\nweb_tls = [\"127.0.0.1:21443\"]\n{register}"));
+    let ended = rig.run(&["user", "invite", "localhost"]);
+    assert!(ended.err.contains("xmpp:localhost?register;preauth="), "{}", ended.err);
+    let link = ended.fine();
+    let token = link.trim_end().strip_prefix("https://localhost:21443/invite/");
+    assert_eq!(token.map(str::len), Some(26), "{link}");
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.write("rookery.toml", &format!("[web]\npublic_host = \"chat.example.org\"\n{register}"));
+    let link = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
+    assert!(link.starts_with("https://chat.example.org/reset/"), "{link}");
+}

@@ -1,6 +1,5 @@
 //! A server whose database is a MariaDB, and its commands.
 
-use std::fs;
 use std::sync::LazyLock;
 
 use rookery_needs::Mariadb;
@@ -29,6 +28,11 @@ impl Databases for Mariadb {
     fn sql(&self, database: &str, statements: &str) -> String {
         Mariadb::sql(self, database, statements).expect("rows")
     }
+
+    fn let_drop(&self, database: &str) {
+        let name = database.rsplit('/').next().expect("a name");
+        Mariadb::sql(self, "mysql", &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'")).expect("rights");
+    }
 }
 
 databases::tests! {
@@ -37,6 +41,8 @@ databases::tests! {
     databases_are_copied_between_engines,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
+    archives_are_divided_into_months,
+    searches_have_an_index_where_that_is_wanted,
 }
 
 fn is_left_out() -> bool {
@@ -110,43 +116,4 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     for there in ["name='J' subscription='both'><group>Friends</group>", "<body>kept</body>"] {
         assert!(exported.contains(there), "{there} is not in\n{exported}");
     }
-}
-
-#[test]
-fn archives_are_divided_into_months() {
-    if is_left_out() {
-        return;
-    }
-    let (address, by_hand, other) = (SERVER.database(), SERVER.database(), SERVER.database());
-    for address in [&address, &by_hand, &other] {
-        let name = address.rsplit('/').next().expect("a name");
-        SERVER.sql("mysql", &format!("GRANT DROP, LOCK TABLES ON {name}.* TO rookery@'%'")).expect("rights");
-    }
-    for address in [&address, &by_hand] {
-        rig(address, "").run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-        let message = "INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) VALUES (1, 2, 3, 'b', '', '<m/>')";
-        SERVER.sql(address, message).expect("a message");
-    }
-    let months = "archives = \"months\"";
-    let divided = rig(&address, months);
-    assert!(divided.run(&["check"]).out.contains("archives aren't divided into months: run `rookery store migrate`"));
-    let planned = divided.run(&["store", "migrate", "--dry-run"]).fine();
-    assert!(planned.contains("the newest") && planned.contains("archives are to be divided into months"), "{planned}");
-    let (server, _) = divided.serve();
-    assert!(divided.run(&["store", "migrate"]).fine().contains("archives have months now"));
-    drop(server);
-    assert!(divided.run(&["check"]).out.contains("parts by months"));
-    assert!(!divided.run(&["store", "migrate", "--dry-run"]).fine().contains("months"));
-    // What is printed is what an administrator may run instead.
-    let statements = rig(&by_hand, months).run(&["store", "migrate", "--sql"]).fine();
-    SERVER.sql(&by_hand, &statements).expect("divided");
-    rig(&by_hand, months).run(&["store", "migrate"]).fine();
-    assert!(rig(&by_hand, months).run(&["check"]).out.contains("parts by months"));
-    // It is backed up and restored as any other.
-    assert!(divided.run(&["backup", "b.tar.gz"]).fine().contains("written and read again"));
-    let restored = rig(&other, months);
-    fs::copy(divided.path("b.tar.gz"), restored.path("b.tar.gz")).expect("copied");
-    restored.run(&["restore", "b.tar.gz"]).fine();
-    assert!(restored.run(&["check"]).out.contains("parts by months"));
-    restored.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
 }

@@ -32,6 +32,8 @@ databases::tests! {
     databases_are_copied_between_engines,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
+    archives_are_divided_into_months,
+    searches_have_an_index_where_that_is_wanted,
 }
 
 /// The cluster of the tests doesn't wait for the disk.
@@ -187,39 +189,4 @@ fn accounts_come_from_databases_of_other_servers_in_it() {
     ] {
         assert!(exported.contains(there), "{there} is not in\n{exported}");
     }
-}
-
-#[test]
-fn archives_are_divided_into_months() {
-    if is_left_out() {
-        return;
-    }
-    let (address, by_hand, other) = (CLUSTER.database(), CLUSTER.database(), CLUSTER.database());
-    for address in [&address, &by_hand] {
-        rig(address, TRUSTING).run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
-        let message = "INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) VALUES (1, 2, 3, 'b', '', '<m/>')";
-        CLUSTER.psql(address, message).expect("a message");
-    }
-    let months = &format!("{TRUSTING}\narchives = \"months\"");
-    let divided = rig(&address, months);
-    assert!(divided.run(&["check"]).out.contains("archives aren't divided into months: run `rookery store migrate`"));
-    let planned = divided.run(&["store", "migrate", "--dry-run"]).fine();
-    assert!(planned.contains("the newest") && planned.contains("archives are to be divided into months"), "{planned}");
-    let (server, _) = divided.serve();
-    assert!(divided.run(&["store", "migrate"]).fine().contains("archives have months now"));
-    drop(server);
-    assert!(divided.run(&["check"]).out.contains("parts by months"));
-    assert!(!divided.run(&["store", "migrate", "--dry-run"]).fine().contains("months"));
-    // What is printed is what an administrator may run instead.
-    let statements = rig(&by_hand, months).run(&["store", "migrate", "--sql"]).fine();
-    CLUSTER.psql(&by_hand, &statements).expect("divided");
-    rig(&by_hand, months).run(&["store", "migrate"]).fine();
-    assert!(rig(&by_hand, months).run(&["check"]).out.contains("parts by months"));
-    // It is backed up and restored as any other.
-    assert!(divided.run(&["backup", "b.tar.gz"]).fine().contains("written and read again"));
-    let restored = rig(&other, months);
-    fs::copy(divided.path("b.tar.gz"), restored.path("b.tar.gz")).expect("copied");
-    restored.run(&["restore", "b.tar.gz"]).fine();
-    assert!(restored.run(&["check"]).out.contains("parts by months"));
-    restored.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
 }

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A folder with a configuration that listens on free ports of this machine alone.
+/// A folder with a configuration that listens on free ports of this machine alone, and a data
+/// folder.
 pub struct Rig {
     folder: TempDir,
 }
@@ -28,12 +30,19 @@ pub struct Server {
 
 impl Rig {
     pub fn new() -> Rig {
-        let rig = Rig { folder: tempfile::tempdir().expect("a folder") };
+        let rig = Rig::fresh();
+        fs::DirBuilder::new().mode(0o700).create(rig.path("rookery-data")).expect("a folder");
+        rig
+    }
+
+    /// Makes one where no server has been: there is no data folder.
+    pub fn fresh() -> Rig {
+        let rig = Rig::empty();
         rig.write("rookery.toml", FREE_PORTS);
         rig
     }
 
-    /// Makes a folder with nothing in it: the defaults hold.
+    /// Makes a folder with nothing in it: the defaults hold, and there is no data folder.
     pub fn empty() -> Rig {
         Rig { folder: tempfile::tempdir().expect("a folder") }
     }
@@ -104,10 +113,33 @@ impl Server {
         self.child.id()
     }
 
+    /// Sends a signal, by its name.
+    pub fn signal(&self, name: &str) {
+        let killed = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(killed.expect("kill").success());
+    }
+
     /// Sends SIGTERM and waits for the end.
     pub fn stop(mut self) -> i32 {
-        signal(self.child.id());
+        self.signal("TERM");
         self.child.wait().expect("an end").code().expect("an exit code")
+    }
+
+    /// Waits until the server has ended by itself, and returns what it has logged.
+    pub fn ended(mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.take().expect("its errors").read_to_string(&mut text).expect("text");
+        self.child.wait().expect("an end");
+        text
+    }
+
+    /// Stops the server, and returns what it has logged.
+    pub fn log(mut self) -> String {
+        let mut log = self.child.stderr.take().expect("its errors");
+        assert_eq!(self.stop(), 0);
+        let mut text = String::new();
+        log.read_to_string(&mut text).expect("text");
+        text
     }
 }
 
@@ -141,11 +173,6 @@ impl Ended {
 
 /// The folder of secrets.
 const CREDENTIALS: &str = "credentials";
-
-fn signal(pid: u32) {
-    let killed = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
-    assert!(killed.expect("kill").success());
-}
 
 /// Hashing ten thousand times is the slowest part of these tests, so they take the fewest that are
 /// allowed.

@@ -23,7 +23,7 @@ fn password(rig: &Rig, said: &str) -> String {
 
 #[test]
 fn the_first_start_makes_everything_and_says_so() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     let (server, said) = rig.serve();
     assert!(said.starts_with("Rookery 0."), "{said}");
     for words in [
@@ -56,7 +56,7 @@ fn the_first_start_makes_everything_and_says_so() {
 
 #[test]
 fn later_starts_say_only_what_is_new() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     rig.serve().0.stop();
     let (server, said) = rig.serve();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -71,7 +71,7 @@ fn later_starts_say_only_what_is_new() {
 
 #[test]
 fn other_domains_get_another_certificate() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     rig.serve().0.stop();
     let certificate = || fs::read(rig.path("rookery-data/certs/self-signed.pem")).expect("a certificate");
     let first = certificate();
@@ -89,7 +89,7 @@ fn other_domains_get_another_certificate() {
 
 #[test]
 fn operator_files_are_used_and_left_alone() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     rig.write("own.pem", &made.cert.pem());
     rig.write("own.key", &made.signing_key.serialize_pem());
@@ -103,7 +103,7 @@ fn operator_files_are_used_and_left_alone() {
 
 #[test]
 fn a_folder_has_one_server() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     let (server, _) = rig.serve();
     rig.run(&[]).failed(1, &format!("a server (process {}) runs in ./rookery-data already", server.pid()));
     let checked = rig.run(&["check"]).fine();
@@ -112,7 +112,7 @@ fn a_folder_has_one_server() {
 
 #[test]
 fn without_configuration_the_data_folder_is_asked_for_one() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     fs::create_dir(rig.path("elsewhere")).expect("a folder");
     fs::rename(rig.path("rookery.toml"), rig.path("elsewhere/rookery.toml")).expect("moved");
     rig.write("elsewhere/rookery.toml", "domains = [\"elsewhere.example\"]");
@@ -122,8 +122,9 @@ fn without_configuration_the_data_folder_is_asked_for_one() {
 
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
-    let rig = Rig::new();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let rig = Rig::fresh();
+    // An address that no other test takes ports of.
+    let taken = std::net::TcpListener::bind("127.83.1.2:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     rig.write(
         "rookery.toml",
@@ -137,7 +138,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn a_file_in_place_of_the_folder_is_named() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     rig.write("rookery-data", "");
     rig.run(&[]).failed(1, "the data folder ./rookery-data can't be made");
     let checked = rig.run(&["check"]);
@@ -149,7 +150,7 @@ fn a_file_in_place_of_the_folder_is_named() {
 /// comes next.
 #[test]
 fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
-    let rig = Rig::new();
+    let rig = Rig::fresh();
     rig.write("rookery.toml", &format!("{FREE_PORTS}\n[limits]\nlogin_seconds = 5\n"));
     let (server, said) = rig.serve();
     let port = said.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).expect("a port");

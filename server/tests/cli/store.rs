@@ -22,7 +22,6 @@ const OLD: [&str; 8] = [
 /// Returns a rig with the database of an old server that has an account.
 fn old() -> Rig {
     let rig = Rig::new();
-    fs::create_dir(rig.path("rookery-data")).expect("a folder");
     let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("a database");
     OLD.iter().for_each(|schema| database.execute_batch(schema).expect("a schema"));
     database

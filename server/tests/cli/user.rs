@@ -114,6 +114,26 @@ fn who_has_rights_by_name_is_told() {
     assert!(said.contains("romeo@localhost has rights by its name") && !said.contains("paris@"), "{said}");
 }
 
+/// A pipe can be read once, and has no size.
+#[test]
+fn accounts_come_and_go_through_pipes() {
+    let rig = Rig::new();
+    let imported = rig.run_with(&["user", "import", "-"], "romeo@localhost,secret\njuliet@localhost,secret\n");
+    assert_eq!(imported.fine(), "2 accounts added, 0 lines failed\n");
+    let imported = rig.run_with(&["user", "import", "/dev/stdin"], "paris@localhost,secret\n");
+    assert_eq!(imported.fine(), "1 accounts added, 0 lines failed\n");
+    let exported = rig.run(&["user", "export", "localhost", "-"]);
+    assert_eq!(exported.err, "exported 3 accounts\n");
+    assert!(!rig.path("-").exists());
+    let exported = exported.fine();
+    let other = Rig::new();
+    let imported = other.run_with(&["user", "import", "-"], &exported).fine();
+    assert_eq!(imported, "3 accounts imported, 0 things left out\n");
+    assert_eq!(rig.run(&["user", "list"]).fine(), other.run(&["user", "list"]).fine());
+    let faults = other.run_with(&["user", "import", "-"], "<server-data xmlns='urn:xmpp:pie:0'><");
+    faults.failed(1, "-:");
+}
+
 #[test]
 fn odd_files_do_no_harm() {
     let rig = Rig::new();

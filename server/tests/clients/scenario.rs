@@ -26,7 +26,7 @@ fn programs(scenario: &str) -> &'static [(&'static str, &'static str)] {
         "others" if function.starts_with("go_sendxmpp") => &[("go-sendxmpp", "go-sendxmpp")],
         "operation" => &[("openssl", "openssl")],
         "certificates" => &[("openssl", "openssl"), ("pebble", "pebble")],
-        "pages" => &[("chromium", "chromium")],
+        "pages" | "guests" => &[("chromium", "chromium")],
         _ => &[],
     }
 }
@@ -72,10 +72,10 @@ fn script(argument: &str) -> Output {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/run.py");
     let mut command = python("clients", REQUIREMENTS);
     command.arg(script).arg(argument);
-    if ["web.", "bosh."].iter().any(|script| argument.starts_with(script)) {
+    if ["web.", "bosh.", "guests.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
-    if argument.starts_with("pages.") {
+    if ["guests.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
     command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");

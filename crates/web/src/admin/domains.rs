@@ -5,8 +5,8 @@ use rookery_operations::Outcome;
 use serde_json::Value;
 
 use super::Visit;
-use super::html::Html;
 use crate::api::shown;
+use crate::html::Html;
 
 /// Returns the page with all domains of the administrator.
 pub async fn page(visit: &Visit) -> Outcome<Html> {

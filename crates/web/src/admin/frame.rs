@@ -3,8 +3,8 @@
 
 use hyper::{Response, StatusCode};
 
-use super::html::Html;
 use super::visits::{Notice, Seen};
+use crate::html::Html;
 use crate::reply::{Body, reply};
 
 /// A page of the menu.
@@ -51,14 +51,15 @@ impl Frame<'_> {
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"robots\" content=\"noindex\">\
-             <title>{} – Rookery</title><link rel=\"stylesheet\" href=\"/admin/style.css\">\
+             <title>{} – Rookery</title><link rel=\"icon\" href=\"/logo\"><link rel=\"stylesheet\" href=\"/admin/style.css\">\
              <script src=\"/admin/script.js\" defer></script></head><body>",
             &[&self.title],
         );
+        html.add("<a class=\"skip\" href=\"#main\">Skip to the content</a>", &[]);
         if let Some(seen) = self.seen {
             html.push(&self.header(seen));
         }
-        html.add("<main>", &[]);
+        html.add("<main id=\"main\">", &[]);
         if let Some(notice) = &self.notice {
             html.push(&said(notice));
         }
@@ -124,6 +125,6 @@ fn said(notice: &Notice) -> Html {
 }
 
 /// The style of all pages.
-pub const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = concat!(include_str!("../palette.css"), include_str!("style.css"));
 /// The script: it renews the graphs, and nothing else depends on it.
 pub const SCRIPT: &str = include_str!("script.js");

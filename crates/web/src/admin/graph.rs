@@ -1,6 +1,6 @@
 //! Graphs: lines over the last hour, as SVG.
 
-use super::html::Html;
+use crate::html::Html;
 
 /// A graph.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
-use super::html::Html;
 use super::{Done, Visit};
 use crate::ask::now_ms;
+use crate::html::Html;
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -76,7 +76,8 @@ pub async fn make(visit: &Visit) -> Outcome<Done> {
     let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await??;
     visit.note(&domain, act);
     let words = format!("This link is good once, until {}.", date::timestamp(made.expires_ms));
-    Ok(Done { copy: Some(uri(&made, false)), ..Done::new("/invitations", words) })
+    let link = visit.shared.pages(&domain).map_or_else(|| uri(&made, false), |pages| invitations::page(&made, &pages));
+    Ok(Done { copy: Some(link), ..Done::new("/invitations", words) })
 }
 
 /// Days that a link may be good.

@@ -5,7 +5,7 @@ use rookery_base::date;
 use rookery_operations::Outcome;
 
 use super::Visit;
-use super::html::Html;
+use crate::html::Html;
 
 /// Returns the page with the newest entries.
 pub fn page(visit: &Visit) -> Outcome<Html> {
@@ -24,7 +24,7 @@ fn acts(visit: &Visit, html: &mut Html) {
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
     for entry in &visit.shared.journal.recent(&visit.domains, of_server, SHOWN) {
         html.add(
-            "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}</tr>",
+            "<tr><td class=\"when\">{}<td data-label=\"Who\">{}<td data-label=\"By\">{}<td data-label=\"What\">{}</tr>",
             &[&when(entry.unix_ms), &entry.who, &entry.by, &entry.act],
         );
     }
@@ -44,7 +44,7 @@ fn logins(visit: &Visit, html: &mut Html) {
         let who = login.who.as_ref().map_or("unknown", |who| who.as_str());
         let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or("no mechanism"));
         html.add(
-            "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}<td>{}</tr>",
+            "<tr><td class=\"when\">{}<td data-label=\"Who\">{}<td data-label=\"From\">{}<td data-label=\"By\">{}<td data-label=\"Outcome\">{}</tr>",
             &[&when(login.unix_ms), &who, &login.address, &by, &login.failure.unwrap_or("logged in")],
         );
     }

@@ -11,12 +11,12 @@ use rookery_shard::{Refused, Whence};
 use tokio::task::spawn_blocking;
 
 use super::frame::Frame;
-use super::html::Html;
 use super::visits::Notice;
 use super::{PREFIX, Visit, entry, failed, see_other};
 use crate::Shared;
 use crate::ask::now_ms;
 use crate::form::value;
+use crate::html::Html;
 use crate::proxy::Origin;
 use crate::reply::Body;
 

@@ -5,9 +5,9 @@ use rookery_operations::messages::{self, Audience};
 use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
-use super::html::Html;
 use super::{Done, Visit};
 use crate::ask::Answer;
+use crate::html::Html;
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {

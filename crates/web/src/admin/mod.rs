@@ -17,14 +17,13 @@
 //!
 //! # Layout
 //!
-//! [`html`] escapes, `frame` is what all pages have in common. [`visits`], `login`: signing in.
+//! `frame` is what all pages have in common. [`visits`], `login`: signing in.
 //! `overview` with [`graph`], `users`, `user`,
-//! `rooms`, `domains`, `servers`, `messages`, `invitations`, `log`: the pages.
+//! `wellness`, `rooms`, `domains`, `servers`, `messages`, `invitations`, `log`: the pages.
 
 mod domains;
 mod frame;
 pub mod graph;
-pub mod html;
 mod invitations;
 mod log;
 mod login;
@@ -35,6 +34,7 @@ mod servers;
 mod user;
 mod users;
 pub mod visits;
+mod wellness;
 
 use std::sync::Arc;
 
@@ -48,14 +48,14 @@ use rookery_operations::journal::Entry;
 use rookery_operations::{Outcome, Refusal, administrators};
 
 use crate::Shared;
-use crate::access::Ward;
+use crate::access::{Ward, is_cross_site};
 use crate::ask::now_ms;
 use crate::form;
+use crate::html::Html;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::Host;
 use frame::{Frame, PAGES};
-use html::Html;
 use visits::{Notice, Seen};
 
 /// The path of the page.
@@ -331,17 +331,6 @@ async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<
     form::pairs(&written).ok_or_else(|| refused(StatusCode::BAD_REQUEST, "the request can't be read"))
 }
 
-/// Returns whether a browser says that a page of another site sent this. The token of the visit
-/// says the same for browsers that say nothing, but for the login.
-fn is_cross_site(headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    match (text("sec-fetch-site"), text("origin")) {
-        (Some(site), _) => !matches!(site, "same-origin" | "none"),
-        (None, Some(origin)) => origin.split_once("://").map(|(_, host)| host) != text("host"),
-        (None, None) => false,
-    }
-}
-
 /// Adds the headers that tell browsers how to treat the pages.
 fn protect(headers: &mut HeaderMap, path: &str) {
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -369,6 +358,10 @@ fn not_allowed() -> Response<Body> {
 
 /// Returns words with a capital in front and a full stop behind.
 fn sentence(words: &str) -> String {
+    // An address is written as it is.
+    if words.split(' ').next().is_some_and(|first| first.contains('@')) {
+        return format!("{}.", words.trim_end_matches('.'));
+    }
     let mut chars = words.chars();
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}.", chars.as_str().trim_end_matches('.'))
@@ -382,26 +375,6 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 mod tests {
     use super::*;
 
-    fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
-        given.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
-    }
-
-    #[test]
-    fn forms_of_other_pages_are_known() {
-        let host = ("host", "chat.example:5443");
-        assert!(!is_cross_site(&headers(&[host])));
-        assert!(!is_cross_site(&headers(&[host, ("sec-fetch-site", "same-origin")])));
-        assert!(!is_cross_site(&headers(&[host, ("origin", "https://chat.example:5443")])));
-        for other in [
-            ("sec-fetch-site", "cross-site"),
-            ("sec-fetch-site", "same-site"),
-            ("origin", "https://evil.example"),
-            ("origin", "null"),
-        ] {
-            assert!(is_cross_site(&headers(&[host, other])), "{other:?}");
-        }
-    }
-
     #[test]
     fn the_policy_lets_nothing_inline_run() {
         assert!(POLICY.starts_with("default-src 'none'") && !POLICY.contains("unsafe"));
@@ -411,6 +384,7 @@ mod tests {
     #[test]
     fn words_become_sentences() {
         assert_eq!(sentence("there is no account"), "There is no account.");
+        assert_eq!(sentence("alice@localhost exists already"), "alice@localhost exists already.");
         assert_eq!(sentence(""), ".");
     }
 }

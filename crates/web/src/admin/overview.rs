@@ -3,22 +3,68 @@
 use hyper::{Response, StatusCode};
 use rookery_observe::Stage;
 use rookery_operations::Outcome;
+use rookery_shard::Census;
 
-use super::Visit;
 use super::graph::{Graph, GraphLine, Unit, bytes, number};
-use super::html::Html;
+use super::{Visit, wellness};
+use crate::ask::now_ms;
+use crate::health::Space;
+use crate::html::Html;
 use crate::reply::{Body, reply};
 use crate::samples::Sample;
 
 /// Returns the page.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of(
-        "<h1>Overview</h1><noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
+    let shared = &visit.shared;
+    let census = shared.census().await;
+    let folder = shared.instance.folder.clone();
+    let space = tokio::task::spawn_blocking(move || Space::of(&folder).ok()).await.unwrap_or_default();
+    let mut accounts = 0;
+    for domain in &visit.domains {
+        accounts += shared.wait(shared.stores.accounts.count(Some(domain))).await?;
+    }
+    let mut html = Html::of("<h1>Overview</h1>", &[]);
+    html.push(&wellness::strip(visit, &census, space));
+    html.push(&people(visit, &census, accounts, space));
+    html.add(
+        "<h2>Details</h2><noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
         &[],
     );
     html.push(&drawn(visit));
     html.add("</div>", &[]);
     Ok(html)
+}
+
+/// Returns the figures about people and the machine.
+fn people(visit: &Visit, census: &Census, accounts: u64, space: Option<Space>) -> Html {
+    let theirs = census.by_domain.iter().filter(|((domain, _), _)| visit.domains.contains(domain));
+    let (mut connected, mut waiting) = (0, 0);
+    for ((_, carrier), count) in theirs {
+        // Without a transport a session waits for its client, whose connection was lost.
+        *if carrier.transport.is_some() { &mut connected } else { &mut waiting } += count;
+    }
+    let free = space.map_or_else(|| "–".to_owned(), |space| bytes(space.free as f64));
+    let uptime = lasted(now_ms().saturating_sub(visit.shared.instance.started_ms));
+    let figures = [
+        ("figure-connected", "Sessions connected", number(connected as f64)),
+        ("figure-waiting", "Connection lost, waiting", number(waiting as f64)),
+        ("figure-accounts", "Accounts", number(accounts as f64)),
+        ("figure-messages", "Messages since the start", number(census.counters.messages_in as f64)),
+        ("figure-uptime", "Running for", uptime),
+        ("figure-disk", "Free on the disk", free),
+        ("figure-version", "Version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    list(&figures)
+}
+
+/// Returns a duration in its two largest units.
+fn lasted(ms: u64) -> String {
+    let minutes = ms / 60_000;
+    match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
 }
 
 /// Figures and graphs alone, for the script.
@@ -60,9 +106,13 @@ fn figures(sample: Option<&Sample>) -> Html {
         ("figure-memory", "Memory", bytes(sample.memory as f64)),
         ("figure-slow", "Slow readers", number(sample.slow_readers as f64)),
     ];
+    list(&figures)
+}
+
+fn list(figures: &[(&'static str, &'static str, String)]) -> Html {
     let mut html = Html::of("<dl class=\"figures\">", &[]);
     for (id, name, value) in figures {
-        html.add("<div class=\"figure\"><dt>{}</dt><dd id=\"{}\">{}</dd></div>", &[&name, &id, &value]);
+        html.add("<div class=\"figure\"><dt>{}</dt><dd id=\"{}\">{}</dd></div>", &[name, id, value]);
     }
     html.add("</dl>", &[]);
     html
@@ -123,4 +173,17 @@ fn stages(samples: &[Sample]) -> Vec<GraphLine<'static>> {
         Some(GraphLine { name, values: samples.iter().map(|sample| sample.stages.get(at).copied()).collect() })
     });
     lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_their_two_largest_units() {
+        let minute = 60_000;
+        for (ms, words) in [(0, "0 min"), (61 * minute, "1 h 1 min"), (1500 * minute, "1 d 1 h")] {
+            assert_eq!(lasted(ms), words);
+        }
+    }
 }

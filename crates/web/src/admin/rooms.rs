@@ -5,9 +5,9 @@ use rookery_operations::rooms::{self, Described, Listed};
 use rookery_operations::{Outcome, Refusal, messages};
 
 use super::frame::{domain_choice, token};
-use super::html::Html;
 use super::{Done, Visit};
 use crate::form::encode;
+use crate::html::Html;
 
 /// Returns the page with the rooms of a domain.
 pub async fn page(visit: &Visit) -> Outcome<Html> {

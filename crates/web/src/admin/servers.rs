@@ -5,16 +5,16 @@ use rookery_operations::{Outcome, Refusal};
 use rookery_shard::Report;
 use rookery_shard::report::is_of;
 
-use super::html::Html;
 use super::{Done, Visit, frame};
 use crate::form::encode;
+use crate::html::Html;
 
 /// Returns the page with the streams of the administrator's domains.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of(
         "<h1>Servers</h1><p class=\"faint\">Streams with other servers and with components. <code>rookery s2s DOMAIN</code> says step by \
          step what happens to reach one.</p><div class=\"scroll\"><table id=\"servers\"><thead><tr><th>Domain<th>Ours<th>Way<th>State\
-         <th>Proven by<th>Address<th>Waiting<th>Quiet<th>Last trouble<th></tr></thead><tbody>",
+         <th>Proven by<th>Address<th>Waiting<th>Quiet<th>Last trouble<td></tr></thead><tbody>",
         &[],
     );
     let all = streams(visit).await?;

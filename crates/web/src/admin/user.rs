@@ -9,10 +9,10 @@ use rookery_operations::users::{self, User};
 use rookery_operations::{Outcome, Refusal};
 
 use super::frame::token;
-use super::html::Html;
 use super::users::MAX_PASSWORD;
 use super::{Done, Visit, stands_for};
 use crate::form::encode;
+use crate::html::Html;
 use crate::reply::{Body, reply};
 
 /// Returns the page of an account.
@@ -134,14 +134,16 @@ fn facts(user: &User) -> Html {
     if user.is_admin {
         html.add("<span id=\"is-admin\" class=\"tag\">administrator</span> ", &[]);
     }
+    let is_connected = user.sessions.iter().any(|session| session.address.is_some());
     let seen = match (user.sessions.is_empty(), user.last_seen_ms) {
-        (false, _) => "here now".to_owned(),
+        (false, _) if is_connected => "here now".to_owned(),
+        (false, _) => "connection lost".to_owned(),
         (true, Some(unix_ms)) => format!("last here {}", date::timestamp(unix_ms)),
         (true, None) => "never here".to_owned(),
     };
     html.add(
-        "<span class=\"faint\">{} contacts, <span id=\"last-seen\">{}</span></span></p>",
-        &[&user.contacts, &seen],
+        "<span class=\"faint\">{} {}, <span id=\"last-seen\">{}</span></span></p>",
+        &[&user.contacts, &if user.contacts == 1 { "contact" } else { "contacts" }, &seen],
     );
     html
 }
@@ -154,7 +156,7 @@ fn sessions_of(visit: &Visit, user: &User) -> Html {
     }
     html.add(
         "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Resource<th>From<th>State\
-         <th class=\"number\">Bytes waiting<th></tr></thead><tbody>",
+         <th class=\"number\">Bytes waiting<td></tr></thead><tbody>",
         &[],
     );
     for session in &user.sessions {
@@ -170,14 +172,15 @@ fn sessions_of(visit: &Visit, user: &User) -> Html {
 
 fn line(visit: &Visit, account: &Jid, session: &SessionInfo) -> Html {
     let resource = session.jid.resource().unwrap_or_default();
-    let from =
-        session.address.map_or_else(|| "away for the moment".to_owned(), |from| from.ip().to_canonical().to_string());
-    let state = match session.is_available {
-        true => format!("available, priority {}", session.priority),
-        false => "connected".to_owned(),
+    let from = session.address.map_or_else(|| "nowhere".to_owned(), |from| from.ip().to_canonical().to_string());
+    let state = match (session.address, session.is_available) {
+        (None, _) => "connection lost, waits for its client".to_owned(),
+        (Some(_), true) => format!("available, priority {}", session.priority),
+        (Some(_), false) => "connected".to_owned(),
     };
     let mut html = Html::of(
-        "<tr><td><code>{}</code><td>{}<td>{}<td class=\"number\">{}<td>\
+        "<tr><td data-label=\"Resource\"><code>{}</code><td data-label=\"From\">{}<td data-label=\"State\">{}\
+         <td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
          <form method=\"post\" action=\"/admin/user\">",
         &[&resource, &from, &state, &session.waiting_bytes],
     );

@@ -5,9 +5,9 @@ use rookery_operations::users::{self, Listed};
 use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
-use super::html::Html;
 use super::{Done, Visit};
 use crate::form::encode;
+use crate::html::Html;
 
 /// Returns the page with the accounts of a domain, and the form for a new one.
 pub async fn page(visit: &Visit) -> Outcome<Html> {

@@ -14,7 +14,6 @@ use super::field::Values;
 use super::problem::Problem;
 use crate::Shared;
 use crate::ask::now_ms;
-use crate::proxy::Origin;
 use crate::reply::{Body, reply};
 
 /// The path of the API.
@@ -25,11 +24,20 @@ pub(crate) struct Call {
     pub shared: Arc<Shared>,
     /// The account or token that asks.
     pub token: Token,
-    pub(super) origin: Origin,
+    pub(super) caller: Caller,
     /// The variables of the path, decoded, in their order.
     pub(super) path: Vec<String>,
     pub query: Values,
     pub body: Values,
+}
+
+/// The one that asks, as the journal tells it.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The token or user of this machine.
+    pub who: String,
+    /// The way, with the address if it is from outside.
+    pub by: String,
 }
 
 /// Holds the answer of an operation.
@@ -131,12 +139,20 @@ impl Call {
         Ok((after, self.query.number("limit").unwrap_or(PAGE) as usize))
     }
 
+    /// Tells whether the token is for the server as a whole.
+    ///
+    /// # Errors
+    /// It is for one domain.
+    pub fn may_all(&self) -> Result<(), Problem> {
+        if self.token.domain.is_none() { Ok(()) } else { Err(Problem::domain()) }
+    }
+
     /// Notes what was done.
     pub fn note(&self, domain: &str, act: String) {
         self.shared.journal.note(Entry {
             unix_ms: now_ms(),
-            who: format!("token {}", self.token.name),
-            by: format!("api from {}", self.origin.address.ip().to_canonical()),
+            who: self.caller.who.clone(),
+            by: self.caller.by.clone(),
             act,
             domain: domain.to_owned(),
         });

@@ -69,6 +69,7 @@ fn path_parameter(name: &str) -> Value {
         "domain" => ("A domain of this server.", "localhost"),
         "jid" => ("The bare JID of an account, such as alice@example.org.", "alice@localhost"),
         "resource" => ("The resource of a session.", "phone"),
+        "server" => ("A domain of another server, or a component.", "example.net"),
         _ => ("The bare JID of a room.", "garden@conference.localhost"),
     };
     json!({
@@ -179,6 +180,7 @@ fn schemas() -> Value {
     let session = || {
         of(vec![
             ("jid", text()),
+            ("user", text()),
             ("resource", text()),
             ("address", perhaps(text())),
             ("available", switch()),
@@ -198,10 +200,44 @@ fn schemas() -> Value {
             ("sessions", json!({ "type": "array", "items": session() })),
         ]),
         "Session": session(),
-        "SessionItem": of(vec![("jid", text()), ("user", text())]),
+        "Stream": of(vec![
+            ("remote", text()),
+            ("local", text()),
+            ("direction", text()),
+            ("state", text()),
+            ("proven_by", text()),
+            ("address", perhaps(text())),
+            ("waiting", number()),
+            ("quiet_seconds", number()),
+            ("trouble", text()),
+        ]),
+        "Status": of(vec![
+            ("version", text()),
+            ("process", number()),
+            ("started", time()),
+            ("folder", text()),
+            ("domains", json!({ "type": "array", "items": text() })),
+            ("shards", number()),
+            ("accounts", number()),
+            ("sessions", number()),
+            ("waiting_sessions", number()),
+            ("connections", number()),
+            ("certificates", json!({ "type": "array", "items": of(vec![
+                ("file", text()),
+                ("names", json!({ "type": "array", "items": text() })),
+                ("expires", time()),
+            ]) })),
+            ("disk", perhaps(of(vec![
+                ("free_bytes", number()),
+                ("total_bytes", number()),
+                ("state", json!({ "type": "string", "enum": ["fine", "low", "full"] })),
+            ]))),
+            ("restart", json!({ "type": "array", "items": text() })),
+        ]),
+        "Reloaded": of(vec![("restart", json!({ "type": "array", "items": text() }))]),
         "Ended": of(vec![("ended", number())]),
         "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
-        "Invitation": of(vec![("uri", text()), ("expires", time())]),
+        "Invitation": of(vec![("uri", text()), ("page", perhaps(text())), ("expires", time())]),
         "RoomItem": of(vec![("jid", text()), ("name", text()), ("public", switch()), ("persistent", switch())]),
         "Room": of(vec![
             ("jid", text()),

@@ -48,7 +48,7 @@ pub(super) async fn statistics(call: Call) -> Result<Reply, Problem> {
         "presence_received": counters.presence_in,
         "iqs_received": counters.iqs_in,
         "deliveries": census.deliveries,
-        "waiting_bytes": census.waiting_bytes,
+        "waiting_bytes": census.unread.bytes,
         "store_waits": census.tasks,
         "store_errors": counters.store_errors,
         "slow_readers_ended": counters.overflows,

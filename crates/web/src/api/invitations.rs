@@ -3,8 +3,7 @@
 use rookery_base::date;
 use rookery_jid::prepare_local;
 use rookery_operations::Refusal;
-use rookery_operations::invitations::uri;
-use rookery_operations::invitations::{LinkPurpose, make};
+use rookery_operations::invitations::{LinkPurpose, make, page, uri};
 use serde_json::json;
 
 use super::call::{Call, Reply};
@@ -35,7 +34,8 @@ async fn answer(call: Call, domain: &str, wanted: LinkPurpose, act: String) -> R
     let days = call.body.number("days").unwrap_or(DAYS);
     let made = call.shared.wait(make(&call.shared.stores, wanted, days, now_ms())).await??;
     call.note(domain, act);
-    let body = json!({ "uri": uri(&made, false), "expires": date::timestamp(made.expires_ms) });
+    let page = call.shared.pages(domain).map(|pages| page(&made, &pages));
+    let body = json!({ "uri": uri(&made, false), "page": page, "expires": date::timestamp(made.expires_ms) });
     Ok(Reply::json(&body).with_status(hyper::StatusCode::CREATED))
 }
 

@@ -15,7 +15,7 @@
 //!
 //! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`]:
 //! parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`,
-//! `invitations`: the operations.
+//! `invitations`, `server`: the operations.
 
 mod call;
 pub mod describe;
@@ -25,6 +25,7 @@ mod invitations;
 mod messages;
 pub mod problem;
 mod rooms;
+mod server;
 mod sessions;
 pub mod table;
 mod users;
@@ -43,7 +44,7 @@ use crate::proxy::Origin;
 use crate::reply::{Body, reply};
 use crate::site::Host;
 pub use call::PREFIX;
-use call::{Call, Reply};
+use call::{Call, Caller, Reply};
 pub(crate) use domains::shown;
 use field::{Values, read_body, read_query};
 use problem::Problem;
@@ -86,6 +87,37 @@ async fn respond(
     if !token.has(operation.scope) {
         return Err(Problem::scope(operation.scope));
     }
+    let by = format!("api from {}", origin.address.ip().to_canonical());
+    let caller = Caller { who: format!("token {}", token.name), by };
+    run(request, operation, variables, token, caller, shared).await
+}
+
+/// Answers a request of the owner of the server's files, which came over the control socket.
+pub(crate) async fn answer_owner(
+    request: Request<Incoming>,
+    path: &str,
+    who: &str,
+    shared: Arc<Shared>,
+) -> Response<Body> {
+    let (operation, variables) = match find(request.method(), path) {
+        Ok(Found::Operation(operation, variables)) => (operation, variables),
+        Ok(Found::OtherMethods(allowed)) => return not_allowed(&allowed),
+        Err(problem) => return problem.response(),
+    };
+    let caller = Caller { who: who.to_owned(), by: BY_COMMAND.to_owned() };
+    let ran = run(request, operation, variables, Token::of_owner(), caller, shared).await;
+    ran.unwrap_or_else(Problem::response)
+}
+
+/// Reads the rest of a request and carries it out.
+async fn run(
+    request: Request<Incoming>,
+    operation: &Operation,
+    variables: Vec<String>,
+    token: Token,
+    caller: Caller,
+    shared: Arc<Shared>,
+) -> Result<Response<Body>, Problem> {
     let query = form::pairs(request.uri().query().unwrap_or_default());
     let query = query.ok_or_else(|| Problem::bad_request("the query can't be read"))?;
     let query = read_query(operation.query, query)?;
@@ -97,9 +129,12 @@ async fn respond(
         }
         None => Values::default(),
     };
-    let call = Call { shared, token, origin, path: variables, query, body };
+    let call = Call { shared, token, caller, path: variables, query, body };
     (operation.run)(call).await.map(Reply::response)
 }
+
+/// The way of an act of the command line, as the journal tells it.
+pub(crate) const BY_COMMAND: &str = "command line";
 
 enum Found {
     Operation(&'static Operation, Vec<String>),

@@ -13,11 +13,11 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
         sessions::list(world, &domain, after, limit, |_, found| answer.complete(Ok(found)));
     };
-    let Gathered { items: mut found, is_partial }: Gathered<Jid> = call.shared.ask(work).await?;
+    let Gathered { items: mut found, is_partial }: Gathered<SessionInfo> = call.shared.ask(work).await?;
     let is_cut = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| is_cut).map(Jid::as_str);
-    let items: Vec<_> = found.iter().map(|jid| json!({ "jid": jid.as_str(), "user": jid.bare_str() })).collect();
+    let next = found.last().filter(|_| is_cut).map(|info| info.jid.as_str());
+    let items: Vec<_> = found.iter().map(session).collect();
     let mut part = json!({ "items": items, "next": next });
     if is_partial {
         part["partial"] = true.into();
@@ -63,6 +63,7 @@ async fn end(call: &Call, address: Jid) -> Result<usize, Refusal> {
 pub(super) fn session(info: &SessionInfo) -> Value {
     json!({
         "jid": info.jid.as_str(),
+        "user": info.jid.bare_str(),
         "resource": info.jid.resource(),
         "address": info.address.map(|address| address.ip().to_canonical().to_string()),
         "available": info.is_available,

@@ -8,7 +8,7 @@ use rookery_operations::api_tokens::Scope;
 use super::call::{Call, Reply};
 use super::field::{Field, Kind};
 use super::problem::Problem;
-use super::{domains, invitations, messages, rooms, sessions, users};
+use super::{domains, invitations, messages, rooms, server, sessions, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -66,6 +66,58 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Content::Json("Statistics"),
         errors: &[],
         run: |call| Box::pin(domains::statistics(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/status",
+        id: "getStatus",
+        summary: "The state of the server: since when it runs, who is there, which certificates it has.",
+        scope: Scope::StatisticsRead,
+        query: &[],
+        body: None,
+        success: (200, "The state at this moment."),
+        answer: Content::Json("Status"),
+        errors: &[],
+        run: |call| Box::pin(server::status(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/reload",
+        id: "reload",
+        summary: "Read configuration and certificates again. On an error nothing changes.",
+        scope: Scope::ServerWrite,
+        query: &[],
+        body: None,
+        success: (200, "They were read; what needs a restart to count."),
+        answer: Content::Json("Reloaded"),
+        errors: &[422],
+        run: |call| Box::pin(server::reload(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/streams",
+        id: "listStreams",
+        summary: "Streams with other servers and components, by their names.",
+        scope: Scope::StreamsRead,
+        query: &[],
+        body: None,
+        success: (200, "The streams."),
+        answer: Content::List("Stream"),
+        errors: &[],
+        run: |call| Box::pin(server::streams(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/streams/{server}",
+        id: "closeStreams",
+        summary: "Close the streams with a server or component. The next stanza opens another one.",
+        scope: Scope::StreamsWrite,
+        query: &[],
+        body: None,
+        success: (200, "How many that were."),
+        answer: Content::Json("Ended"),
+        errors: &[],
+        run: |call| Box::pin(server::close_streams(call)),
     },
     Operation {
         method: "GET",
@@ -262,7 +314,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         query: &[AFTER, LIMIT],
         body: None,
         success: (200, "A part of the list."),
-        answer: Content::List("SessionItem"),
+        answer: Content::List("Session"),
         errors: &[422],
         run: |call| Box::pin(sessions::list(call)),
     },

@@ -1,5 +1,5 @@
 // Starts Converse.js with what the page says of this server.
-const { bosh, ...settings } = JSON.parse(document.body.dataset.settings);
+const { bosh, server, ...settings } = JSON.parse(document.body.dataset.settings);
 
 const websocket_url = `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`;
 
@@ -18,6 +18,29 @@ const gets_through = () =>
     socket.onerror = () => end(false);
   });
 
+// The page is the server's: its name and picture stand where the client has its own, its links and its sponsors' pictures, which the page's policy
+// wouldn't load. An element that is there already is left alone by the client.
+const define = (name, fill) => customElements.define(name, class extends HTMLElement { connectedCallback() { this.replaceChildren(...fill()); } });
+define("converse-brand-logo", () => {
+  const picture = Object.assign(new Image(64, 64), { src: "/logo", alt: "" });
+  picture.style.objectFit = "contain";
+  const name = document.createElement("h1");
+  name.textContent = server;
+  name.style.cssText = "font-size: 1.75rem; margin: .75rem 0 1.5rem; overflow-wrap: anywhere";
+  const brand = document.createElement("div");
+  brand.style.cssText = "text-align: center; padding-top: 2rem";
+  brand.append(picture, name);
+  return [brand];
+});
+define("converse-footer", () => {
+  const made = Object.assign(document.createElement("a"), { href: "https://conversejs.org/", rel: "noopener noreferrer", target: "_blank", textContent: "Converse.js" });
+  const footer = document.createElement("p");
+  footer.style.cssText = "text-align: center; font-size: .85rem; margin-top: 2rem";
+  footer.append(made);
+  return [footer];
+});
+define("converse-controlbox-navbar", () => []);
+
 window.converse.initialize({
   ...settings,
   ...(bosh && !(await gets_through()) ? { bosh_service_url: `${location.origin}/http-bind` } : { websocket_url }),
@@ -26,6 +49,8 @@ window.converse.initialize({
   // The page knows the way; nobody else is asked for it.
   discover_connection_methods: false,
   show_connection_url_input: false,
+  // The name of the account will do in rooms; nobody is asked for another one twice.
+  muc_nickname_from_jid: true,
   auto_away: 300,
   // What a link would show of itself is loaded only when somebody asks for it.
   muc_show_ogp_unfurls: false,

@@ -24,7 +24,7 @@ pub struct ComponentKey {
 }
 
 /// All of them.
-pub const COMPONENT_KEYS: [ComponentKey; 7] = [
+pub const COMPONENT_KEYS: [ComponentKey; 8] = [
     ComponentKey {
         name: "secret",
         doc: "The secret with which the component proves its name.",
@@ -43,6 +43,12 @@ pub const COMPONENT_KEYS: [ComponentKey; 7] = [
               users there itself.",
         set: |component, given| put(&mut component.privileges.roster, given.choice(REQUESTS)),
         example: "\"both\"",
+    },
+    ComponentKey {
+        name: "roster_pushes",
+        doc: "Whether it hears of changes of the rosters that it may read, as clients do.",
+        set: |component, given| put(&mut component.privileges.roster_pushes, given.switch()),
+        example: "false",
     },
     ComponentKey {
         name: "messages",

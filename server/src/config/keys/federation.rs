@@ -85,6 +85,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: TABLE,
+        name: "bidi",
+        doc: "true lets one connection with another server that knows how carry both directions (XEP-0288).",
+        set: |config, given| put(&mut config.federation.bidi, given.switch()),
+        show: |config| plain(config.federation.bidi),
+    },
+    Key {
+        table: TABLE,
         name: "bytes_per_second",
         doc: "How many bytes one other domain may send in a second, over all of its connections; 0 means no limit. A server that\n\
               is faster is read later, and nothing is lost.",

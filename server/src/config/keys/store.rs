@@ -89,6 +89,14 @@ pub(super) const KEYS: &[Key] = &[
         set: |config, given| put(&mut config.store.months, given.choice(ARCHIVES)),
         show: |config| word(ARCHIVES, config.store.months),
     },
+    Key {
+        table: "store",
+        name: "search",
+        doc: "\"look\": searches look into the messages of an archive one by one. \"index\": an index tells which of them may have the\n\
+              words; for PostgreSQL and MariaDB. `rookery store migrate` puts messages into it that are there already.",
+        set: |config, given| put(&mut config.store.has_index, given.choice(SEARCH)),
+        show: |config| word(SEARCH, config.store.has_index),
+    },
 ];
 
 fn place(given: &Given<'_>) -> Result<Place, Wrong> {
@@ -108,4 +116,5 @@ fn place(given: &Given<'_>) -> Result<Place, Wrong> {
 const ENCRYPTED: &[(&str, Option<bool>)] = &[("verify", Some(true)), ("off", Some(false))];
 const DURABILITY: &[(&str, bool)] = &[("check", false), ("trust", true)];
 const ARCHIVES: &[(&str, bool)] = &[("whole", false), ("months", true)];
+const SEARCH: &[(&str, bool)] = &[("look", false), ("index", true)];
 const MIGRATIONS: &[(&str, Migrations)] = &[("auto", Migrations::Auto), ("never", Migrations::Never)];

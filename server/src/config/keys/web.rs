@@ -1,11 +1,37 @@
 //! The keys of `[web]`.
 
+use std::path::{Path, PathBuf};
+
 use super::super::error::Wrong;
 use super::super::given::Given;
-use super::{Key, Shown, list, network, plain, put, quote};
+use super::{Key, Shown, list, network, path, plain, put, quote};
 
 /// All of them.
 pub(super) const KEYS: &[Key] = &[
+    Key {
+        table: "web",
+        name: "title",
+        doc: "The name of the server on the pages for people: the first page, invitations and the chat page. Without it they have\n\
+              the name of the domain.",
+        set: |config, given| {
+            let title = given.parsed("a name of 1 to 60 characters", |text| {
+                let text = text.trim();
+                (1..=60).contains(&text.chars().count()).then(|| text.to_owned())
+            });
+            put(&mut config.web.title, title.map(Some))
+        },
+        show: |config| match &config.web.title {
+            Some(title) => Shown::Value(quote(title)),
+            None => Shown::Unset("\"Chat of the Smiths\""),
+        },
+    },
+    Key {
+        table: "web",
+        name: "logo",
+        doc: "The picture of the server on these pages: a file in SVG, PNG, JPEG or WebP with 1 MiB at most.",
+        set: |config, given| put(&mut config.web.logo, logo(given)),
+        show: |config| path(&config.web.logo, "\"/etc/rookery/logo.svg\""),
+    },
     Key {
         table: "web",
         name: "public_host",
@@ -139,6 +165,12 @@ pub(super) const KEYS: &[Key] = &[
         show: |config| plain(config.web.bosh_compression),
     },
 ];
+
+fn logo(given: &Given<'_>) -> Result<Option<PathBuf>, Wrong> {
+    given.parsed("a file whose name ends in .svg, .png, .jpg, .jpeg or .webp", |text| {
+        rookery_web::guests::picture_type(Path::new(text)).map(|_| Some(PathBuf::from(text)))
+    })
+}
 
 fn host(given: Given<'_>) -> Result<String, Wrong> {
     given.parsed("a name such as \"xmpp1.example.net\", without a port", |text| {

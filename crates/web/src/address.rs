@@ -1,0 +1,86 @@
+//! Addresses of this server's pages as browsers reach them, and whether the way there is safe.
+
+use hyper::Request;
+
+use crate::proxy::Origin;
+use crate::site::{Host, name};
+use crate::{Settings, Shared};
+
+/// The safety of a connection over which somebody may be asked for a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Safety {
+    /// It is encrypted, stays on this machine, or is of a network that the operator trusts.
+    Safe,
+    /// It isn't, and the same page is at this address, where it is.
+    Elsewhere(String),
+    /// It isn't, and nobody knows where it would be.
+    Unsafe,
+}
+
+impl Shared {
+    /// Returns the address of the pages over TLS, for those who are told of a domain, without a
+    /// slash at its end; `None` if there is none.
+    pub fn pages(&self, domain: &str) -> Option<String> {
+        match (&self.settings().hub.pages, self.https_port) {
+            (Some(pages), _) => Some(pages.replace('@', domain)),
+            (None, Some(port)) => Some(https(domain, port)),
+            (None, None) => None,
+        }
+    }
+
+    /// Judges the way of a request to a page that may ask for a password. A page on this machine is
+    /// safe without TLS, since browsers would warn of a certificate that is for another name.
+    pub fn safety<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
+        let is_here = origin.way.is_known() && origin.address.ip().to_canonical().is_loopback();
+        match is_here {
+            true => Safety::Safe,
+            false => self.safety_of_streams(request, origin),
+        }
+    }
+
+    /// Judges it for a page whose scripts log in by a stream, which follows the rules for streams.
+    pub fn safety_of_streams<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
+        let settings = self.settings();
+        let is_of = |network: &rookery_hub::Network| network.contains(origin.address.ip());
+        if origin.encrypted || (origin.way.is_known() && settings.plaintext.iter().any(is_of)) {
+            return Safety::Safe;
+        }
+        let twin = origin.way.is_known().then(|| twin(request, &settings, self.https_port)).flatten();
+        twin.map_or(Safety::Unsafe, Safety::Elsewhere)
+    }
+}
+
+/// Returns the address over TLS of what is requested.
+fn twin<B>(request: &Request<B>, settings: &Settings, https_port: Option<u16>) -> Option<String> {
+    let host = Host::of(request);
+    let Host::Said(said) = host else { return None };
+    if !settings.names.is_for_us(host) {
+        return None;
+    }
+    let path = request.uri().path_and_query()?;
+    let base = match &settings.public_host {
+        // A proxy that ends TLS and doesn't say so would send the browser here again.
+        Some(public) if public.eq_ignore_ascii_case(said) => return None,
+        Some(public) => format!("https://{public}"),
+        None => https(name(said)?, https_port?),
+    };
+    Some(format!("{base}{path}"))
+}
+
+fn https(host: &str, port: u16) -> String {
+    // An address of IPv6 stands in brackets (RFC 3986 §3.2.2).
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    if port == 443 { format!("https://{host}") } else { format!("https://{host}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_brackets_and_ports_where_they_need_them() {
+        assert_eq!(https("example.org", 443), "https://example.org");
+        assert_eq!(https("example.org", 5443), "https://example.org:5443");
+        assert_eq!(https("::1", 443), "https://[::1]");
+    }
+}

@@ -1,0 +1,104 @@
+//! The server as a whole: its state, its configuration, its streams with others.
+
+use std::path::Path;
+
+use rookery_base::date;
+use rookery_operations::Refusal;
+use rookery_shard::{Census, Report};
+use serde_json::{Value, json};
+
+use super::call::{Call, Reply};
+use super::problem::Problem;
+use crate::ServedCertificate;
+use crate::health::{Fill, Space};
+
+pub(super) async fn status(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let (settings, instance) = (call.shared.settings(), &call.shared.instance);
+    let accounts = call.shared.wait(call.shared.stores.accounts.count(None)).await?;
+    let Census { coverage, sessions, by_domain, connections, .. } = call.shared.census().await;
+    let away = by_domain.iter().filter(|((_, carrier), _)| carrier.transport.is_none());
+    let waiting_sessions: usize = away.map(|(_, count)| count).sum();
+    let certificates: Vec<_> = settings.certificates.iter().map(certificate).collect();
+    Ok(Reply::json(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "process": std::process::id(),
+        "started": date::timestamp(instance.started_ms),
+        "folder": instance.folder.display().to_string(),
+        "domains": settings.domains,
+        "shards": coverage.shards,
+        "accounts": accounts,
+        "sessions": sessions,
+        "waiting_sessions": waiting_sessions,
+        "connections": connections,
+        "certificates": certificates,
+        "disk": disk(&instance.folder),
+        "restart": settings.restart,
+    })))
+}
+
+pub(super) async fn reload(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let reloaded = call.shared.patiently(call.shared.instance.process.reload()).await?;
+    match reloaded {
+        Ok(restart) => {
+            call.note("", "had the configuration read again".to_owned());
+            Ok(Reply::json(&json!({ "restart": restart })))
+        }
+        Err(words) => Err(Refusal::Impossible(words).into()),
+    }
+}
+
+pub(super) async fn streams(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let door = call.shared.door.clone();
+    let all = tokio::task::spawn_blocking(move || door.servers()).await.map_err(|_| Refusal::Late)?;
+    let items: Vec<_> = all.iter().map(stream).collect();
+    Ok(Reply::json(&json!({ "items": items, "next": null })))
+}
+
+pub(super) async fn close_streams(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let missing = |_| Problem::missing("there is no such server");
+    let server = rookery_jid::prepare_domain(call.variable(0)).map_err(missing)?.into_owned();
+    let (door, remote) = (call.shared.door.clone(), server.clone());
+    let closed = tokio::task::spawn_blocking(move || door.close_servers(&remote, None));
+    let closed = closed.await.map_err(|_| Refusal::Late)?;
+    call.note("", format!("closed {closed} streams with {server}"));
+    Ok(Reply::json(&json!({ "ended": closed })))
+}
+
+/// Returns how much room the disk has; null if the system doesn't say.
+fn disk(folder: &Path) -> Value {
+    let state = |fill| match fill {
+        Fill::Fine => "fine",
+        Fill::Low => "low",
+        Fill::Full => "full",
+    };
+    let shown =
+        |space: Space| json!({ "free_bytes": space.free, "total_bytes": space.total, "state": state(space.fill()) });
+    Space::of(folder).map_or(Value::Null, shown)
+}
+
+fn certificate(served: &ServedCertificate) -> Value {
+    let expires_ms = u64::try_from(served.not_after).unwrap_or_default().saturating_mul(1000);
+    json!({
+        "file": served.file.display().to_string(),
+        "names": served.names,
+        "expires": date::timestamp(expires_ms),
+    })
+}
+
+fn stream(report: &Report) -> Value {
+    json!({
+        "remote": report.remote,
+        "local": report.local,
+        "direction": report.direction.name(),
+        "state": report.state,
+        "proven_by": report.security,
+        "address": report.address.map(|address| address.to_string()),
+        "waiting": report.waiting,
+        "quiet_seconds": report.quiet_ms / 1000,
+        "trouble": report.trouble,
+    })
+}

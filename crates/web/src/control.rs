@@ -1,0 +1,139 @@
+//! The control socket: the API for the owner of the server's files, over a socket in the data
+//! folder.
+//!
+//! Nobody needs a token there: the system says who is at the other end, and lets in the user that
+//! the server runs as, and root. These could change every file of the server anyway. What they do
+//! is noted in the journal with their names, as what tokens and administrators do.
+//!
+//! # Invariants
+//!
+//! - Connections are bounded in number, each in the time that it may take; heads, bodies and what
+//!   operations take are bounded as for the API.
+//! - Nothing else of the front is served there.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::unix::net;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rookery_operations::journal::Entry;
+use serde_json::Value;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use crate::api::problem::Problem;
+use crate::ask::now_ms;
+use crate::exchange::{HEAD_BYTES, HEADS};
+use crate::reply::{Body, reply, text};
+use crate::{Shared, api, form};
+
+pub mod client;
+
+/// Serves connections of the command line until the runtime ends.
+pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
+    let listener = match listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener)) {
+        Ok(listener) => listener,
+        Err(error) => return warn!(%error, "commands can't reach this server: its control socket can't be watched"),
+    };
+    let places = Arc::new(Semaphore::new(PLACES));
+    loop {
+        // Those that find no place wait in the system's queue, which is bounded.
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    match timeout(LONGEST, connection(socket, shared)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => debug!(%error, "a connection of the command line ended"),
+                        Err(_) => debug!("a connection of the command line took too long"),
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                warn!(%error, "no connection of the command line can be accepted for a second");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+async fn connection(socket: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
+    let user = socket.peer_cred()?.uid();
+    if user != 0 && user != rustix::process::geteuid().as_raw() {
+        warn!(user, "another user than the server's own, and than root, came to the control socket");
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let who = tokio::task::spawn_blocking(move || user_name(user)).await.map_err(io::Error::other)?;
+    let who: Arc<str> = who.into();
+    let answer = service_fn(|request| Box::pin(answer(request, who.clone(), shared.clone())));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADS)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(socket), answer);
+    served.await.map_err(io::Error::other)
+}
+
+async fn answer(request: Request<Incoming>, who: Arc<str>, shared: Arc<Shared>) -> Result<Response<Body>, Infallible> {
+    let path = request.uri().path().strip_prefix(api::PREFIX).map(str::to_owned);
+    Ok(match path {
+        Some(path) if path == NOTE => note(request, &who, &shared).await,
+        Some(path) => api::answer_owner(request, &path, &who, shared).await,
+        None => text(StatusCode::NOT_FOUND, "there is nothing here but the API"),
+    })
+}
+
+/// Notes an act of a command that works on the store itself.
+async fn note(request: Request<Incoming>, who: &str, shared: &Shared) -> Response<Body> {
+    let body = form::body(request.into_body()).await.ok();
+    let said: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
+    let member = |name: &str| said.as_ref().and_then(|said| said[name].as_str()).map(str::to_owned);
+    let (Some(domain), Some(act)) = (member("domain"), member("act")) else {
+        return Problem::bad_request("an object with the texts `domain` and `act` is expected").response();
+    };
+    shared.journal.note(Entry { unix_ms: now_ms(), who: who.to_owned(), by: api::BY_COMMAND.to_owned(), act, domain });
+    reply(StatusCode::NO_CONTENT, "text/plain", "")
+}
+
+/// Returns the name of a user of this machine, or its number if the list of users doesn't have it.
+fn user_name(id: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    name_in(&users, id).map_or_else(|| format!("user {id}"), str::to_owned)
+}
+
+fn name_in(users: &str, id: u32) -> Option<&str> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(id)).then_some(name)
+    })
+}
+
+/// The path behind [`api::PREFIX`] where commands say what they have done to the store.
+pub const NOTE: &str = "/note";
+/// Connections at a time.
+const PLACES: usize = 8;
+/// The time that one may take.
+const LONGEST: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_their_numbers() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nrookery:x:998:997::/var/lib/rookery:/bin/false\n";
+        assert_eq!(name_in(users, 998), Some("rookery"));
+        assert_eq!(name_in(users, 997), None, "that is a group");
+    }
+}

@@ -1,0 +1,86 @@
+//! Somebody who asks for a page, and what every page does for them.
+
+use std::sync::Arc;
+
+use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+
+use super::apps::Device;
+use super::frame::Frame;
+use super::words::{Language, Words};
+use crate::Shared;
+use crate::ask::now_ms;
+use crate::proxy::Origin;
+use crate::reply::{Body, text};
+
+/// A request of somebody.
+pub struct Guest {
+    pub shared: Arc<Shared>,
+    pub origin: Origin,
+    /// The name in the request, if this server has it.
+    pub host: Option<String>,
+    pub language: Language,
+    pub device: Device,
+    /// True if the admin page is for their address.
+    pub may_administer: bool,
+}
+
+impl Guest {
+    /// Returns the texts of their language.
+    pub fn words(&self) -> &'static Words {
+        self.language.words()
+    }
+
+    /// Returns the domain under whose name they came, or the first one.
+    pub fn domain(&self) -> String {
+        let settings = self.shared.settings();
+        let named = settings.domains.iter().find(|domain| self.host.as_ref() == Some(domain));
+        named.or(settings.domains.first()).cloned().unwrap_or_default()
+    }
+
+    /// Returns the frame of a page about a domain.
+    pub fn frame(&self, domain: &str) -> Frame {
+        let title = self.shared.settings().title.clone();
+        Frame { language: self.language, server: title.unwrap_or_else(|| domain.to_owned()) }
+    }
+
+    /// Returns a page that says something and no more.
+    pub fn say(&self, status: StatusCode, title: &str, text: &str) -> Response<Body> {
+        self.frame(&self.domain()).say(status, title, text)
+    }
+
+    /// Returns the page for those who tried too much, if they did.
+    pub fn held_back(&self) -> Option<Response<Body>> {
+        let wait_ms = self.shared.guesses.wait_ms(self.origin.address.ip(), now_ms())?;
+        let words = self.words();
+        let mut page = self.say(StatusCode::TOO_MANY_REQUESTS, words.too_many_title, words.too_many_text);
+        page.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1000)));
+        Some(page)
+    }
+
+    /// Counts something that was tried in vain.
+    pub fn missed(&self) {
+        self.shared.guesses.missed(self.origin.address.ip(), now_ms());
+    }
+
+    /// Returns the page for when the server failed; the log has the reason.
+    pub fn failed(&self, cause: &dyn std::fmt::Display) -> Response<Body> {
+        tracing::error!(%cause, "a page for guests failed");
+        let words = self.words();
+        self.say(StatusCode::SERVICE_UNAVAILABLE, words.failed_title, words.failed_text)
+    }
+}
+
+/// Leads to another address, which has nothing in it that a header can't have.
+pub fn lead(status: StatusCode, address: &str) -> Response<Body> {
+    let mut response = text(status, "see there");
+    if let Ok(location) = HeaderValue::from_str(address) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// The first page.
+pub const HOME: &str = "/";
+/// The page after a link was used.
+pub const READY: &str = "/welcome";

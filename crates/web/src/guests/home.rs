@@ -1,0 +1,32 @@
+//! The first page: the name of the server, and where one can go from there.
+
+use hyper::{Response, StatusCode};
+
+use super::apps;
+use super::guest::Guest;
+use crate::html::Html;
+use crate::reply::Body;
+
+/// Returns the page.
+pub async fn page(guest: &Guest) -> Response<Body> {
+    let (domain, words) = (guest.domain(), guest.words());
+    let frame = guest.frame(&domain);
+    let mut main = Html::of("<section class=\"card\"><h1>", &[]);
+    main.add(words.home_title, &[&frame.server]);
+    main.add("</h1><p>{}</p><p>{}</p><p class=\"acts\">", &[&words.home_text, &words.home_account]);
+    main.push(&chat_button(guest).await);
+    if guest.may_administer {
+        main.add("<a class=\"button quiet\" href=\"/admin\">{}</a>", &[&words.administration]);
+    }
+    main.add("</p></section>", &[]);
+    main.push(&apps::card(guest.device, words));
+    frame.response(StatusCode::OK, &domain, &main)
+}
+
+/// Returns the way to the chat page, if it is there.
+pub async fn chat_button(guest: &Guest) -> Html {
+    match guest.shared.settings().chat && guest.shared.chat.is_installed().await {
+        true => Html::of("<a class=\"button\" href=\"/chat\">{}</a>", &[&guest.words().open_chat]),
+        false => Html::default(),
+    }
+}

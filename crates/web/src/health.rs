@@ -1,0 +1,150 @@
+//! The state of the machine, as far as the server depends on it: room on the disk of the data
+//! folder, and descriptors.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::statvfs;
+use tracing::{error, info, warn};
+
+use crate::Shared;
+
+/// The room on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that the server may still write.
+    pub free: u64,
+    /// Bytes that there are in all.
+    pub total: u64,
+}
+
+/// A judgement of how full a disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fill {
+    /// There is room.
+    Fine,
+    /// Somebody should look after it: less than a tenth is free, and less than 2 GiB.
+    Low,
+    /// Nothing can be relied on to be stored: less than a hundredth is free, and less than 64 MiB.
+    Full,
+}
+
+impl Space {
+    /// Reads it for the file system of a folder.
+    ///
+    /// # Errors
+    /// What the system says, as when the folder isn't there.
+    pub fn of(folder: &Path) -> io::Result<Space> {
+        let read = statvfs(folder)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(read.f_frsize);
+        Ok(Space { free: bytes(read.f_bavail), total: bytes(read.f_blocks) })
+    }
+
+    /// Judges it.
+    pub fn fill(self) -> Fill {
+        let Space { free, total } = self;
+        match free {
+            _ if free < (total / 100).min(FULL_BYTES) => Fill::Full,
+            _ if free < (total / 10).min(LOW_BYTES) => Fill::Low,
+            _ => Fill::Fine,
+        }
+    }
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} free", Bytes(self.free), Bytes(self.total))
+    }
+}
+
+/// A number of bytes, for people.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["KiB", "MiB", "GiB", "TiB"];
+        let mut value = self.0 as f64 / 1024.0;
+        let mut at = 0;
+        while value >= 1024.0 && at + 1 < units.len() {
+            value /= 1024.0;
+            at += 1;
+        }
+        write!(f, "{value:.1} {}", units.get(at).unwrap_or(&"TiB"))
+    }
+}
+
+/// Looks at the disk now and then, and has the log tell what an operator has to do about it.
+pub(crate) async fn watch(shared: Arc<Shared>) {
+    let mut told = Fill::Fine;
+    let mut looks = 0u32;
+    loop {
+        let folder = shared.instance.folder.clone();
+        let space = tokio::task::spawn_blocking(move || Space::of(&folder)).await;
+        if let Ok(Ok(space)) = space {
+            let fill = space.fill();
+            if fill != told || looks.is_multiple_of(BETWEEN_LINES) {
+                tell(space, told, &shared.instance.folder);
+                looks = 0;
+            }
+            told = fill;
+        }
+        looks = looks.wrapping_add(1);
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn tell(space: Space, before: Fill, folder: &Path) {
+    let (folder, free_bytes) = (folder.display(), space.free);
+    match space.fill() {
+        Fill::Full => {
+            error!(%folder, free_bytes, "the disk is full ({space}): messages and changes are lost until there is room")
+        }
+        Fill::Low => {
+            warn!(%folder, free_bytes, "the disk is nearly full ({space}): make room, or move the data folder")
+        }
+        Fill::Fine if before > Fill::Fine => info!(%folder, free_bytes, "the disk has room again ({space})"),
+        Fill::Fine => {}
+    }
+}
+
+/// Below both this and a tenth of the disk it is nearly full.
+const LOW_BYTES: u64 = 2 << 30;
+/// Below both this and a hundredth of the disk it is full.
+const FULL_BYTES: u64 = 64 << 20;
+/// The pause between two looks, and the number of looks between two lines about the same.
+const LOOK: Duration = Duration::from_secs(5);
+const BETWEEN_LINES: u32 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_disks_are_judged_by_what_is_left() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        for (free, total, fill) in [
+            (0, 12 * mib, Fill::Full),
+            (mib, 12 * mib, Fill::Low),
+            (2 * mib, 12 * mib, Fill::Fine),
+            (50 * mib, 20 * gib, Fill::Full),
+            (gib, 20 * gib, Fill::Low),
+            (3 * gib, 20 * gib, Fill::Fine),
+            (3 * gib, 4096 * gib, Fill::Fine),
+            (0, 0, Fill::Fine),
+        ] {
+            assert_eq!(Space { free, total }.fill(), fill, "{free} of {total}");
+        }
+    }
+
+    #[test]
+    fn room_is_read_and_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let space = Space::of(folder.path()).expect("a reading");
+        assert!(space.total > 0 && space.free <= space.total, "{space:?}");
+        assert!(Space::of(&folder.path().join("nowhere")).is_err());
+        assert_eq!(Space { free: 1536 << 10, total: 3 << 30 }.to_string(), "1.5 MiB of 3.0 GiB free");
+    }
+}

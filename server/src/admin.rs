@@ -1,0 +1,97 @@
+//! `rookery admin`: who administers the domains, also while the server runs.
+//!
+//! Those whom the configuration names are listed here, and changed there.
+
+use rookery_jid::Jid;
+use rookery_operations::rights::{self, Administrators};
+use rookery_store::wait;
+
+use crate::arguments::AdminCommand;
+use crate::config::Config;
+use crate::control::note;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::settings;
+use crate::welcome::say;
+
+/// Runs one command.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if there is no such
+/// account or domain, or the store failed.
+pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
+    let config = source.read()?;
+    let database = Database::open_patiently(&source.folder, &config.store)?;
+    let domains = administrators(&config, &database)?;
+    match command {
+        AdminCommand::Add { jid, domain } => {
+            let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
+            // The next account of a name must not find rights there.
+            if !wait(database.stores.accounts.exists(jid.as_ref()))? {
+                return Err(Failure::Failed(format!("there is no account {jid}; `rookery user add {jid}` makes it")));
+            }
+            wait(rights::name(&database.stores, &at.domain, &jid))?;
+            note(source, &at.domain, &format!("made an administrator: {jid}"));
+            say(&format!("{jid} administers {} from now on\n", at.domain));
+        }
+        AdminCommand::Remove { jid, domain } => {
+            let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
+            let was_named = wait(rights::unname(&database.stores, &at.domain, &jid))?;
+            if at.configured.contains(&jid) {
+                return Err(Failure::Failed(format!(
+                    "the configuration names {jid} as an administrator of {}: take it out of `admins` of \
+                     [modules.administration]",
+                    at.domain
+                )));
+            }
+            if !was_named {
+                return Err(Failure::Failed(format!("{jid} doesn't administer {}", at.domain)));
+            }
+            note(source, &at.domain, &format!("took the rights of an administrator: {jid}"));
+            say(&format!("{jid} doesn't administer {} any more\n", at.domain));
+        }
+        AdminCommand::List => {
+            for Administrators { domain, configured, named } in domains {
+                let named: Vec<_> = named.into_iter().filter(|jid| !configured.contains(jid)).collect();
+                let of = |jids: Vec<Jid>, how| jids.into_iter().map(move |jid| format!("{jid}\t{domain}\t{how}\n"));
+                let lines: String = of.clone()(configured, "configuration").chain(of(named, "named")).collect();
+                say(&lines);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the administrators of all domains that can have some.
+///
+/// # Errors
+///
+/// What the store says.
+pub fn administrators(config: &Config, database: &Database) -> Result<Vec<Administrators>, Failure> {
+    let table = rookery_modules::table(&rookery_modules::Shared::default());
+    Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table)))?)
+}
+
+/// Reads an account, and finds the domain: the one that was named, or the account's own.
+fn administered<'a>(
+    jid: &str,
+    domain: Option<&str>,
+    domains: &'a [Administrators],
+) -> Result<(Jid, &'a Administrators), Failure> {
+    let jid = crate::user::address(jid).map_err(Failure::Failed)?;
+    let name = match domain {
+        None => jid.domain().to_owned(),
+        Some(name) => {
+            let prepared = rookery_jid::prepare_domain(name);
+            prepared.map_err(|error| Failure::Failed(format!("{name}: {error}")))?.into_owned()
+        }
+    };
+    let found = domains.iter().find(|at| at.domain == name);
+    let at = found.ok_or_else(|| {
+        let names: Vec<_> = domains.iter().map(|at| at.domain.as_str()).collect();
+        Failure::Failed(format!("{name:?} has no administrators here; those that have are: {}", names.join(", ")))
+    })?;
+    Ok((jid, at))
+}

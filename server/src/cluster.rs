@@ -1,0 +1,96 @@
+//! This process as a node of a cluster, and the commands about nodes.
+
+use std::time::Duration;
+
+use rookery_cluster::{Failed, Joined, Settings};
+
+use crate::arguments::NodeCommand;
+use crate::config::Cluster;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::loaded::Source;
+
+/// Makes this process the node that the configuration names; `None` if it names none.
+///
+/// # Errors
+///
+/// [`Failure::Unfit`] if another process is this node, [`Failure::Failed`] if the database or Redis
+/// can't be used.
+pub fn join(config: &Cluster, shards: usize, database: &Database) -> Result<Option<Joined>, Failure> {
+    let Some(settings) = settings(config) else { return Ok(None) };
+    match rookery_cluster::join(&settings, shards, database.stores.meta.clone()) {
+        Ok(joined) => Ok(Some(joined)),
+        Err(failed @ Failed::NameTaken(_)) => Err(Failure::Unfit(failed.to_string())),
+        Err(failed) => Err(Failure::Failed(failed.to_string())),
+    }
+}
+
+fn settings(config: &Cluster) -> Option<Settings> {
+    Some(Settings {
+        node: config.node.clone()?,
+        redis: config.redis.clone()?,
+        public_host: config.public_host.clone(),
+        lease: Duration::from_secs(config.lease_seconds),
+    })
+}
+
+/// Runs a command about nodes.
+///
+/// # Errors
+///
+/// What the configuration, the database or Redis say.
+pub fn run(source: &Source, command: NodeCommand) -> Result<(), Failure> {
+    let config = source.read()?;
+    let database = Database::open_patiently(&source.folder, &config.store)?;
+    let done = match command {
+        NodeCommand::List => list(&config.cluster, &database),
+        NodeCommand::Remove { name } => remove(&config.cluster, &database, &name),
+    };
+    database.close();
+    done
+}
+
+/// Prints the nodes, a line each: name, number, process, shards, whether it lives, host.
+///
+/// # Errors
+///
+/// There is no cluster; the database or Redis can't be used.
+fn list(config: &Cluster, database: &Database) -> Result<(), Failure> {
+    let settings = settings(config).ok_or_else(no_cluster)?;
+    let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta)
+        .map_err(|failed| Failure::Failed(failed.to_string()))?;
+    println!("{:<20} {:>6} {:>7} {:>6}  {:<5} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE");
+    for node in nodes {
+        let state = if node.is_up { "up" } else { "away" };
+        let host = node.row.public_host.as_deref().unwrap_or("-");
+        let (number, process, shards) = (node.row.number, node.row.incarnation, node.row.shards);
+        println!("{:<20} {number:>6} {process:>7} {shards:>6}  {state:<5} {host}", node.name);
+    }
+    Ok(())
+}
+
+/// Removes a node that is away for good: the others take its accounts and rooms.
+///
+/// # Errors
+///
+/// There is no cluster, no such node, or it is up; the database or Redis can't be used.
+fn remove(config: &Cluster, database: &Database, name: &str) -> Result<(), Failure> {
+    let settings = settings(config).ok_or_else(no_cluster)?;
+    let failed = |failed: Failed| Failure::Failed(failed.to_string());
+    let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta).map_err(failed)?;
+    match nodes.iter().find(|node| node.name == name) {
+        None => Err(Failure::Failed(format!("the cluster has no node \"{name}\": see `rookery node list`"))),
+        Some(node) if node.is_up => Err(Failure::Failed(format!(
+            "node \"{name}\" is up: stop it first, and wait until `rookery node list` says away"
+        ))),
+        Some(_) => {
+            rookery_cluster::remove(&*database.stores.meta, name).map_err(failed)?;
+            println!("removed; the other nodes take its accounts and rooms within a second");
+            Ok(())
+        }
+    }
+}
+
+fn no_cluster() -> Failure {
+    Failure::Failed("the configuration has no [cluster]".into())
+}

@@ -1,0 +1,134 @@
+//! `rookery session` and `rookery room`: who is here, as the running server sees it.
+
+use rookery_jid::Jid;
+use serde_json::Value;
+
+use crate::arguments::{RoomCommand, SessionCommand, Shown};
+use crate::columns::{self, Columns, cell};
+use crate::config::Config;
+use crate::control::{Running, encoded};
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Runs a command for sessions.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if no server runs or it
+/// refuses.
+pub fn run(source: &Source, command: SessionCommand) -> Result<(), Failure> {
+    let server = Running::in_folder(&source.folder)?;
+    match command {
+        SessionCommand::List { whose, shown } => {
+            let lists = match whose.as_deref().map(Jid::parse) {
+                None => paths(&source.read()?, |domain| format!("/domains/{domain}/sessions?")),
+                Some(Ok(jid)) if jid.is_domain() => vec![format!("/domains/{}/sessions?", encoded(jid.domain()))],
+                Some(Ok(jid)) => vec![format!("/users/{}/sessions", encoded(jid.bare_str()))],
+                Some(Err(error)) => return Err(Failure::Failed(format!("that is no address: {error}"))),
+            };
+            let row = |item: &Value| {
+                ["jid", "address", "available", "priority", "waiting_bytes"].map(|member| cell(item, member))
+            };
+            list(server, &lists, &["SESSION", "ADDRESS", "AVAILABLE", "PRIORITY", "WAITING BYTES"], row, shown)
+        }
+        SessionCommand::End { jid } => {
+            let jid = Jid::parse(&jid).map_err(|error| Failure::Failed(format!("{jid:?} is no address: {error}")))?;
+            let account = format!("/users/{}/sessions", encoded(jid.bare_str()));
+            match jid.resource() {
+                Some(resource) => {
+                    server.ask("DELETE", &format!("{account}/{}", encoded(resource)), None)?;
+                    say(&format!("ended the session {jid}\n"));
+                }
+                None => {
+                    let ended = server.ask("DELETE", &account, None)?;
+                    say(&format!("sessions ended: {}\n", cell(&ended, "ended")));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Runs a command for rooms.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn rooms(source: &Source, command: RoomCommand) -> Result<(), Failure> {
+    let server = Running::in_folder(&source.folder)?;
+    let of = |room: &str| format!("/rooms/{}", encoded(room));
+    match command {
+        RoomCommand::List { domain, shown } => {
+            let lists = match domain {
+                Some(domain) => vec![format!("/domains/{}/rooms?", encoded(&domain))],
+                None => {
+                    let config = source.read()?;
+                    let has_rooms = |name: &str| {
+                        config
+                            .domain(name)
+                            .is_some_and(|domain| domain.modules.get("rooms").is_some_and(|rooms| rooms.enabled))
+                    };
+                    let names = config.domains.iter().map(|domain| domain.name.as_str()).filter(|name| has_rooms(name));
+                    names.map(|name| format!("/domains/{}/rooms?", encoded(name))).collect()
+                }
+            };
+            let row = |item: &Value| ["jid", "name", "public", "persistent"].map(|member| cell(item, member));
+            list(server, &lists, &["ROOM", "NAME", "PUBLIC", "PERSISTENT"], row, shown)
+        }
+        RoomCommand::Show { room, shown } => {
+            let found = server.get(&of(&room))?;
+            if shown.json {
+                return columns::line(&found.to_string()).map(drop);
+            }
+            for member in ["jid", "name", "public", "persistent", "members_only", "affiliations"] {
+                say(&format!("{:<13} {}\n", member.replace('_', " "), cell(&found, member)));
+            }
+            let mut inside = Columns::new(&["OCCUPANT", "ROLE", "AFFILIATION", "SESSIONS"]);
+            for occupant in found["occupants"].as_array().into_iter().flatten() {
+                let sessions = occupant["sessions"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let sessions = sessions.collect::<Vec<_>>().join(", ");
+                let mut row = ["nick", "role", "affiliation"].map(|member| cell(occupant, member)).to_vec();
+                row.push(sessions);
+                inside.row(row);
+            }
+            say(&if inside.is_empty() { "nobody is there\n".to_owned() } else { inside.to_string() });
+            Ok(())
+        }
+        RoomCommand::Destroy { room, reason } => {
+            let query = reason.map_or_else(String::new, |reason| format!("?reason={}", encoded(&reason)));
+            server.ask("DELETE", &format!("{}{query}", of(&room)), None)?;
+            say(&format!("destroyed {room}\n"));
+            Ok(())
+        }
+    }
+}
+
+/// Returns a path for each domain.
+fn paths(config: &Config, path: impl Fn(&str) -> String) -> Vec<String> {
+    config.domains.iter().map(|domain| path(&encoded(&domain.name))).collect()
+}
+
+/// Prints the entries of lists.
+fn list<const N: usize>(
+    server: Running<'_>,
+    lists: &[String],
+    names: &[&str; N],
+    row: impl Fn(&Value) -> [String; N],
+    shown: Shown,
+) -> Result<(), Failure> {
+    let mut columns = Columns::new(names);
+    for path in lists {
+        server.list(path, |item| {
+            match shown.json {
+                true => drop(columns::line(&item.to_string())?),
+                false => columns.row(row(item).to_vec()),
+            }
+            Ok(())
+        })?;
+    }
+    if !shown.json && !columns.is_empty() {
+        say(&columns.to_string());
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `rookery status` and `rookery reload`: the running server, in a few lines.
+
+use rookery_web::health::{Fill, Space};
+use serde_json::Value;
+
+use crate::arguments::Shown;
+use crate::columns::{self, cell};
+use crate::control::Running;
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Prints the state of the server.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if none runs, or it doesn't answer.
+pub fn status(source: &Source, shown: Shown) -> Result<(), Failure> {
+    let found = Running::in_folder(&source.folder)?.get("/status")?;
+    if shown.json {
+        return columns::line(&found.to_string()).map(drop);
+    }
+    say(&text(&found));
+    Ok(())
+}
+
+/// Has the server read configuration and certificates again.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if they are wrong, in which case nothing has changed; if no server runs.
+pub fn reload(source: &Source) -> Result<(), Failure> {
+    let reloaded = Running::in_folder(&source.folder)?.ask("POST", "/reload", None)?;
+    say("configuration and certificates were read again\n");
+    for words in texts(&reloaded["restart"]) {
+        say(&format!("{words}\n"));
+    }
+    Ok(())
+}
+
+fn text(found: &Value) -> String {
+    let cell = |member| cell(found, member);
+    let mut lines = vec![
+        ("version", cell("version")),
+        ("process", cell("process")),
+        ("started", cell("started")),
+        ("folder", cell("folder")),
+        ("domains", texts(&found["domains"]).join(", ")),
+        ("accounts", cell("accounts")),
+        ("sessions", format!("{}, of which {} wait for their clients", cell("sessions"), cell("waiting_sessions"))),
+        ("connections", cell("connections")),
+    ];
+    for certificate in found["certificates"].as_array().into_iter().flatten() {
+        let names = texts(&certificate["names"]).join(", ");
+        lines.push(("certificate", format!("for {names}, until {}", columns::cell(certificate, "expires"))));
+    }
+    if let (Some(free), Some(total)) = (found["disk"]["free_bytes"].as_u64(), found["disk"]["total_bytes"].as_u64()) {
+        let space = Space { free, total };
+        let words = match space.fill() {
+            Fill::Fine => format!("{space}"),
+            Fill::Low => format!("{space}: nearly full"),
+            Fill::Full => format!("{space}: full, nothing can be stored"),
+        };
+        lines.push(("disk", words));
+    }
+    lines.extend(texts(&found["restart"]).into_iter().map(|words| ("restart", words)));
+    lines.iter().map(|(name, words)| format!("{name:<12} {words}\n")).collect()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

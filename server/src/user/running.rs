@@ -1,0 +1,64 @@
+//! Accounts as the running server shows and changes them.
+
+use rookery_jid::Jid;
+use serde_json::json;
+
+use crate::arguments::Shown;
+use crate::columns::{self, Columns, cell};
+use crate::control::{Running, encoded};
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Makes an account.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if the server refuses or doesn't answer, here and below.
+pub fn add(server: Running<'_>, jid: &Jid, password: &str) -> Result<(), Failure> {
+    let body = json!({ "name": jid.local(), "password": password });
+    server.ask("POST", &format!("/domains/{}/users", encoded(jid.domain())), Some(&body)).map(drop)
+}
+
+/// Sets the password of an account, whose sessions end.
+pub fn set_password(server: Running<'_>, jid: &Jid, password: &str) -> Result<(), Failure> {
+    server.ask("PATCH", &path(jid), Some(&json!({ "password": password }))).map(drop)
+}
+
+/// Keeps an account from logging in, or lets it in again.
+pub fn set_disabled(server: Running<'_>, jid: &Jid, disabled: bool) -> Result<(), Failure> {
+    server.ask("PATCH", &path(jid), Some(&json!({ "disabled": disabled }))).map(drop)
+}
+
+/// Removes an account.
+pub fn remove(server: Running<'_>, jid: &Jid) -> Result<(), Failure> {
+    server.ask("DELETE", &path(jid), None).map(drop)
+}
+
+/// Prints an account with its sessions.
+pub fn show(jid: &Jid, source: &Source, shown: Shown) -> Result<(), Failure> {
+    let found = Running::in_folder(&source.folder)?.get(&path(jid))?;
+    if shown.json {
+        return columns::line(&found.to_string()).map(drop);
+    }
+    for (name, member) in [
+        ("account", "jid"),
+        ("disabled", "disabled"),
+        ("administrator", "admin"),
+        ("contacts", "contacts"),
+        ("last seen", "last_seen"),
+    ] {
+        say(&format!("{name:<13} {}\n", cell(&found, member)));
+    }
+    let mut sessions = Columns::new(&["SESSION", "ADDRESS", "AVAILABLE", "PRIORITY", "WAITING BYTES"]);
+    for session in found["sessions"].as_array().into_iter().flatten() {
+        let row = ["resource", "address", "available", "priority", "waiting_bytes"];
+        sessions.row(row.map(|member| cell(session, member)).to_vec());
+    }
+    say(&if sessions.is_empty() { "no session\n".to_owned() } else { sessions.to_string() });
+    Ok(())
+}
+
+fn path(jid: &Jid) -> String {
+    format!("/users/{}", encoded(jid.bare_str()))
+}

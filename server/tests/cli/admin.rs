@@ -1,0 +1,67 @@
+//! Administrators, with and without a running server.
+
+use super::rig::{FREE_PORTS, Rig};
+
+#[test]
+fn administrators_come_and_go() {
+    let rig = Rig::new();
+    rig.run(&["admin", "add", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run(&["admin", "add", "romeo@example.org"]).failed(1, "\"example.org\" has no administrators here");
+    rig.run(&["admin", "add", "localhost"]).failed(1, "has no name before an @");
+    rig.run(&["admin", "remove", "romeo@localhost"]).failed(1, "romeo@localhost doesn't administer localhost");
+    let added = rig.run(&["admin", "add", "Romeo@localhost"]).fine();
+    assert_eq!(added, "romeo@localhost administers localhost from now on\n");
+    assert_eq!(rig.run(&["admin", "list"]).fine(), "romeo@localhost\tlocalhost\tnamed\n");
+    rig.run(&["admin", "remove", "romeo@localhost"]).fine();
+    assert_eq!(rig.run(&["admin", "list"]).fine(), "");
+}
+
+#[test]
+fn the_configuration_names_some_and_is_changed_there() {
+    let rig = Rig::new();
+    let tables = "[modules.administration]\nadmins = [\"juliet@localhost\"]\n";
+    rig.write("rookery.toml", &format!("domains = [\"localhost\", \"b.example\"]\n{FREE_PORTS}{tables}"));
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run(&["admin", "add", "romeo@localhost", "--domain", "b.example"]).fine();
+    let listed = rig.run(&["admin", "list"]).fine();
+    assert_eq!(
+        listed.lines().collect::<Vec<_>>(),
+        [
+            "juliet@localhost\tlocalhost\tconfiguration",
+            "juliet@localhost\tb.example\tconfiguration",
+            "romeo@localhost\tb.example\tnamed"
+        ]
+    );
+    rig.run(&["admin", "remove", "juliet@localhost"]).failed(1, "take it out of `admins`");
+}
+
+#[test]
+fn a_server_that_nobody_administers_says_so() {
+    let rig = Rig::new();
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    let (server, _) = rig.serve();
+    let said = server.log();
+    assert!(said.contains("nobody administers the server"), "{said}");
+    rig.run(&["admin", "add", "romeo@localhost"]).fine();
+    let (server, _) = rig.serve();
+    let said = server.log();
+    assert!(!said.contains("nobody administers"), "{said}");
+}
+
+#[test]
+fn commands_make_no_data_folder() {
+    let rig = Rig::fresh();
+    for command in [
+        &["user", "list"][..],
+        &["user", "add", "romeo@localhost", "--password-stdin"],
+        &["user", "remove", "romeo@localhost"],
+        &["admin", "list"],
+        &["token", "list"],
+        &["store", "migrate"],
+        &["web", "install", "--from", "nowhere"],
+    ] {
+        rig.run_with(command, "secret\n").failed(1, "there is no data folder ");
+        assert!(!rig.path("rookery-data").exists(), "{command:?}");
+    }
+}

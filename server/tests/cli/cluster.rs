@@ -1,0 +1,339 @@
+//! Two servers that are one: nodes of a cluster on one database and one Redis.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rookery_needs::{Postgres, Redis};
+
+use super::rig::{FREE_PORTS, Rig, Server};
+
+rookery_needs::needing!("cli.cluster":
+    two_nodes_are_one_server,
+    redis_may_go_and_forget,
+    a_node_dies_and_comes_back,
+    names_are_for_one_process_each,
+    a_process_that_stood_still_gives_way,
+);
+
+#[test]
+fn what_a_cluster_cannot_be_is_refused_by_its_key() {
+    let with = |keys: &str| {
+        let rig = Rig::new();
+        rig.write("rookery.toml", &format!("{FREE_PORTS}\n{keys}\n"));
+        rig
+    };
+    let line = FREE_PORTS.lines().count() + 3;
+    let redis = "redis = \"redis://127.0.0.1:1\"";
+    let sqlite = with(&format!("[cluster]\nnode = \"n1\"\n{redis}"));
+    sqlite.run(&["serve"]).failed(78, &format!("rookery.toml:{line}: cluster.node: nodes share a database"));
+    let database = "[store]\nurl = \"postgres://nobody@127.0.0.1:1/none\"";
+    for (keys, expected) in [
+        (format!("[cluster]\nnode = \"n1\"\n{database}"), "`node` and `redis` belong together"),
+        (format!("[cluster]\nnode = \"n 1\"\n{redis}\n{database}"), "letters, digits and hyphens"),
+        ("[cluster]\nnode = \"n1\"\nredis = \"redis://:x@192.0.2.1\"".into(), "needs TLS"),
+        ("[cluster]\nnode = \"n1\"\nredis = \"rediss://192.0.2.1\"".into(), "needs a password"),
+        (format!("[cluster]\nnode = \"n1\"\n{redis}\n{database}\n[federation]\nenabled = true"), "other servers"),
+        (format!("[cluster]\nnode = \"n1\"\n{redis}\n{database}\n[component.\"a.b\"]\nsecret = \"x\""), "components"),
+    ] {
+        with(&keys).run(&["serve"]).failed(78, expected);
+    }
+}
+
+/// The database, the Redis and the folders of two nodes.
+struct Nodes {
+    redis: Redis,
+    rigs: [Rig; 2],
+    _postgres: Postgres,
+}
+
+impl Nodes {
+    fn new() -> Nodes {
+        let (postgres, redis) = (Postgres::start(), Redis::start());
+        let database = postgres.database();
+        let rigs = ["n1", "n2"].map(|name| {
+            let rig = Rig::new();
+            let cluster = format!("[cluster]\nnode = \"{name}\"\nredis = \"{}\"\nlease_seconds = 2", redis.url());
+            let store = format!("[store]\nurl = \"{database}\"\ndurability = \"trust\"\nconnections = 2");
+            rig.write(
+                "rookery.toml",
+                &format!(
+                    "shards = 2\n{FREE_PORTS}plaintext_loopback = true\nplain_without_tls = true\n{store}\n{cluster}\n"
+                ),
+            );
+            rig
+        });
+        for user in USERS {
+            let jid = format!("{user}@localhost");
+            rigs[0].run_with(&["user", "add", &jid, "--password-stdin"], "secret\n").fine();
+        }
+        Nodes { redis, rigs, _postgres: postgres }
+    }
+
+    fn serve(&self, node: usize) -> (Server, u16) {
+        let (server, said) = self.rigs[node].serve();
+        let running = said.lines().find(|line| line.contains("is running")).expect("its ports");
+        let port = running.split("127.0.0.1:").nth(1).expect("the port for clients that begin in the clear");
+        let port = port.split(' ').next().and_then(|port| port.parse().ok()).expect("a number");
+        (server, port)
+    }
+
+    /// Waits until a node is listed in a state.
+    fn wait_for(&self, node: &str, state: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let listed = self.rigs[0].run(&["node", "list"]).fine();
+            if listed.lines().any(|line| line.starts_with(node) && line.contains(&format!(" {state} "))) {
+                return;
+            }
+            assert!(Instant::now() < until, "{node} is not {state}:\n{listed}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// Enough that no node is home to all of them, as good as always.
+const USERS: [&str; 8] = ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"];
+
+/// A client that speaks the fewest words.
+struct Client {
+    stream: TcpStream,
+    got: String,
+    jid: String,
+}
+
+impl Client {
+    fn log_in(user: &str, port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+        let mut client = Client { stream, got: String::new(), jid: format!("{user}@localhost/r{port}") };
+        client.send(HEADER);
+        client.wait("</stream:features>");
+        let plain = encode(format!("\0{user}\0secret").as_bytes());
+        client.send(&format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"));
+        client.wait("<success");
+        client.send(HEADER);
+        client.wait("</stream:features>");
+        client.send(&format!(
+            "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r{port}</resource></bind></iq>"
+        ));
+        client.wait("</bind>");
+        client.send("<presence/>");
+        client.wait("<presence");
+        client
+    }
+
+    fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).expect("a written stanza");
+    }
+
+    fn say(&mut self, to: &str, text: &str) {
+        self.send(&format!("<message type='chat' to='{to}'><body>{text}</body></message>"));
+    }
+
+    /// Waits until something comes, and forgets what came before its end.
+    #[track_caller]
+    fn wait(&mut self, what: &str) -> String {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.got.find(what) {
+                let rest = self.got.split_off(at + what.len());
+                return std::mem::replace(&mut self.got, rest);
+            }
+            assert!(Instant::now() < until, "{}: {what} has not come, but {:?}", self.jid, self.got);
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => panic!("{}: the stream has ended behind {:?}", self.jid, self.got),
+            Ok(len) => self.got.push_str(&String::from_utf8_lossy(&buffer[..len])),
+            Err(_) => {}
+        }
+    }
+}
+
+fn encode(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize] as char;
+            text.push(if at <= chunk.len() { digit } else { '=' });
+        }
+    }
+    text
+}
+
+const HEADER: &str = "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
+                      xmlns:stream='http://etherx.jabber.org/streams'>";
+/// The time within which everything happens.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+mod test {
+    use super::*;
+
+    /// Everybody writes to everybody else, and gets that in order.
+    fn all_chat(clients: &mut [Client], round: &str) {
+        let jids: Vec<String> = clients.iter().map(|client| client.jid.clone()).collect();
+        for (at, client) in clients.iter_mut().enumerate() {
+            for to in &jids {
+                client.say(to, &format!("{round} from {at}, one"));
+                client.say(to, &format!("{round} from {at}, two"));
+            }
+        }
+        for client in clients.iter_mut() {
+            let mut got = String::new();
+            for at in 0..jids.len() {
+                for part in ["one", "two"] {
+                    let text = format!("<body>{round} from {at}, {part}</body>");
+                    while !got.contains(&text) && !client.got.contains(&text) {
+                        client.read();
+                    }
+                }
+            }
+            got.push_str(&std::mem::take(&mut client.got));
+            for at in 0..jids.len() {
+                let place = |part| got.find(&format!("{round} from {at}, {part}")).expect("it has come");
+                assert!(place("one") < place("two"), "{}: {got}", client.jid);
+            }
+        }
+    }
+
+    pub fn two_nodes_are_one_server() {
+        let nodes = Nodes::new();
+        let ((first, port1), (second, port2)) = (nodes.serve(0), nodes.serve(1));
+        nodes.wait_for("n1", "up");
+        nodes.wait_for("n2", "up");
+        let ports = [port1, port2];
+        let mut clients: Vec<Client> =
+            USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 2])).collect();
+        all_chat(&mut clients, "first");
+        // Presence between all pairs of neighbours.
+        for at in 0..USERS.len() - 1 {
+            let (one, other) = (format!("{}@localhost", USERS[at]), format!("{}@localhost", USERS[at + 1]));
+            clients[at].send(&format!("<presence type='subscribe' to='{other}'/>"));
+            clients[at + 1].wait("type='subscribe'");
+            clients[at + 1].send(&format!("<presence type='subscribed' to='{one}'/>"));
+            clients[at].wait(&format!("from='{other}"));
+            clients[at + 1].send(&format!("<presence><status>seen by {}</status></presence>", USERS[at]));
+            clients[at].wait(&format!("seen by {}", USERS[at]));
+        }
+        // A room with everybody in it.
+        for at in 0..clients.len() {
+            let nick = USERS[at];
+            clients[at].send(&format!(
+                "<presence to='hall@conference.localhost/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
+            ));
+            clients[at].wait("code='110'");
+            if at == 0 {
+                clients[at].send(
+                    "<iq type='set' id='own' to='hall@conference.localhost'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+                     <x xmlns='jabber:x:data' type='submit'/></query></iq>",
+                );
+                clients[at].wait("id='own'");
+            }
+        }
+        for at in 0..clients.len() {
+            clients[at].send(&format!(
+                "<message type='groupchat' to='hall@conference.localhost'><body>hall {at}</body></message>"
+            ));
+            for client in &mut clients {
+                client.wait(&format!("<body>hall {at}</body>"));
+            }
+        }
+        // An account is at home once, wherever its devices connect.
+        let mut other = Client::log_in(USERS[0], port2);
+        clients[1].send("<message type='headline' to='alice@localhost'><body>both</body></message>");
+        other.wait("both");
+        clients[0].wait("both");
+        drop((clients, other));
+        assert_eq!(second.stop(), 0);
+        nodes.wait_for("n2", "away");
+        assert_eq!(first.stop(), 0);
+    }
+
+    pub fn redis_may_go_and_forget() {
+        let nodes = Nodes::new();
+        let ((_first, port1), (_second, port2)) = (nodes.serve(0), nodes.serve(1));
+        let ports = [port1, port2];
+        let mut clients: Vec<Client> =
+            USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 2])).collect();
+        all_chat(&mut clients, "before");
+        nodes.redis.command(&["FLUSHALL"]);
+        all_chat(&mut clients, "emptied");
+        nodes.redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        all_chat(&mut clients, "cut");
+        nodes.redis.command(&["CLIENT", "PAUSE", "4000"]);
+        all_chat(&mut clients, "away");
+        nodes.redis.command(&["FLUSHALL"]);
+        nodes.redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        all_chat(&mut clients, "all of it");
+    }
+
+    pub fn a_node_dies_and_comes_back() {
+        let nodes = Nodes::new();
+        let ((_first, port1), (second, _)) = (nodes.serve(0), nodes.serve(1));
+        let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port1)).collect();
+        // Those who are at home on the other node are disconnected when it dies.
+        drop(second);
+        nodes.wait_for("n2", "away");
+        let until = Instant::now() + Duration::from_secs(6);
+        let mut here = Vec::new();
+        let mut gone = Vec::new();
+        while Instant::now() < until {
+            thread::sleep(Duration::from_millis(200));
+            let (kept, lost): (Vec<_>, Vec<_>) = clients.into_iter().partition(|client| {
+                let mut byte = [0];
+                !matches!(client.stream.peek(&mut byte), Ok(0))
+            });
+            clients = kept;
+            gone.extend(lost.into_iter().map(|client| client.jid));
+        }
+        here.append(&mut clients);
+        assert!(!gone.is_empty() && !here.is_empty(), "both nodes had accounts: {gone:?}");
+        all_chat(&mut here, "without n2");
+        let missed = gone[0].split('/').next().expect("an account").to_owned();
+        here[0].say(&missed, "until you are back");
+        let (_second, port2) = nodes.serve(1);
+        let mut back = Client::log_in(missed.split('@').next().expect("a name"), port2);
+        back.wait("until you are back");
+        let jid = back.jid.clone();
+        here[0].say(&jid, "again");
+        back.wait("again");
+    }
+
+    pub fn names_are_for_one_process_each() {
+        let nodes = Nodes::new();
+        let (_first, _) = nodes.serve(0);
+        let other = Rig::new();
+        let keys = std::fs::read_to_string(nodes.rigs[0].path("rookery.toml")).expect("a configuration");
+        other.write("rookery.toml", &keys);
+        other.run(&["serve"]).failed(78, "another process runs as node \"n1\"");
+        nodes.rigs[0].run(&["node", "remove", "n1"]).failed(1, "is up");
+        nodes.rigs[0].run(&["node", "remove", "n7"]).failed(1, "no node \"n7\"");
+    }
+
+    pub fn a_process_that_stood_still_gives_way() {
+        let nodes = Nodes::new();
+        let ((_first, port1), (frozen, _)) = (nodes.serve(0), nodes.serve(1));
+        frozen.signal("STOP");
+        nodes.wait_for("n2", "away");
+        let other = Rig::new();
+        let keys = std::fs::read_to_string(nodes.rigs[1].path("rookery.toml")).expect("a configuration");
+        other.write("rookery.toml", &keys);
+        let (_second, _) = other.serve();
+        let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port1)).collect();
+        all_chat(&mut clients, "while it stands still");
+        frozen.signal("CONT");
+        let log = frozen.ended();
+        assert!(log.contains("another process is this node of the cluster"), "{log}");
+        nodes.wait_for("n2", "up");
+        // Nobody was disconnected by it.
+        all_chat(&mut clients, "when it has gone");
+    }
+}
