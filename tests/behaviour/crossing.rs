@@ -3,6 +3,7 @@
 
 use rookery_federation::Address;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server, client};
+use rookery_xml::Element;
 
 /// Returns a server of a domain with its services, reachable by all names.
 pub(crate) fn server(internet: &Internet, domain: &str, components: &[&str]) -> Server {
@@ -89,6 +90,51 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>alone</body></message>");
     scene.juliet.expect_message("verona@conference.b.example/juliet", "alone");
     scene.juliet.expect_nothing();
+}
+
+/// Nobody has to speak in a room for those to leave it whose server is gone, or has forgotten them.
+#[test]
+fn a_quiet_room_finds_out_who_is_gone() {
+    for is_back in [false, true] {
+        let mut scene = Scene::new();
+        scene.room();
+        join(&mut scene.romeo, "romeo");
+        scene.romeo.all();
+        // What has left is acknowledged by then, and nothing more is on its way.
+        scene.b.advance(120_000);
+        scene.juliet.all();
+        if is_back {
+            scene.a.restart();
+        } else {
+            scene.lose("a.example");
+            scene.a.kill();
+        }
+        scene.b.advance(10_000);
+        assert_eq!(seen(&mut scene.juliet), "", "a server that restarts has a moment");
+        scene.b.advance(120_000);
+        let told = seen(&mut scene.juliet);
+        assert!(told.contains("type='unavailable'") && told.contains("code='333'"), "is back: {is_back}; {told}");
+        scene.b.advance(120_000);
+        assert_eq!(seen(&mut scene.juliet), "");
+    }
+}
+
+/// A stream that breaks shows nothing of who is in a room, and those who are see nothing of it.
+#[test]
+fn a_lost_stream_removes_nobody_who_is_there() {
+    let mut scene = Scene::new();
+    scene.room();
+    join(&mut scene.romeo, "romeo");
+    scene.romeo.all();
+    scene.juliet.all();
+    scene.b.run_at(scene.b.home_of_domain("a.example"), |world| world.lost("a.example"));
+    scene.b.advance(120_000);
+    assert_eq!(seen(&mut scene.juliet), "");
+    let told = scene.romeo.all();
+    let shows = |message: &Element| message.children().any(|child| matches!(child.name(), "body" | "subject" | "x"));
+    assert!(told.len() == 1 && !told.iter().any(shows), "{told:?}");
+    scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>still here?</body></message>");
+    scene.romeo.expect_message("verona@conference.b.example/juliet", "still here?");
 }
 
 #[test]

@@ -480,3 +480,40 @@ fn a_new_server_is_slow_until_somebody_writes_to_it() {
     }
     assert_eq!(juliet.bodies().len(), 50, "it is no stranger any more");
 }
+
+/// However many connections strangers make, a message between clients takes as many turns of the
+/// shards as without them, and few of the connections stay.
+#[test]
+fn a_flood_of_connections_delays_no_client() {
+    let address = std::net::Ipv4Addr::new(198, 51, 100, 1).into();
+    let deliver = |each_turn: usize| {
+        let b = server(&Internet::default(), "b.example", plain);
+        let (mut juliet, mut nurse) = (b.online("juliet@b.example/balcony"), b.online("nurse@b.example/hall"));
+        let mut strangers = Vec::new();
+        chat(&mut juliet, "nurse@b.example/hall", "hello");
+        for turn in 1..100 {
+            for _ in 0..each_turn {
+                let mut stranger = b.connect_server(address);
+                stranger.send(
+                    "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+                     from='a.example' to='b.example' version='1.0'>",
+                );
+                strangers.push(stranger);
+            }
+            for shard in 0..b.shards() {
+                b.step(shard);
+            }
+            nurse.wire.receive();
+            if nurse.unsettled_bodies() == ["hello"] {
+                return (turn, strangers);
+            }
+        }
+        panic!("it never arrived");
+    };
+    let (alone, _) = deliver(0);
+    let (flooded, mut strangers) = deliver(500);
+    assert_eq!(flooded, alone);
+    assert!(strangers.len() >= 500);
+    let open = strangers.iter_mut().filter_map(|stranger| stranger.is_open().then_some(())).count();
+    assert!((1..=80).contains(&open), "{open}");
+}

@@ -33,6 +33,7 @@ mod mobile;
 mod modules;
 mod multicast;
 mod neighbours;
+mod nodes;
 mod offline;
 mod once_more;
 mod ordering;

@@ -2,6 +2,7 @@
 
 use rookery_hub::{Privileges, Requests};
 use rookery_testkit::{Client, Config, Server, client};
+use rookery_xml::Element;
 
 const BRIDGE: &str = "bridge.example.org";
 const OTHER: &str = "other.example.org";
@@ -11,6 +12,7 @@ const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 fn all() -> Privileges {
     Privileges {
         roster: Requests::BOTH,
+        roster_pushes: false,
         messages: true,
         presence: true,
         requests: vec![(PUBSUB.to_owned(), Requests::BOTH), (OWNER.to_owned(), Requests { get: false, set: true })],
@@ -136,6 +138,51 @@ fn roster_access_is_as_wide_as_it_was_given() {
         ));
         let told = seen(&mut scene.bridge);
         assert!(told.contains(expected), "{type_}: {told}");
+    }
+}
+
+/// A component hears of changes if it may read rosters and wants to, no matter who makes them, and
+/// whether a client is there.
+#[test]
+fn a_component_hears_of_changes_of_rosters() {
+    let item = |rest: &str| format!("<query xmlns='jabber:iq:roster'><item jid='juliet@example.org'{rest}/></query>");
+    for (roster, is_told) in [(Requests::BOTH, true), (Requests { get: false, set: true }, false)] {
+        let privileges = Privileges { roster, roster_pushes: true, ..Privileges::default() };
+        let mut scene = Scene::with(privileges.clone());
+        let mut again = scene.server.component(BRIDGE);
+        let told = seen(&mut again) + &seen(&mut scene.bridge);
+        assert!(told.contains(&format!("push='{is_told}'")), "{told}");
+        let owner = scene.romeo.bare().to_owned();
+        scene.romeo.send(&format!("<iq type='set' id='s'>{}</iq>", item(" name='Juliet'")));
+        let heard = |scene: &mut Scene, again: &mut Client| scene.bridge.all().into_iter().chain(again.all()).collect();
+        let pushes: Vec<Element> = heard(&mut scene, &mut again);
+        assert_eq!(pushes.len(), usize::from(is_told), "{pushes:?}");
+        for push in &pushes {
+            assert_eq!(
+                (push.attr("type"), push.attr("from"), push.attr("to")),
+                (Some("set"), Some(&*owner), Some(BRIDGE))
+            );
+            assert!(client::xml(push).contains("name='Juliet'"), "{push:?}");
+            // Its answer is for nobody.
+            let id = push.attr("id").expect("an id");
+            scene.bridge.send(&format!("<iq type='result' id='{id}' from='{BRIDGE}' to='{owner}'/>"));
+        }
+        // A change of its own, while nobody is there.
+        scene.romeo.all();
+        scene.romeo.close();
+        scene.server.settle();
+        let request = item(" name='J.'");
+        scene.bridge.send(&format!("<iq type='set' id='o' from='{BRIDGE}' to='{owner}'>{request}</iq>"));
+        let told: Vec<Element> = heard(&mut scene, &mut again);
+        let text: String = told.iter().map(client::xml).collect();
+        assert!(text.contains("id='o'") && text.contains("type='result'"), "{text}");
+        assert_eq!(text.contains("name='J.'"), is_told, "{text}");
+        scene.bridge.send(&format!(
+            "<iq type='set' id='o' from='{BRIDGE}' to='{owner}'>{}</iq>",
+            item(" subscription='remove'")
+        ));
+        let told: Vec<Element> = heard(&mut scene, &mut again);
+        assert_eq!(told.iter().any(|push| client::xml(push).contains("subscription='remove'")), is_told, "{told:?}");
     }
 }
 

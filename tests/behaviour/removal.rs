@@ -237,3 +237,38 @@ fn an_account_stays_whose_contacts_are_unknown() {
         assert_eq!(item == Some(Subscription::Both), expected.is_err(), "{item:?}");
     }
 }
+
+/// A request behind the end of the account is not carried out: contacts would answer the next owner
+/// of the name.
+#[test]
+fn who_removes_the_account_asks_nobody_behind_that() {
+    for shard in [0, 1] {
+        let mut scene = Scene::at(shard);
+        let mut nurse = scene.server.online("nurse/n");
+        // The first one waits for the store, and the others behind it.
+        let first = "<presence type='subscribe' to='romeo@example.org'/>";
+        let remove = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";
+        let last = format!("<presence type='subscribe' to='{}'/>", nurse.bare());
+        scene.alice.send(&format!("{first}{remove}{last}"));
+        scene.alice.all_to_the_end();
+        nurse.expect_nothing();
+        drop(scene.heir());
+        nurse.expect_nothing();
+    }
+}
+
+/// Neither is what another session asks for in the moment in which the account is removed.
+#[test]
+fn a_session_that_was_ended_asks_nobody() {
+    for shard in [0, 1] {
+        let mut scene = Scene::at(shard);
+        let mut nurse = scene.server.online("nurse/n");
+        let name = scene.alice.bare().split('@').next().expect("a name").to_owned();
+        let tablet = scene.server.login(&format!("{name}/tablet"));
+        let remove = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";
+        scene.alice.wire.peer.write(remove.as_bytes());
+        tablet.wire.peer.write(format!("<presence type='subscribe' to='{}'/>", nurse.bare()).as_bytes());
+        scene.alice.all_to_the_end();
+        nurse.expect_nothing();
+    }
+}

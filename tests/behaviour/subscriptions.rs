@@ -1,6 +1,7 @@
 //! RFC 6121 §3: subscriptions from end to end, on one shard, across shards, across local domains.
 
 use rookery_testkit::{Client, Config, Server, befriend, play};
+use rookery_xml::Element;
 
 /// Returns a client that is available, and interested in the roster.
 fn online(server: &Server, address: &str) -> Client {
@@ -237,4 +238,27 @@ fn a_full_roster_asks_nobody() {
          <resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>",
     );
     juliet.expect_nothing();
+}
+
+/// RFC 6121 §3.2.2, §4.5.2: who loses the right to see somebody who goes at the same time hears
+/// that nobody is there any more.
+#[test]
+fn nobody_stays_on_the_screen_of_a_former_contact() {
+    let taken_back = "<presence type='unsubscribed' to='romeo@example.org'/>";
+    let removed = "<iq type='set' id='r'><query xmlns='jabber:iq:roster'>\
+                   <item jid='romeo@example.org' subscription='remove'/></query></iq>";
+    let blocked = "<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='romeo@example.org'/></block></iq>";
+    for last_deed in [taken_back, removed, blocked] {
+        let server = Server::new();
+        let mut juliet = server.online("juliet/balcony");
+        let mut romeo = server.online("romeo/orchard");
+        befriend(&mut juliet, &mut romeo);
+        romeo.all();
+        juliet.send(&format!("{last_deed}</stream:stream>"));
+        let heard = romeo.all();
+        let is_gone = |stanza: &&Element| {
+            stanza.attr("from") == Some("juliet@example.org/balcony") && stanza.attr("type") == Some("unavailable")
+        };
+        assert_eq!(heard.iter().filter(is_gone).count(), 1, "{last_deed}: {heard:?}");
+    }
 }

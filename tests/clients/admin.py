@@ -37,6 +37,23 @@ async def an_administrator_signs_in_and_out():
             assert browser.get("/admin").status == 303, "the cookie still counts"
 
 
+async def the_overview_says_whether_all_is_well():
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Person(server, "alice@localhost"):
+        browser = _signed_in(server)
+        page = browser.get("/admin").text
+        _is_well_formed(page)
+        assert "All is well." in page or "The disk is nearly full" in page, "a machine of tests may have little room"
+        figures = dict(re.findall(r'<dd id="figure-([a-z]+)">([^<]*)</dd>', page))
+        assert (figures["connected"], figures["waiting"], figures["accounts"]) == ("1", "0", "2"), figures
+        assert figures["version"].count(".") == 2 and figures["uptime"] == "0 min" and figures["disk"], figures
+        server.configure(top="shards = 3\n" if False else "", tables=ADMIN.replace("admins", "admins") + "[web]\nconnections = 77\n")
+        await server.reload()
+        page = browser.get("/admin").text
+        assert 'id="to-do"' in page and "web.connections has changed: restart the server to make it count." in page, page
+        server.configure(tables=ADMIN)
+        await server.reload()
+
+
 async def who_is_no_administrator_stays_out():
     async with Rookery("admin", "alice", tables=ADMIN) as server:
         said = set()
@@ -116,7 +133,7 @@ async def an_account_is_made_and_logs_in():
         log = browser.get("/admin/log").text
         for act in ("signed in", "created an account: eve@localhost", "exported an account", "deleted an account: eve@localhost"):
             assert act in log, log
-        logins = re.findall(r"<tr><td class=\"when\">[^<]*<td>(eve[^<]*)<td>([^<]*)<td>([^<]*)<td>([^<]*)</tr>", log)
+        logins = re.findall(r"<tr><td class=\"when\">[^<]*<td[^>]*>(eve[^<]*)<td[^>]*>([^<]*)<td[^>]*>([^<]*)<td[^>]*>([^<]*)</tr>", log)
         who, address, how, outcome = logins[-1]
         assert who.startswith("eve@localhost/") and (address, outcome) == ("127.0.0.1", "logged in"), logins
         assert how.startswith("tcp, SCRAM-SHA-"), logins
@@ -188,9 +205,9 @@ async def a_domain_speaks_and_invites():
         assert "Good &lt;morning&gt;" in page.text
         await alice.reads("Good <morning>", of="localhost")
         page = browser.send("/admin/invitations", {"domain": "localhost", "name": "eve", "days": "3", "act": "invite"})
-        assert re.search(r'id="copy">xmpp:eve@localhost\?register;preauth=[a-z0-9]+<', page.text), page
+        assert re.search(rf'id="copy">https://localhost:{server.web_tls_port}/invite/[a-z0-9]+<', page.text), page
         page = browser.send("/admin/invitations", {"jid": "alice@localhost", "days": "3", "act": "reset"})
-        assert re.search(r'id="copy">xmpp:alice@localhost\?register;preauth=', page.text), page
+        assert re.search(rf'id="copy">https://localhost:{server.web_tls_port}/reset/[a-z0-9]+<', page.text), page
         page = browser.get("/admin/domains").text
         assert "<code>rooms</code>" in page and "allow_creation" in page
         _is_well_formed(page)

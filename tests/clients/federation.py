@@ -26,6 +26,26 @@ async def rookery_and_prosody_meet():
             await _meet(one, "alice@one.example", two, "bob@two.example", network)
 
 
+async def rookery_and_prosody_share_one_connection():
+    """Whichever server calls, the other one answers on the same connection (XEP-0288), with acknowledgements in both directions (XEP-0198)."""
+    for caller in ("one.example", "two.example"):
+        async with Network() as network:
+            prosody = network.prosody("two.example", "bob", modules=("s2s_bidi", "smacks"))
+            async with network.rookery("one.example", "alice") as one, prosody as two:
+                people = Person(one, "alice@one.example", trust=network.authority), Person(two, "bob@two.example", trust=network.authority)
+                async with people[0] as alice, people[1] as bob:
+                    first, second = (alice, bob) if caller == "one.example" else (bob, alice)
+                    for number in range(20):
+                        first.write(second.bare, f"there {number}")
+                        await second.reads(f"there {number}", of=first.bare)
+                        second.write(first.bare, f"back {number}")
+                        await first.reads(f"back {number}", of=second.bare)
+                    listed = [line.split("\t") for line in one.command("s2s", "list").splitlines()[1:]]
+                    streams = sorted((way, state, address) for remote, _, way, state, _, address, *_ in listed if remote == "two.example")
+                    assert [(way, state) for way, state, _ in streams] == [("in", "ready"), ("out", "ready")], listed
+                    assert streams[0][2] == streams[1][2], listed
+
+
 async def rookery_and_ejabberd_meet():
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.ejabberd("two.example", "bob") as two:

@@ -117,12 +117,16 @@ def run_prosody(home, port, settings):
 
 
 async def fill(port):
+    """Whatever comes next, what came before is known to be done: a busy machine takes its time."""
     juliet, romeo = [await client(name, port) for name in NAMES]
     for one, other in ((juliet, romeo), (romeo, juliet)):
         one.update_roster(f"{other.boundjid.bare}", name="Friend", groups=["Friends"])
         one.send_presence_subscription(f"{other.boundjid.bare}")
     juliet.send_presence_subscription("stranger@far.example")
-    await asyncio.sleep(1)
+    for one, other in ((juliet, romeo), (romeo, juliet)):
+        await until(lambda: one.client_roster[other.boundjid.bare]["subscription"] == "both", "they see each other")
+        await until(lambda: one.client_roster[other.boundjid.bare]["name"] == "Friend", "they know each other by name")
+    await until(lambda: juliet.client_roster["stranger@far.example"]["pending_out"], "the stranger is asked")
     await iq(juliet, "set", CARD)
     for element in (SETTINGS, BOOKMARKS):
         await iq(juliet, "set", f"<query xmlns='jabber:iq:private'>{element}</query>")
@@ -130,12 +134,30 @@ async def fill(port):
     publish = f"<publish node='http://jabber.org/protocol/tune'><item id='current'>{tune}</item></publish>"
     await iq(juliet, "set", f"<pubsub xmlns='http://jabber.org/protocol/pubsub'>{publish}</pubsub>")
     await iq(juliet, "set", "<block xmlns='urn:xmpp:blocking'><item jid='tybalt@far.example'/></block>")
-    juliet.disconnect()
-    await asyncio.sleep(0.5)
+    # A message that comes before the server has noticed that she has left is lost with her connection.
+    left = asyncio.Event()
+    romeo.add_event_handler("got_offline", lambda presence: presence["from"].bare == juliet.boundjid.bare and left.set())
+    await until(lambda: romeo.client_roster[juliet.boundjid.bare].resources, "he sees her")
+    await leave(juliet)
+    await asyncio.wait_for(left.wait(), 60)
     romeo.send_message(f"juliet@{DOMAIN}", "Art thou there?", mtype="chat")
-    await asyncio.sleep(1)
-    romeo.disconnect()
-    await asyncio.sleep(0.5)
+    # Servers take what comes on a connection in its order.
+    await romeo.get_roster(timeout=60)
+    await leave(romeo)
+
+
+async def until(is_so, what, seconds=60):
+    """Waits for something that no event tells."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not in {seconds} s: {what}")
+        await asyncio.sleep(0.05)
+
+
+async def leave(client):
+    """Returns when the connection is closed."""
+    await asyncio.wait_for(client.disconnect(), 60)
 
 
 async def client(name, port):

@@ -28,6 +28,10 @@ from rookery import Rookery
 class Network:
     """DNS, and an authority that all servers here trust."""
 
+    def template(self, kind):
+        """The configuration of a kind of server."""
+        return {"rookery": ROOKERY, "prosody": PROSODY, "ejabberd": EJABBERD}[kind]
+
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="federation-"))
         self.names = {}
@@ -77,14 +81,14 @@ class Network:
     async def rookery(self, domain, account, dns=None):
         chain, key = self.certify(domain)
         servers = _free_port()
-        tables = _filled(ROOKERY, dict(CHAIN=chain, KEY=key, DNS=dns or self.dns, CA=self.authority))
+        tables = _filled(self.template("rookery"), dict(CHAIN=chain, KEY=key, DNS=dns or self.dns, CA=self.authority))
         listen = f's2s = ["127.0.0.1:{servers}"]\ns2s_tls = []'
         self.is_at(domain, servers)
         async with Rookery(f"{account}@{domain}", top=f'domains = ["{domain}"]', listen=listen, tables=tables) as server:
             yield server
 
     @asynccontextmanager
-    async def prosody(self, domain, account):
+    async def prosody(self, domain, account, modules=()):
         chain, key = self.certify(domain)
         clients, servers = _free_port(), _free_port()
         home = self.folder / domain
@@ -92,7 +96,8 @@ class Network:
         config = home / "prosody.cfg.lua"
         self.is_at(domain, servers)
         values = dict(HOME=home, CLIENTS=clients, SERVERS=servers, CHAIN=chain, KEY=key, CA=self.authority, DOMAIN=domain, DNS=self.dns)
-        config.write_text(_filled(PROSODY, values))
+        values["MODULES"] = "".join(f', "{module}"' for module in modules)
+        config.write_text(_filled(self.template("prosody"), values))
         register = ["prosodyctl", "--root", "--config", config, "register", account, domain, "secret"]
         subprocess.run(register, check=True, stdout=subprocess.DEVNULL)
         command = ["prosody", "--root", "-F", "--config", config]
@@ -109,7 +114,7 @@ class Network:
         both = home / "own.pem"
         both.write_bytes(chain.read_bytes() + key.read_bytes())
         values = dict(HOME=home, CLIENTS=clients, SERVERS=servers, CHAIN=both, CA=self.authority, DOMAIN=domain)
-        (home / "ejabberd.yml").write_text(_filled(EJABBERD, values))
+        (home / "ejabberd.yml").write_text(_filled(self.template("ejabberd"), values))
         control = Path("/usr/sbin/ejabberdctl").read_text().splitlines()
         libraries = next(line.split("=", 1)[1].strip("'\"") for line in control if line.startswith("ERL_LIBS="))
         # ejabberd looks for SRV records by itself, and has the C library find addresses, which asks port 53 of the name servers in
@@ -238,7 +243,7 @@ s2s_secure_auth = true
 s2s_require_encryption = true
 authentication = "internal_hashed"
 storage = "internal"
-modules_enabled = { "roster", "saslauth", "tls", "dialback", "disco", "ping" }
+modules_enabled = { "roster", "saslauth", "tls", "dialback", "disco", "ping"@MODULES@ }
 VirtualHost "@DOMAIN@"
 Component "conference.@DOMAIN@" "muc"
 """

@@ -39,6 +39,8 @@ class Rookery:
     def __init__(self, *accounts, top="", listen="", tables=""):
         self.accounts = [account if "@" in account else f"{account}@localhost" for account in accounts]
         self.folder = Path(tempfile.mkdtemp(prefix="rookery-clients-"))
+        # Accounts are added before the first start, which would make an administrator.
+        (self.folder / "rookery-data").mkdir(0o700)
         self.log = self.folder / "log"
         self.configure(top, tables, listen)
         self.process = None

@@ -16,7 +16,7 @@ import sys
 
 MODULES = [
     "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "bytestreams", "data", "web", "api", "admin", "bosh",
-    "pages", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
+    "pages", "guests", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
     "examples",
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.

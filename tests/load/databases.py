@@ -152,6 +152,10 @@ class Postgres(Database):
         self.sql(f"ALTER SYSTEM SET pg_stat_statements.track = '{'top' if counts else 'none'}'")
         self.sql("SELECT pg_reload_conf()")
 
+    def bytes(self, name):
+        """What a database takes of the disk."""
+        return int(self.sql(f"SELECT pg_database_size('{name}')"))
+
     def statements(self):
         """The number of statements so far, without what begins and ends transactions and what sets something."""
         of = "query !~* '^(begin|commit|rollback|set|show|start|deallocate|reset)' AND query !~ 'pg_stat_statements'"
@@ -203,6 +207,10 @@ class Mariadb(Database):
 
     def counting(self, counts):
         """It always counts."""
+
+    def bytes(self, name):
+        """What a database takes of the disk."""
+        return sum(file.stat().st_size for file in (self.folder / "data" / name).iterdir())
 
     def statements(self):
         """The number of statements so far, without what begins and ends transactions."""

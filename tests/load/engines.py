@@ -8,6 +8,8 @@ Starts the databases of Debian's packages, as they come, in temporary folders, a
   2 ms there and back, and the statements for each;
 - what a message takes of Rookery's CPU with an archive and without;
 - pages of 50 out of an archive of a million messages;
+- searches for a rare word in that archive, by looking and by an index;
+- what the index of searches costs a message that is archived, in CPU and on the disk;
 - accounts imported a second, with a password, and with keys that are there already.
 
 `--parts` and `--only` pick from these. Needs Python 3.11 and Debian's packages `postgresql`,
@@ -17,6 +19,7 @@ Starts the databases of Debian's packages, as they come, in temporary folders, a
 import argparse
 import asyncio
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -46,6 +49,7 @@ level = "warn"
 enabled = {archive}
 [store]
 url = "{url}"
+search = "{search}"
 """
 
 
@@ -55,12 +59,13 @@ class Rookery:
     def __init__(self, database, name=None):
         self.database, self.name = database, name or database.database()
         self.folder = Path(tempfile.mkdtemp(prefix="rookery-engines-"))
-        self.archive, self.by = True, None
+        self.archive, self.by, self.search = True, None, "look"
 
     def configure(self):
         self.port = free_port()
+        (self.folder / "data").mkdir(0o700, exist_ok=True)
         url = self.database.url(self.name, self.by)
-        text = CONFIG.format(port=self.port, iterations=ITERATIONS, archive=str(self.archive).lower(), url=url)
+        text = CONFIG.format(port=self.port, iterations=ITERATIONS, archive=str(self.archive).lower(), url=url, search=self.search)
         (self.folder / "rookery.toml").write_text(text)
 
     def command(self, *arguments):
@@ -195,8 +200,8 @@ def measure_messages(engine, options, made):
     ]
 
 
-def measure_pages(engine, options, made):
-    """The million is imported once and copied."""
+def large(options, made):
+    """A server with a million messages in one archive: imported once, to be copied."""
     from pages import export
 
     if "archive" not in made:
@@ -204,8 +209,13 @@ def measure_pages(engine, options, made):
         export(first.folder / "export.xml", options.messages)
         first.command("user", "import", first.folder / "export.xml")
         (first.folder / "export.xml").unlink()
+    return made["archive"]
+
+
+def measure_pages(engine, options, made):
+    first = large(options, made)
     begun = time.monotonic()
-    server = copied(made["archive"], engine)
+    server = copied(first, engine)
     took = time.monotonic() - begun
     with server:
         rows = asyncio.run(ask_for_pages(server, options))
@@ -243,6 +253,97 @@ async def ask_for_pages(server, options):
     return [[server.database.version(), *cells, middle(theirs, 2), held >> 20]]
 
 
+def measure_searches(engine, options, made):
+    server, rows = copied(large(options, made), engine), []
+    for server.search in ("look",) if engine.SCHEME == "sqlite" else ("look", "index"):
+        took, more = "–", "–"
+        if server.search == "index":
+            begun, before = time.monotonic(), engine.bytes(server.name)
+            server.command("store", "migrate")
+            engine.settle()
+            took = f"{time.monotonic() - begun:.0f}"
+            more = (engine.bytes(server.name) - before) >> 20
+        with server:
+            rows.append([engine.version(), server.search, *asyncio.run(search_all(server, options)), took, more])
+        print(rows[-1], flush=True)
+    server.remove()
+    return rows
+
+
+async def search_all(server, options):
+    """Looks for all messages with the rare word, and how long the newest of them takes."""
+    from pages import EVERY, RARE, search
+    from server import Wire, spent
+
+    wire = Wire(server.port)
+    await wire.open("juliet", "<bind xmlns='urn:xmpp:bind:0'><tag>desk</tag></bind>")
+    await search(wire, RARE, "<before/>")
+    (before, _), other, begun = spent(server.process.pid), server.database.cpu(), time.monotonic()
+    found, rest, answers = 0, "<before/>", 0
+    while rest:
+        page, rest = await search(wire, RARE, rest)
+        found, answers = found + page, answers + 1
+    took, (after, held) = time.monotonic() - begun, spent(server.process.pid)
+    assert found == options.messages // EVERY, f"{found} found"
+    theirs = server.database.cpu() - other
+    wire.cut()
+    return [answers, f"{took * 1000:.0f}", f"{(after - before) * 1000:.0f}", f"{theirs * 1000:.0f}", held >> 20]
+
+
+def measure_terms(engine, options, made):
+    """Writes the same messages into archives without an index and with one, in turn."""
+    if engine.SCHEME == "sqlite":
+        return []
+    if "words" not in made:
+        made["words"] = Rookery(Sqlite())
+        export_words(made["words"].folder / "words.xml", options.written)
+    file, spent = made["words"].folder / "words.xml", {"look": [], "index": []}
+    for _ in range(options.rounds):
+        for search, found in spent.items():
+            found.append(written(Rookery(engine), search, file, options.written))
+            print(f"{engine.NAME}, {search}: {found[-1]}", flush=True)
+    rows = []
+    for search, found in spent.items():
+        cells = [middle(column, 1) for column in zip(*found)]
+        rows.append([engine.version(), search, *cells])
+    ratio = lambda at: middle([one[at] / other[at] for one, other in zip(spent["index"], spent["look"])], 2)
+    return rows + [[engine.version(), "ratio", ratio(0), ratio(1), ratio(2)]]
+
+
+def export_words(file, messages):
+    """Messages of some 130 letters, out of words of which few are frequent and many are rare, as people write them."""
+    chance = random.Random(1)
+    words = ["".join(chance.choices("aeinorstlmdhcugbpkvwfzjxyq", range(26, 0, -1), k=chance.randint(2, 9))) for _ in range(20_000)]
+    shares = [1 / (number + 3) for number in range(len(words))]
+    with open(file, "w") as out:
+        out.write(
+            "<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'><user name='juliet' password='secret'><archive xmlns='urn:xmpp:pie:0#mam'>\n"
+        )
+        for number in range(messages):
+            stamp = f"2026-{1 + number // 60_000 % 9:02}-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"
+            out.write(
+                f"<result xmlns='urn:xmpp:mam:2' id='m{number}'><forwarded xmlns='urn:xmpp:forward:0'><delay xmlns='urn:xmpp:delay' stamp='{stamp}'/>"
+                f"<message xmlns='jabber:client' to='juliet@localhost' from='contact{number % 100}@example.org/phone' type='chat' id='m{number}'>"
+                f"<body>{' '.join(chance.choices(words, shares, k=20))}</body></message></forwarded></result>\n"
+            )
+        out.write("</archive></user></host></server-data>\n")
+
+
+def written(server, search, file, messages):
+    """What a message takes of Rookery's CPU and the database's, in µs, and of the disk, in bytes."""
+    server.search, engine = search, server.database
+    # The schema and the index are made.
+    server.command("store", "migrate")
+    held, theirs, own = engine.bytes(server.name), engine.cpu(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    server.command("user", "import", file)
+    engine.settle()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = after.ru_utime + after.ru_stime - own.ru_utime - own.ru_stime
+    found = own * 1e6 / messages, (engine.cpu() - theirs) * 1e6 / messages, (engine.bytes(server.name) - held) / messages
+    server.remove()
+    return found
+
+
 def measure_accounts(engine, options, _):
     server = Rookery(engine)
     passwords, keys = server.folder / "accounts.csv", server.folder / "accounts.xml"
@@ -261,11 +362,13 @@ HEADS = {
     "logins": ["database", "round trip, ms", "logins/s", "statements each", "Rookery's CPU each, ms", "database's CPU, ms", "p99, ms", "Rookery's memory, MiB"],
     "messages": ["database", "µs without archive", "µs with", "the archive's part", "database's CPU, µs", "p99, ms", "Rookery's memory, MiB"],
     "pages": ["database", "messages copied/s", "first", "last", "from some time on", "last of a conversation", "database's CPU", "Rookery's memory, MiB"],
+    "searches": ["database", "search", "answers", "ms in all", "Rookery's CPU, ms", "database's CPU, ms", "Rookery's memory, MiB", "index filled in, s", "index, MiB"],
+    "terms": ["database", "`search`", "Rookery's CPU for a message, µs", "database's CPU, µs", "disk, bytes"],
     "accounts": ["database", "with a password, to be hashed", "with keys"],
 }  # fmt: skip
 
 
-PARTS = {"logins": measure_logins, "messages": measure_messages, "pages": measure_pages, "accounts": measure_accounts}
+PARTS = {"logins": measure_logins, "messages": measure_messages, "pages": measure_pages, "searches": measure_searches, "terms": measure_terms, "accounts": measure_accounts}
 
 
 def main(options):
@@ -298,5 +401,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--pages", type=int, default=300)
+    parser.add_argument("--written", type=int, default=100_000, help="messages that are archived with an index and without")
     parser.add_argument("--accounts", type=int, default=3000)
     main(parser.parse_args())

@@ -23,6 +23,10 @@ def stamp(number):
     return (BEGIN + number * APART).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+# A word that one message in a hundred thousand has.
+RARE, EVERY = "nightingale", 100_000
+
+
 def export(file, messages):
     with open(file, "w") as out:
         out.write(
@@ -30,9 +34,10 @@ def export(file, messages):
         )
         for number in range(messages):
             contact = f"contact{number % 100}@example.org"
+            said = "Wherefore art thou? " * 6 + (RARE if number % EVERY == EVERY // 2 else str(number))
             out.write(
                 f"<result xmlns='urn:xmpp:mam:2' id='m{number}'><forwarded xmlns='urn:xmpp:forward:0'><delay xmlns='urn:xmpp:delay' stamp='{stamp(number)}'/>"
-                f"<message xmlns='jabber:client' to='juliet@localhost' from='{contact}/phone' type='chat' id='m{number}'><body>{'Wherefore art thou? ' * 6}"
+                f"<message xmlns='jabber:client' to='juliet@localhost' from='{contact}/phone' type='chat' id='m{number}'><body>{said}"
                 "</body></message></forwarded></result>\n"
             )
         out.write("</archive></user></host></server-data>\n")
@@ -47,6 +52,20 @@ async def ask(wire, field, value, rest):
     )
     page = await wire.until("</fin></iq>")
     assert page.count("<result ") == 50, page[-500:]
+
+
+async def search(wire, word, rest):
+    """Asks for messages with a word (XEP-0431). Returns how many came, and what goes on from there, if anything does."""
+    field = "{urn:xmpp:fulltext:0}fulltext"
+    wire.send(
+        "<iq type='set' id='search'><query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='submit'>"
+        f"<field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field><field var='{field}'><value>{word}</value></field></x>"
+        f"<set xmlns='http://jabber.org/protocol/rsm'><max>50</max>{rest}</set></query></iq>"
+    )
+    page = await wire.until("</fin></iq>")
+    fin = page[page.rindex("<fin ") :]
+    first = fin.partition("<first")[2].partition(">")[2].partition("<")[0]
+    return page.count("<result "), None if "complete=" in fin else f"<before>{first}</before>"
 
 
 async def measure(options):

@@ -123,3 +123,23 @@ fn words_of_all_scripts_are_found_by_their_parts() {
         assert_eq!(search(&mut scene, words, "").bodies(), expected, "{words}");
     }
 }
+
+/// Pages, contacts and parts of words: an index must leave none of it out.
+#[test]
+fn what_is_found_is_there() {
+    let mut scene = Scene::new();
+    for body in ["a rose is", "a rose", "rosemary", "prose", "r o s e"] {
+        scene.romeo_says(body);
+    }
+    assert_eq!(search(&mut scene, "rose", "").bodies(), ["a rose is", "a rose", "rosemary", "prose"]);
+    assert_eq!(search(&mut scene, "rose is", "").bodies(), ["a rose is"]);
+    assert_eq!(search(&mut scene, "rose", "<max>1</max><before/>").bodies(), ["prose"]);
+    let all = page(&mut scene.juliet, &[], "");
+    let after = format!("<max>1</max><after>{}</after>", all.id(1));
+    assert_eq!(search(&mut scene, "rose", &after).bodies(), ["rosemary"]);
+    let (romeo, nobody) = (scene.romeo.bare().to_owned(), "nobody@elsewhere.example");
+    for (with, count) in [(romeo.as_str(), 4), (nobody, 0)] {
+        let found = page(&mut scene.juliet, &[(TEXT, "rose"), ("with", with)], "");
+        assert_eq!(found.bodies().len(), count, "{with}");
+    }
+}

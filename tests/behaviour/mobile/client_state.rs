@@ -91,3 +91,21 @@ fn a_resumed_stream_is_active() {
     juliet.send("<presence/>");
     again.expect("<presence from='juliet@example.org/balcony'/>");
 }
+
+/// The presence that tells of a new room is not lost for one that tells less: nothing else says
+/// that the room waits for its configuration (XEP-0045 §10.1).
+#[test]
+fn events_of_a_room_are_not_superseded() {
+    let server = Server::new();
+    let mut romeo = server.online("romeo/orchard");
+    romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");
+    let room = "new@conference.example.org/romeo";
+    romeo.send(&format!("<presence to='{room}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    romeo.send(&format!("<presence to='{room}'><show>away</show></presence>"));
+    romeo.send("<active xmlns='urn:xmpp:csi:0'/>");
+    let heard = romeo.all();
+    let codes = heard.iter().filter_map(|it| it.child("x", "http://jabber.org/protocol/muc#user")).flat_map(|user| {
+        user.children().filter(|child| child.name() == "status").filter_map(|status| status.attr("code"))
+    });
+    assert_eq!(codes.filter(|code| *code == "201").count(), 1, "{heard:?}");
+}

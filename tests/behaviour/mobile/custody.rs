@@ -462,6 +462,65 @@ fn a_session_that_is_over_counts_what_is_stored() {
     }
 }
 
+/// §5: a message that was refused when nobody was there to hear of it is not handled, however the
+/// store's refusal and the end of the session follow each other.
+#[test]
+fn a_session_that_is_over_does_not_count_what_was_refused() {
+    for ends_first in [true, false] {
+        let mut scene = Scene::new();
+        let away = scene.away(0);
+        let to = scene.juliet.full().to_owned();
+        scene.write(&to, "1");
+        scene.ask();
+        scene.expect_acknowledged(1);
+        scene.held.set_flowing(false);
+        scene.held.fail_one(0, StoreError::Busy);
+        scene.write(&away, "2");
+        scene.server.settle();
+        scene.held.set_flowing(true);
+        scene.romeo.vanish();
+        let release = |scene: &Scene| {
+            scene.held.release_all();
+            scene.server.settle();
+        };
+        if ends_first {
+            scene.server.advance(700_000);
+            release(&scene);
+        } else {
+            release(&scene);
+            scene.server.advance(700_000);
+        }
+        let mut romeo = scene.romeo.again();
+        romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+        romeo.expect(
+            "<failed xmlns='urn:xmpp:sm:3' h='1'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
+        );
+    }
+}
+
+/// The same where the archive has waited for a store that refuses in the end.
+#[test]
+fn a_session_that_is_over_does_not_count_what_archives_lack() {
+    let mut scene = Scene::with(Config::default());
+    let to = scene.juliet.full().to_owned();
+    scene.held.set_fault(Some(StoreError::Busy));
+    scene.write(&to, "hello");
+    assert_eq!(scene.juliet.bodies(), ["hello"]);
+    scene.romeo.vanish();
+    scene.server.advance(700_000);
+    scene.held.set_fault(Some(StoreError::Full(engine())));
+    scene.server.advance(60_000);
+    assert!(scene.server.counters().archive_lost > 0);
+    scene.held.set_fault(None);
+    let mut romeo = scene.romeo.again();
+    romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+    romeo.expect(
+        "<failed xmlns='urn:xmpp:sm:3' h='0'>\
+         <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
+    );
+}
+
 /// A server that stops waits a moment for the store before it says what is handled.
 #[test]
 fn a_stop_waits_for_the_store() {

@@ -62,7 +62,7 @@ impl Stage {
                 bell.1.notify_all();
             }
         });
-        let place = Place { shard: 0, shards: 1, keys: [1, 2, 3, 4] };
+        let place = Place::alone(0, 1, [1, 2, 3, 4]);
         let background = Background::new(1).unwrap();
         let mut world = World::new(place, Arc::new(settings), Registry::new(modules), seen, background, wakeups);
         world.set_time(0, NOON);

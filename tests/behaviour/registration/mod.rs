@@ -141,6 +141,23 @@ fn who_comes_by_a_users_link_is_a_contact() {
 }
 
 #[test]
+fn a_link_has_a_page_where_browsers_find_one() {
+    let server = closed();
+    server.reload(|config| config.settings.pages = Some("https://@:5443".to_owned()));
+    let mut romeo = server.login("romeo/orchard");
+    let node = INVITE;
+    let answer = romeo
+        .ask(&format!("<iq type='set' id='c' to='example.org'><command xmlns='{}' node='{node}'/></iq>", ns::COMMANDS));
+    let form = answer.child("command", ns::COMMANDS).and_then(|command| command.child("x", ns::DATA_FORMS));
+    let value = |var: &str| {
+        let field = form.expect("a form").children().find(|field| field.attr("var") == Some(var)).expect(var);
+        field.child_text("value", ns::DATA_FORMS).expect("a value")
+    };
+    let token = value("uri").split("preauth=").nth(1).and_then(|rest| rest.split(';').next()).map(str::to_owned);
+    assert_eq!(value("landing-url"), format!("https://example.org:5443/invite/{}", token.expect("a token")));
+}
+
+#[test]
 fn a_token_is_good_for_one_registration() {
     let server = closed();
     let mut bard = server.login("bard/globe");

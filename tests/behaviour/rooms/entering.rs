@@ -249,3 +249,27 @@ fn who_enters_twice_gets_everything_again() {
     s.crone.expect_nothing();
     s.wiccarocks.expect_nothing();
 }
+
+/// RFC 6120 §10.1: what the room shows a newcomer does not overtake what waits for the newcomer's
+/// account already.
+#[test]
+fn a_welcome_waits_behind_what_came_before() {
+    let held = rookery_store::held::Held::new(rookery_store::memory::Memory::stores());
+    held.set_flowing(true);
+    let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
+    held.set_flowing(false);
+    // Whether this is new waits for the roster, and all that comes behind it.
+    s.hag.send(&format!("<presence type='subscribe' to='{}'/>", s.wiccarocks.bare()));
+    s.server.settle();
+    held.release_one();
+    s.server.settle();
+    leave(&mut s.hag, "thirdwitch");
+    join(&mut s.wiccarocks, "secondwitch");
+    s.wiccarocks.expect_nothing();
+    held.set_flowing(true);
+    held.release_all();
+    let heard = heard(&mut s.wiccarocks);
+    let [left, again] = ["thirdwitch presence/unavailable", "firstwitch presence owner"]
+        .map(|text| heard.iter().position(|line| line.starts_with(text)));
+    assert!(left.is_some() && left < again, "{heard:?}");
+}

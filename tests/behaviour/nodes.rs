@@ -1,0 +1,239 @@
+//! A cluster of two nodes that tell each other nothing but bytes: accounts, rooms and sessions are
+//! at home on one of them, wherever their clients connect.
+
+use rookery_testkit::config::NODES;
+use rookery_testkit::{Client, Config, Security, Server, befriend};
+
+/// Returns two nodes of two shards each: shards 0 and 1 are the one, 2 and 3 the other.
+fn nodes() -> Server {
+    Server::with(Config { shards: 4, nodes: 2, ..Config::default() })
+}
+
+/// Logs a user in whose home is a shard, by way of another shard.
+fn at_home(server: &Server, stem: &str, home: usize, by_way_of: usize) -> Client {
+    let name = server.name_at(stem, home);
+    let account = server.account(&name);
+    let mut client = server.connect_at(by_way_of);
+    client.log_in(&account, Security::Plain);
+    client.bind("phone");
+    client.send("<presence/>");
+    client.expect_presence_of_itself();
+    client
+}
+
+fn say(to: &str, text: &str) -> String {
+    format!("<message type='chat' to='{to}'><body>{text}</body></message>")
+}
+
+#[test]
+fn clients_chat_wherever_they_connect() {
+    let server = nodes();
+    for (home, front) in [(0, 2), (1, 3), (2, 0), (3, 3), (0, 0)] {
+        let mut romeo = at_home(&server, "romeo", 1, 1);
+        let mut juliet = at_home(&server, "juliet", home, front);
+        romeo.send(&say(juliet.full(), "one"));
+        juliet.expect_message(romeo.full(), "one");
+        juliet.send(&say(romeo.full(), "two"));
+        romeo.expect_message(juliet.full(), "two");
+        romeo.close();
+        juliet.close();
+        assert_eq!((server.sessions(), server.connections()), (0, 0), "home {home}, by way of {front}");
+    }
+}
+
+#[test]
+fn contacts_of_two_nodes_see_each_other_come_and_go() {
+    let server = nodes();
+    let mut romeo = at_home(&server, "romeo", 0, 3);
+    let mut juliet = at_home(&server, "juliet", 2, 2);
+    befriend(&mut romeo, &mut juliet);
+    romeo.send("<presence><show>away</show></presence>");
+    juliet.expect(&format!("<presence from='{}'><show>away</show></presence>", romeo.full()));
+    romeo.all();
+    romeo.vanish();
+    juliet.expect(&format!("<presence type='unavailable' from='{}'/>", romeo.full()));
+}
+
+#[test]
+fn a_room_has_occupants_of_all_nodes() {
+    let server = nodes();
+    let mut all: Vec<Client> = (0..4).map(|shard| at_home(&server, "user", shard, (shard + 1) % 4)).collect();
+    for (at, client) in all.iter_mut().enumerate() {
+        client.send(&format!("<presence to='verona@conference.example.org/nick{at}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+        client.all();
+        if at == 0 {
+            client.send(
+                "<iq type='set' id='c' to='verona@conference.example.org'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+                 <x xmlns='jabber:x:data' type='submit'/></query></iq>",
+            );
+            client.all();
+        }
+    }
+    all.iter_mut().for_each(|client| drop(client.all()));
+    for at in 0..4 {
+        let text = format!("from {at}");
+        all[at].send(&format!(
+            "<message type='groupchat' to='verona@conference.example.org'><body>{text}</body></message>"
+        ));
+        for client in &mut all {
+            assert_eq!(client.bodies(), std::slice::from_ref(&text));
+        }
+    }
+}
+
+#[test]
+fn a_message_for_nobody_waits_at_home() {
+    let server = nodes();
+    let name = server.name_at("juliet", 2);
+    let account = server.account(&name);
+    let mut romeo = at_home(&server, "romeo", 0, 0);
+    romeo.send(&say(account.as_str(), "later"));
+    romeo.expect_nothing();
+    let mut juliet = server.connect_at(1);
+    juliet.log_in(&account, Security::Plain);
+    juliet.bind("phone");
+    juliet.send("<presence/>");
+    assert!(juliet.bodies().contains(&"later".to_owned()), "what was kept comes at login");
+}
+
+#[test]
+fn a_session_is_resumed_by_way_of_another_node() {
+    let server = nodes();
+    let mut romeo = at_home(&server, "romeo", 0, 0);
+    let name = server.name_at("juliet", 2);
+    let account = server.account(&name);
+    let mut juliet = server.connect_at(0);
+    juliet.log_in(&account, Security::Plain);
+    let jid = juliet.bind("phone");
+    let id = juliet.enable();
+    juliet.send("<presence/>");
+    juliet.expect_presence_of_itself();
+    juliet.vanish();
+    assert_eq!(server.sessions(), 2, "it waits for its client");
+    romeo.send(&say(jid.as_str(), "where are you?"));
+    romeo.expect_nothing();
+    let mut again = server.connect_at(3);
+    again.log_in(&account, Security::Plain);
+    assert_eq!(again.resume(&jid, &id, 1), 1);
+    again.expect_message(romeo.full(), "where are you?");
+}
+
+#[test]
+fn tls_and_websockets_end_where_the_client_connects() {
+    let server = Server::with(Config { shards: 2, nodes: 2, tls: true, ..Config::default() });
+    let mut romeo = at_home(&server, "romeo", 0, 0);
+    for front in 0..2 {
+        let account = server.account(&server.name_at("juliet", 1));
+        let mut juliet = server.connect_at(front);
+        juliet.log_in(&account, Security::StartTls);
+        juliet.bind("balcony");
+        romeo.send(&say(juliet.full(), "encrypted"));
+        juliet.expect_message(romeo.full(), "encrypted");
+        juliet.close();
+        let mut juliet = server.connect_websocket(front);
+        juliet.log_in(&account, Security::Plain);
+        juliet.bind("browser");
+        juliet.send(&say(romeo.full(), "framed"));
+        romeo.expect_message(juliet.full(), "framed");
+        romeo.send(&say(juliet.full(), "framed, too"));
+        juliet.expect_message(romeo.full(), "framed, too");
+        juliet.close();
+    }
+    romeo.close();
+    assert_eq!((server.sessions(), server.connections()), (0, 0));
+}
+
+/// One node sends only so much ahead of what the other has passed on, in both directions.
+#[test]
+fn a_slow_reader_on_another_node_holds_up_nobody() {
+    let server = nodes();
+    let mut romeo = at_home(&server, "romeo", 0, 2);
+    let mut juliet = at_home(&server, "juliet", 2, 0);
+    juliet.set_reading(false);
+    let text = "x".repeat(10_000);
+    for _ in 0..30 {
+        romeo.send(&say(juliet.full(), &text));
+        romeo.expect_nothing();
+    }
+    romeo.expect_alive();
+    juliet.set_reading(true);
+    assert_eq!(juliet.bodies().len(), 30, "all of it comes when it reads");
+    // A burst that is more than the window of a line.
+    let burst: String = (0..100).map(|_| say(juliet.full(), &text)).collect();
+    romeo.send(&burst);
+    assert_eq!(juliet.bodies().len(), 100);
+}
+
+#[test]
+fn a_home_that_dies_disconnects_its_clients() {
+    let server = nodes();
+    let mut juliet = at_home(&server, "juliet", 2, 0);
+    let mut romeo = at_home(&server, "romeo", 0, 0);
+    server.depart(1);
+    juliet.expect_closed();
+    romeo.expect_alive();
+}
+
+#[test]
+fn what_moves_to_another_node_ends_and_comes_again() {
+    let server = nodes();
+    let (mut romeo, mut juliet) = (at_home(&server, "romeo", 0, 0), at_home(&server, "juliet", 2, 2));
+    let room =
+        (0..).map(|number| format!("room{number}@conference.example.org")).find(|room| server.home_of(room) >= 2);
+    let room = room.expect("some room is at home there");
+    let enter = format!("<presence to='{room}/romeo'><x xmlns='http://jabber.org/protocol/muc'/></presence>");
+    romeo.send(&enter);
+    romeo.all();
+    server.remove(1);
+    juliet.expect_stream_error("reset");
+    let told: Vec<String> = romeo.all().iter().map(rookery_testkit::client::xml).collect();
+    let is_told = |text: &String| text.contains("type='unavailable'") && text.contains("<status code='332'/>");
+    assert!(told.iter().any(is_told), "the room is gone from where it was: {told:?}");
+    let mut again = server.connect_at(3);
+    let account = server.account(juliet.bare().split('@').next().expect("a name"));
+    again.log_in(&account, Security::Plain);
+    again.bind("phone");
+    again.send(&say(romeo.full(), "from my new home"));
+    romeo.expect_message(again.full(), "from my new home");
+    romeo.send(&enter);
+    assert!(
+        romeo.all().iter().any(|element| element.attr("from") == Some(&format!("{room}/romeo"))),
+        "it is there again"
+    );
+}
+
+/// The topics that are tried once more at two nodes, besides the tests above.
+const TOPICS: [&str; 17] = [
+    "archive::",
+    "carbons::",
+    "last_activity::",
+    "messages::",
+    "mobile::client_state::",
+    "mobile::fast::",
+    "mobile::push::",
+    "mobile::sasl2::",
+    "offline::",
+    "presence::",
+    "privacy::",
+    "pubsub::",
+    "rooms::entering::",
+    "rooms::moderators::",
+    "rooms::occupants::",
+    "roster::",
+    "subscriptions::",
+];
+
+#[test]
+fn features_are_the_same_at_two_nodes() {
+    let tests = std::env::current_exe().expect("the path of these tests");
+    let mut run = std::process::Command::new(tests);
+    let run = run
+        .args(["--quiet", "--skip", "shared_roster::"])
+        .args(TOPICS)
+        .env(NODES, "2")
+        .output()
+        .expect("these tests again");
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{NODES}=2\n{told}");
+    assert!(told.contains("test result: ok"), "{told}");
+}
