@@ -1,0 +1,19 @@
+//! Entries between nodes: any bytes are an entry or refused, whatever a courier knows, and an entry
+//! that was read is written the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rookery_cluster::courier::Courier;
+use rookery_cluster::wire::{self, Process};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok((header, letters)) = wire::read(bytes) else { return };
+    let mut written = Vec::new();
+    wire::begin(&header, &mut written);
+    letters.iter().for_each(|letter| wire::push(letter, &mut written));
+    assert_eq!(wire::read(&written), Ok((header, letters)));
+    let mut courier = Courier::<()>::new(Process { node: 1, incarnation: 1 });
+    courier.meet(header.from);
+    _ = courier.arrived(bytes).expect("an entry");
+});
