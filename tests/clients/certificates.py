@@ -12,6 +12,7 @@ import subprocess
 from cryptography import x509
 
 from person import Person
+from ports import free_port
 from rookery import Rookery
 
 DOMAINS = 'domains = ["localhost", "one.example", "two.example"]'
@@ -81,7 +82,7 @@ class _Pebble:
 
     async def __aenter__(self):
         folder = self.server.folder
-        self.port, management, names = (_free_port() for _ in range(3))
+        self.port, management, names = (free_port() for _ in range(3))
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "authority.key", "-out",
              "authority.pem", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext",
@@ -94,7 +95,7 @@ class _Pebble:
         }}))
         self.log = (folder / "pebble.log").open("wb")
         self._run("pebble-challtestsrv", "-defaultIPv4", self.answers, "-defaultIPv6", "", "-dns01", f"127.0.0.1:{names}", "-http01", "",
-                  "-https01", "", "-tlsalpn01", "", "-management", f"127.0.0.1:{_free_port()}")
+                  "-https01", "", "-tlsalpn01", "", "-management", f"127.0.0.1:{free_port()}")
         self._run("pebble", "-config", "pebble.json", "-dnsserver", f"127.0.0.1:{names}")
         while True:
             try:
@@ -157,9 +158,3 @@ def _issuer(certificate):
 
 def _issuer_of_file(server):
     return _issuer(x509.load_pem_x509_certificate(server.certificate.read_bytes()))
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

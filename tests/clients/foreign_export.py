@@ -31,6 +31,8 @@ from xml.etree import ElementTree as ET
 
 import slixmpp
 
+from ports import free_port
+
 DOMAIN = "localhost"
 PASSWORD = "pencil"
 CARD = "<vCard xmlns='vcard-temp'><FN>Juliet Capulet</FN><NICKNAME>jul</NICKNAME></vCard>"
@@ -195,12 +197,6 @@ class ended:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
-
-
-def free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 def answers(port):

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ports import free_port
 from rookery import Rookery
 
 
@@ -80,7 +81,7 @@ class Network:
     @asynccontextmanager
     async def rookery(self, domain, account, dns=None):
         chain, key = self.certify(domain)
-        servers = _free_port()
+        servers = free_port()
         tables = _filled(self.template("rookery"), dict(CHAIN=chain, KEY=key, DNS=dns or self.dns, CA=self.authority))
         listen = f's2s = ["127.0.0.1:{servers}"]\ns2s_tls = []'
         self.is_at(domain, servers)
@@ -90,7 +91,7 @@ class Network:
     @asynccontextmanager
     async def prosody(self, domain, account, modules=()):
         chain, key = self.certify(domain)
-        clients, servers = _free_port(), _free_port()
+        clients, servers = free_port(), free_port()
         home = self.folder / domain
         (home / "data").mkdir(parents=True)
         config = home / "prosody.cfg.lua"
@@ -107,7 +108,7 @@ class Network:
     @asynccontextmanager
     async def ejabberd(self, domain, account):
         chain, key = self.certify(domain)
-        clients, servers = _free_port(), _free_port()
+        clients, servers = free_port(), free_port()
         home = self.folder / domain
         self.is_at(domain, servers)
         (home / "log").mkdir(parents=True)
@@ -197,12 +198,6 @@ def _filled(text, values):
     for name, value in values.items():
         text = text.replace(f"@{name}@", str(value))
     return text
-
-
-def _free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 def _answers(port):

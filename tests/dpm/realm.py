@@ -8,7 +8,12 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "clients"))
+
+from ports import free_port
 
 NAME = "FNAL.GOV"
 SERVICE = f"daeset/localhost@{NAME}"
@@ -19,7 +24,7 @@ class Realm:
 
     def __init__(self, folder: pathlib.Path, users=("operator", "guest")):
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self.keytab = folder / "service.keytab"
         (folder / "krb5.conf").write_text(_CLIENTS.format(name=NAME, port=self.port, folder=folder))
         (folder / "kdc.conf").write_text(_KDC.format(name=NAME, port=self.port, folder=folder))
@@ -57,12 +62,6 @@ class Realm:
         assert program, f"{command[0]} is missing; as root: apt-get install krb5-kdc krb5-admin-server krb5-user"
         done = subprocess.run([program, *command[1:]], env=self.service_environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def _wait_for(port: int, process: subprocess.Popen) -> None:

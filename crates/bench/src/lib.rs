@@ -41,6 +41,7 @@ pub mod multicast_test;
 pub mod network;
 pub mod pairs;
 pub mod peers;
+mod port;
 pub mod process;
 pub mod report;
 pub mod result;

@@ -7,8 +7,8 @@
 //!
 //! # Layout
 //!
-//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `redis` is
-//! one of the test's own; `postgres` and
+//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `redis` is one of
+//! the test's own, and `port` finds ports for such servers; `postgres` and
 //! `mariadb` are databases of the test's own, which `guard` ends with the test and to which `clock`
 //! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way
 //! to them that can be disturbed.
@@ -18,6 +18,7 @@ mod debian;
 mod guard;
 mod mariadb;
 mod pair;
+mod port;
 mod postgres;
 mod proxy;
 mod redis;
@@ -28,6 +29,7 @@ pub use debian::{library, programs};
 pub use guard::{family, signal};
 pub use mariadb::Mariadb;
 pub use pair::Pair;
+pub use port::free_port;
 pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use redis::Redis;

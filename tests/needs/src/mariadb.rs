@@ -1,13 +1,12 @@
 //! A MariaDB of the test's own.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Proxy, clock, guard, programs};
+use super::{Proxy, clock, free_port, guard, programs};
 
 /// A server of databases in a temporary folder, which listens on a Unix socket there alone. It
 /// ends, and its folder goes, when the test's process ends, however that happens.
@@ -57,8 +56,7 @@ impl Mariadb {
             format!("--ssl-{name}={}", file.display())
         };
         let (certificate, key) = (write("cert", certificate), write("key", key));
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
+        let port = free_port();
         let listen = ["--bind-address=127.0.0.1", &format!("--port={port}"), "--require-secure-transport=on"];
         Mariadb::start_at(&folder, port, &listen, &[&certificate, &key], None)
     }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::guard::{family, signal};
-use super::{Proxy, clock, guard, servers};
+use super::{Proxy, clock, free_port, guard, servers};
 
 /// A cluster of databases in a temporary folder, which listens on a Unix socket there alone. It
 /// ends, and its folder goes, when the test's process ends, however that happens.
@@ -52,8 +52,7 @@ impl Postgres {
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn start_encrypted(certificate: &str, key: &str) -> Postgres {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let cluster = Postgres::start_at(free.expect("a free port").port(), &["listen_addresses=127.0.0.1"], None);
+        let cluster = Postgres::start_at(free_port(), &["listen_addresses=127.0.0.1"], None);
         cluster.write("data/server.crt", certificate);
         cluster.write("data/server.key", key);
         cluster.write("data/pg_hba.conf", "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n");
@@ -223,8 +222,7 @@ impl Postgres {
     /// If that isn't possible, with the reason.
     pub fn pool(&self, mode: &str) -> Pool {
         servers(&[("pgbouncer", "pgbouncer")]);
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = port.expect("a free port").port();
+        let port = free_port();
         let folder = self.folder.display();
         self.write("pgbouncer.users", "\"rookery\" \"\"\n");
         self.write(

@@ -1,13 +1,13 @@
 //! A Redis of the test's own.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{guard, servers};
+use super::{free_port, guard, servers};
 
 /// A Redis on a free port of the loopback interface, which keeps nothing on disk. It ends, and its
 /// folder goes, when the test's process ends, however that happens.
@@ -26,8 +26,7 @@ impl Redis {
     pub fn start() -> Redis {
         servers(&[("redis-server", "redis-server")]);
         let folder = guard::folder("redis");
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
+        let port = free_port();
         let mut server = Command::new("redis-server");
         server.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
         server.arg("--dir").arg(&folder);

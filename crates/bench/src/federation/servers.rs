@@ -1,7 +1,7 @@
 //! Two Rookeries that know where the other one is, and trust one authority.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::Outcome;
 use crate::engine::Transport;
 use crate::engine::login::Target;
+use crate::port::free_port;
 use crate::rookery::{Rookery, Server, Setup};
 
 /// The two, with what lies beside them.
@@ -139,10 +140,6 @@ fn names(domains: usize) -> impl Iterator<Item = String> {
 
 fn nowhere() -> impl Iterator<Item = String> {
     (0..NOWHERE).map(|number| format!("d{number}.nowhere.test"))
-}
-
-fn free_port() -> Outcome<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 /// Domains whose server isn't there.

@@ -6,7 +6,7 @@
 //! (util-linux) asks the kernel to end the child with its parent, where it is installed.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -109,14 +109,6 @@ pub(super) fn end_all_on_signals() -> Outcome<()> {
     Ok(())
 }
 
-/// Returns a port of the loopback interface that was free a moment ago.
-///
-/// # Errors
-/// What the system says.
-pub(super) fn free_port() -> Outcome<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
 /// Returns a command that ends when the thread that starts it does, if `setpriv` is there.
 pub(super) fn tied(program: impl AsRef<std::ffi::OsStr>) -> Command {
     if !Path::new(SETPRIV).exists() {
@@ -149,6 +141,8 @@ const TOLD: usize = 600;
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]

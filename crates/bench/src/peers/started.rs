@@ -6,9 +6,10 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::child::{Child, free_port};
+use super::child::Child;
 use super::{Peer, Population, ejabberd, prosody, rookery};
 use crate::Outcome;
+use crate::port::free_port;
 
 /// A server that takes logins; ended when dropped.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Started {
 /// Whatever keeps it from coming up.
 pub(super) fn start(peer: Peer, population: Population) -> Outcome<Started> {
     let folder = TempDir::with_prefix("rookery-bench-")?;
-    let ports = Ports { streams: free_port()?, web: free_port()? };
+    let ports = Ports { streams: free_port()?.port(), web: free_port()?.port() };
     let ready = match peer {
         Peer::Rookery => rookery::prepare(folder.path(), ports, population),
         Peer::Ejabberd => ejabberd::prepare(folder.path(), ports, population),

@@ -1,0 +1,31 @@
+//! A port for a server that has to be told its own before it starts.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use rookery_base::chance;
+
+use crate::Outcome;
+
+/// Returns an address of the loopback interface with a port that nobody listens on.
+///
+/// It is of a range that the system gives to nobody by itself: a port of the system's own range can
+/// go to the next connection of anybody before the server listens on it.
+///
+/// # Errors
+/// No port is free, or the system gives no random numbers.
+pub fn free_port() -> Outcome<SocketAddr> {
+    for _ in 0..TRIES {
+        let mut bytes = [0; 2];
+        chance::fill(&mut bytes)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, FIRST + u16::from_ne_bytes(bytes) % COUNT));
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::AddrInUse).into())
+}
+
+const FIRST: u16 = 20_000;
+const COUNT: u16 = 10_000;
+const TRIES: usize = 100;
