@@ -7,7 +7,7 @@
 //!
 //! # Layout
 //!
-//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out. `redis` is one of
+//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out and keeps the list of those that took two tries. `redis` is one of
 //! the test's own, and `port` finds ports for such servers; `postgres` and
 //! `mariadb` are databases of the test's own, which `guard` ends with the test and to which `clock`
 //! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way
@@ -34,7 +34,7 @@ pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use redis::Redis;
 pub use servers::servers;
-pub use skip::skips;
+pub use skip::{skips, tried_again};
 
 /// Defines tests by the functions of these names in the module `test`, and leaves them out where
 /// the need is named in `ROOKERY_SKIP`.

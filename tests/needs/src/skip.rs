@@ -1,4 +1,4 @@
-//! Tests that are left out because the one who runs them said so.
+//! Tests that are left out because the one who runs them said so, and tests that took two tries.
 
 use std::env;
 use std::fs::File;
@@ -19,17 +19,34 @@ use std::io::{Write, stderr};
 pub fn skips(test: &str) -> bool {
     let list = env::var("ROOKERY_SKIP").unwrap_or_default();
     let Some(entry) = entry(&list, test) else { return false };
-    match env::var_os("ROOKERY_SKIPPED") {
+    record("ROOKERY_SKIPPED", &format!("{entry}\t{test}"), &format!("{test} is skipped: ROOKERY_SKIP has {entry}"));
+    true
+}
+
+/// Records that a test ran out of time and is tried once more.
+///
+/// The record is a line with the test's name at the end of the file that `ROOKERY_TWICE` names,
+/// which `.ci/run` and `.ci/fast` show when they end; without that variable standard error gets
+/// `told` at once.
+///
+/// # Panics
+/// If the record can't be written.
+pub fn tried_again(test: &str, told: &str) {
+    record("ROOKERY_TWICE", test, &format!("{test} ran out of time and is tried once more: {told}"));
+}
+
+/// Appends a line to the file that a variable names, or says it where there is none.
+fn record(variable: &str, line: &str, told: &str) {
+    match env::var_os(variable) {
         Some(file) => {
             let file = File::options().append(true).create(true).open(file);
             // One write: other tests append to the same file.
-            let written = file.and_then(|mut file| file.write_all(format!("{entry}\t{test}\n").as_bytes()));
-            written.expect("the file that ROOKERY_SKIPPED names");
+            let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+            written.unwrap_or_else(|error| panic!("the file that {variable} names: {error}"));
         }
         // Not by a macro: the test harness would show that only if the test failed.
-        None => writeln!(stderr(), "{test} is skipped: ROOKERY_SKIP has {entry}").expect("standard error"),
+        None => writeln!(stderr(), "{told}").expect("standard error"),
     }
-    true
 }
 
 /// Returns the entry of a list that names a test or a group that it is in.
