@@ -1,35 +1,33 @@
 //! The server under test: all shards in this thread, stepped until nothing moves any more.
 
+mod running;
+
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 
 use rookery_base::Transport;
 use rookery_base::chance;
 use rookery_fanout::Packet;
-use rookery_hub::{Errand, Registry, Wakeups, World};
+use rookery_hub::{Errand, World};
 use rookery_jid::Jid;
-use rookery_modules::Shared;
 use rookery_observe::Since;
 use rookery_operations::process::Wish;
 use rookery_sasl::Credentials;
-use rookery_shard::{BoshRequest, Envelope, Gate, Handed, Port, Posted, Setup, Shard};
-use rookery_store::shuffled::Shuffled;
-use rookery_store::{Background, StoreError, Stores};
+use rookery_shard::{BoshRequest, Envelope, Handed, Port, Posted, Shard};
+use rookery_store::{StoreError, Stores};
 use rookery_stream::bosh::{Answer, Condition, Request};
 use rookery_xml::{Limits, Stanza};
 
 use crate::bosh::Pending;
 use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
-use crate::declared::Declared;
 use crate::internet::Internet;
 use crate::login::Security;
-use crate::net::{self, Network, Peer};
-use crate::nodes::Nodes;
-use crate::remote::{Left, Sent, Streams};
+use crate::net::{self, Peer};
+use crate::remote::Left;
+use running::Running;
 
 /// A handle on the server; clones mean the same one.
 #[derive(Clone)]
@@ -42,26 +40,6 @@ impl Absent {
     pub(crate) fn get(&self) -> Option<Server> {
         self.0.upgrade().map(Server)
     }
-}
-
-struct Running {
-    config: Config,
-    shards: Vec<Shard<Network>>,
-    nodes: Nodes,
-    awake: Vec<Arc<AtomicBool>>,
-    now_ms: u64,
-    /// The number of processes before this one.
-    life: u64,
-    /// Milliseconds by which the time of day is off.
-    skew_ms: i64,
-    next_shard: usize,
-    next_port: u16,
-    sent: Sent,
-    wishes: Arc<Mutex<Vec<Wish>>>,
-    /// The shuffling store that the shards have in front of theirs, if there is one.
-    shuffled: Option<Arc<Shuffled>>,
-    /// A shard that does nothing.
-    stalled: Option<usize>,
 }
 
 impl Default for Server {
@@ -475,152 +453,9 @@ impl Server {
     }
 }
 
-impl Running {
-    /// Starts the process that has so many predecessors.
-    fn start(config: Config, now_ms: u64, life: u64) -> Self {
-        let count = config.shards;
-        let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
-        let spread = if count.is_multiple_of(config.nodes) { config.nodes } else { 1 };
-        let nodes = Nodes::new(spread, awake.iter().map(waker).collect());
-        let generation = config.generation();
-        let wishes = Arc::<Mutex<Vec<Wish>>>::default();
-        let each = (0..spread).map(|_| {
-            let shared = Shared::default();
-            if let Some(source) = &config.source {
-                shared.data.join(source.clone());
-            }
-            let heard = wishes.clone();
-            shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
-            config.serve_relay(&shared.relay);
-            (shared, Arc::new(Gate::default()))
-        });
-        let each: Vec<_> = each.collect();
-        let counter = AtomicU64::new(now_ms);
-        let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
-            Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
-        let sent = Sent::default();
-        let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
-        let mut stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
-        let declared = Registry::new((config.table)(&Shared::default()));
-        stores.documents = Arc::new(Declared::new(stores.documents.clone(), declared.documents()));
-        let shards = awake.iter().enumerate().map(|(index, awake)| {
-            let (shared, gate) = &each[index / nodes.shards()];
-            let place = nodes.place(index, life as u32, [1, 2, 3 + life, 4 + now_ms]);
-            let registry = Registry::new((config.table)(shared));
-            let wakeups = Wakeups::new(waker(awake));
-            let settings = generation.settings.clone();
-            let mut world = World::new(place, settings, registry, stores.clone(), Background::in_place(), wakeups);
-            if std::env::var_os(ENCODED_MAIL).is_some() {
-                world.encode_mail();
-            }
-            if config.federates {
-                world.set_federation(Box::new(Streams { shard: index, sent: sent.clone() }));
-            }
-            Shard::new(Setup {
-                driver: Network::within(config.internet.as_ref().map(|meeting| meeting.internet.clone())),
-                world,
-                index: index % nodes.shards(),
-                post: nodes.post_of(index).clone(),
-                gate: gate.clone(),
-                generation: generation.clone(),
-                ids: ids.clone(),
-            })
-        });
-        let shards = shards.collect();
-        if let Some(meeting) = &config.internet {
-            meeting.internet.listen(nodes.post_of(0), &meeting.names, meeting.direct_tls);
-        }
-        Self {
-            shards,
-            config,
-            nodes,
-            awake,
-            now_ms,
-            life,
-            skew_ms: 0,
-            next_shard: 0,
-            next_port: 40_000,
-            sent,
-            wishes,
-            shuffled,
-            stalled: None,
-        }
-    }
-
-    fn kill(&mut self) {
-        // The store outlives the server: what was queued is carried out.
-        while self.run_one() {}
-        let skew_ms = self.skew_ms;
-        *self = Self::start(self.config.clone(), self.now_ms, self.life + 1);
-        self.skew_ms = skew_ms;
-    }
-
-    /// Returns whether there was anything to do.
-    fn settle(&mut self) -> bool {
-        for round in 0..MOST_ROUNDS {
-            let any = (0..self.shards.len()).fold(false, |any, shard| self.tick(shard) | any);
-            if !any && !self.run_one() {
-                return round > 0;
-            }
-        }
-        panic!("the server does not come to rest: some socket stays ready, or a shard wakes itself for ever");
-    }
-
-    fn step(&mut self, index: usize) -> bool {
-        while self.run_one() {}
-        self.tick(index)
-    }
-
-    /// Lets a shuffled store carry out one of the operations that wait for it.
-    fn run_one(&self) -> bool {
-        self.shuffled.as_ref().is_some_and(|shuffled| shuffled.run_one())
-    }
-
-    fn tick(&mut self, index: usize) -> bool {
-        if self.stalled == Some(index) {
-            return false;
-        }
-        let unix_ms = self.unix_ms();
-        let shard = &mut self.shards[index];
-        let ready = shard.driver().ready();
-        let awake = self.awake[index].swap(false, Ordering::Relaxed);
-        let is_due = shard.next_timer().is_some_and(|due| due <= self.now_ms);
-        if ready.is_empty() && !awake && !is_due {
-            return false;
-        }
-        shard.tick(&ready, self.now_ms, unix_ms);
-        true
-    }
-
-    /// Goes on to the next timer before `until`, and does what it wants; `false` if there is none.
-    fn advance_to_next_timer(&mut self, until: u64) -> bool {
-        let Some(due) = self.next_timer().filter(|&due| due <= until) else { return false };
-        self.now_ms = self.now_ms.max(due);
-        self.settle();
-        true
-    }
-
-    fn unix_ms(&self) -> u64 {
-        (EPOCH_MS + self.now_ms).saturating_add_signed(self.skew_ms)
-    }
-
-    fn next_timer(&self) -> Option<u64> {
-        let at_work = self.shards.iter().enumerate().filter(|(index, _)| self.stalled != Some(*index));
-        at_work.filter_map(|(_, shard)| shard.next_timer()).min()
-    }
-}
-
-fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
-    let awake = awake.clone();
-    Box::new(move || awake.store(true, Ordering::Relaxed))
-}
-
 /// The password of every account.
 pub const PASSWORD: &str = "r0m30myr0m30";
 /// The time of day when a server starts, in milliseconds since 1970: 2026-01-01T00:00:00Z.
 pub const EPOCH_MS: u64 = 1_767_225_600_000;
-/// Rounds after which a server that never rests is taken for broken.
-const MOST_ROUNDS: usize = 200_000;
-
 /// The variable that makes all mail between shards pass through its wire form, if it is set.
 pub const ENCODED_MAIL: &str = "ROOKERY_ENCODED_MAIL";

@@ -1,7 +1,7 @@
 //! Two Rookeries that know where the other one is, and trust one authority.
 
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

@@ -1,0 +1,182 @@
+//! The process under test: its shards, stepped one after the other.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rookery_hub::{Registry, Wakeups, World};
+use rookery_modules::Shared;
+use rookery_operations::process::Wish;
+use rookery_shard::{Gate, Setup, Shard};
+use rookery_store::Background;
+use rookery_store::shuffled::Shuffled;
+
+use super::{ENCODED_MAIL, EPOCH_MS};
+use crate::config::Config;
+use crate::declared::Declared;
+use crate::net::Network;
+use crate::nodes::Nodes;
+use crate::remote::{Sent, Streams};
+
+/// The shards, and what is around them.
+pub(super) struct Running {
+    pub(super) config: Config,
+    pub(super) shards: Vec<Shard<Network>>,
+    pub(super) nodes: Nodes,
+    pub(super) awake: Vec<Arc<AtomicBool>>,
+    pub(super) now_ms: u64,
+    /// The number of processes before this one.
+    pub(super) life: u64,
+    /// Milliseconds by which the time of day is off.
+    pub(super) skew_ms: i64,
+    pub(super) next_shard: usize,
+    pub(super) next_port: u16,
+    pub(super) sent: Sent,
+    pub(super) wishes: Arc<Mutex<Vec<Wish>>>,
+    /// The shuffling store that the shards have in front of theirs, if there is one.
+    pub(super) shuffled: Option<Arc<Shuffled>>,
+    /// A shard that does nothing.
+    pub(super) stalled: Option<usize>,
+}
+
+impl Running {
+    /// Starts the process that has so many predecessors.
+    pub(super) fn start(config: Config, now_ms: u64, life: u64) -> Self {
+        let count = config.shards;
+        let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
+        let spread = if count.is_multiple_of(config.nodes) { config.nodes } else { 1 };
+        let nodes = Nodes::new(spread, awake.iter().map(waker).collect());
+        let generation = config.generation();
+        let wishes = Arc::<Mutex<Vec<Wish>>>::default();
+        let each = (0..spread).map(|_| {
+            let shared = Shared::default();
+            if let Some(source) = &config.source {
+                shared.data.join(source.clone());
+            }
+            let heard = wishes.clone();
+            shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
+            config.serve_relay(&shared.relay);
+            (shared, Arc::new(Gate::default()))
+        });
+        let each: Vec<_> = each.collect();
+        let counter = AtomicU64::new(now_ms);
+        let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
+            Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
+        let sent = Sent::default();
+        let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
+        let mut stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
+        let declared = Registry::new((config.table)(&Shared::default()));
+        stores.documents = Arc::new(Declared::new(stores.documents.clone(), declared.documents()));
+        let shards = awake.iter().enumerate().map(|(index, awake)| {
+            let (shared, gate) = &each[index / nodes.shards()];
+            let place = nodes.place(index, life as u32, [1, 2, 3 + life, 4 + now_ms]);
+            let registry = Registry::new((config.table)(shared));
+            let wakeups = Wakeups::new(waker(awake));
+            let settings = generation.settings.clone();
+            let mut world = World::new(place, settings, registry, stores.clone(), Background::in_place(), wakeups);
+            if std::env::var_os(ENCODED_MAIL).is_some() {
+                world.encode_mail();
+            }
+            if config.federates {
+                world.set_federation(Box::new(Streams { shard: index, sent: sent.clone() }));
+            }
+            Shard::new(Setup {
+                driver: Network::within(config.internet.as_ref().map(|meeting| meeting.internet.clone())),
+                world,
+                index: index % nodes.shards(),
+                post: nodes.post_of(index).clone(),
+                gate: gate.clone(),
+                generation: generation.clone(),
+                ids: ids.clone(),
+            })
+        });
+        let shards = shards.collect();
+        if let Some(meeting) = &config.internet {
+            meeting.internet.listen(nodes.post_of(0), &meeting.names, meeting.direct_tls);
+        }
+        Self {
+            shards,
+            config,
+            nodes,
+            awake,
+            now_ms,
+            life,
+            skew_ms: 0,
+            next_shard: 0,
+            next_port: 40_000,
+            sent,
+            wishes,
+            shuffled,
+            stalled: None,
+        }
+    }
+
+    pub(super) fn kill(&mut self) {
+        // The store outlives the server: what was queued is carried out.
+        while self.run_one() {}
+        let skew_ms = self.skew_ms;
+        *self = Self::start(self.config.clone(), self.now_ms, self.life + 1);
+        self.skew_ms = skew_ms;
+    }
+
+    /// Returns whether there was anything to do.
+    pub(super) fn settle(&mut self) -> bool {
+        for round in 0..MOST_ROUNDS {
+            let any = (0..self.shards.len()).fold(false, |any, shard| self.tick(shard) | any);
+            if !any && !self.run_one() {
+                return round > 0;
+            }
+        }
+        panic!("the server does not come to rest: some socket stays ready, or a shard wakes itself for ever");
+    }
+
+    pub(super) fn step(&mut self, index: usize) -> bool {
+        while self.run_one() {}
+        self.tick(index)
+    }
+
+    /// Lets a shuffled store carry out one of the operations that wait for it.
+    pub(super) fn run_one(&self) -> bool {
+        self.shuffled.as_ref().is_some_and(|shuffled| shuffled.run_one())
+    }
+
+    pub(super) fn tick(&mut self, index: usize) -> bool {
+        if self.stalled == Some(index) {
+            return false;
+        }
+        let unix_ms = self.unix_ms();
+        let shard = &mut self.shards[index];
+        let ready = shard.driver().ready();
+        let awake = self.awake[index].swap(false, Ordering::Relaxed);
+        let is_due = shard.next_timer().is_some_and(|due| due <= self.now_ms);
+        if ready.is_empty() && !awake && !is_due {
+            return false;
+        }
+        shard.tick(&ready, self.now_ms, unix_ms);
+        true
+    }
+
+    /// Goes on to the next timer before `until`, and does what it wants; `false` if there is none.
+    pub(super) fn advance_to_next_timer(&mut self, until: u64) -> bool {
+        let Some(due) = self.next_timer().filter(|&due| due <= until) else { return false };
+        self.now_ms = self.now_ms.max(due);
+        self.settle();
+        true
+    }
+
+    pub(super) fn unix_ms(&self) -> u64 {
+        (EPOCH_MS + self.now_ms).saturating_add_signed(self.skew_ms)
+    }
+
+    pub(super) fn next_timer(&self) -> Option<u64> {
+        let at_work = self.shards.iter().enumerate().filter(|(index, _)| self.stalled != Some(*index));
+        at_work.filter_map(|(_, shard)| shard.next_timer()).min()
+    }
+}
+
+fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
+    let awake = awake.clone();
+    Box::new(move || awake.store(true, Ordering::Relaxed))
+}
+
+/// Rounds after which a server that never rests is taken for broken.
+const MOST_ROUNDS: usize = 200_000;
