@@ -31,7 +31,7 @@ impl BareRelay {
     /// Starts this executable again as a relay.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn start(pairs: usize) -> Outcome<BareRelay> {
         let mut command = Command::new(env::current_exe()?);
         let mut child = command.args([ARGUMENT, &pairs.to_string()]).stdout(Stdio::piped()).spawn()?;
@@ -58,7 +58,7 @@ impl Drop for BareRelay {
 /// connection is closed.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn be_one_if_told() -> Outcome<bool> {
     let arguments: Vec<String> = env::args().collect();
     let [_, argument, pairs, ..] = arguments.as_slice() else { return Ok(false) };
@@ -80,7 +80,7 @@ struct End {
 /// closed.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn run(pairs: usize) -> Outcome<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?);

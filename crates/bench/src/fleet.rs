@@ -46,7 +46,7 @@ impl Fleet {
     /// Makes a fleet without clients.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn new(server: SocketAddr, target: Arc<Target>) -> Outcome<Fleet> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let buffer = vec![0; BUFFER];
@@ -91,7 +91,7 @@ impl Fleet {
     /// Connects clients that exchange lines, one after the other.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn connect_lines(&mut self, count: usize) -> Outcome<()> {
         for _ in 0..count {
             self.seat(Client::lines(), &[])?;

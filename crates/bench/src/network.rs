@@ -186,7 +186,7 @@ impl Network {
     /// away: what is sent to them later is thrown away.
     ///
     /// # Errors
-    /// What a login failed of.
+    /// The cause of a failed login.
     pub fn log_in(&mut self, count: usize, first: &str) -> Outcome<()> {
         for (socket, _) in self.log_in_and_keep(count, first)? {
             self.shard.driver().open.remove(&socket);
@@ -197,7 +197,7 @@ impl Network {
     /// Does the same, but keeps the clients, each with its socket.
     ///
     /// # Errors
-    /// What a login failed of.
+    /// The cause of a failed login.
     pub fn log_in_and_keep(&mut self, count: usize, first: &str) -> Outcome<Vec<(u32, Client)>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {

@@ -53,7 +53,7 @@ impl Pairs {
     /// Pairs of connections to the relay.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn of_lines(relay: &BareRelay, target: Arc<Target>, pairs: usize) -> Outcome<Pairs> {
         let mut fleet = Fleet::new(relay.address, target)?;
         fleet.connect_lines(2 * pairs)?;

@@ -207,7 +207,7 @@ impl RunResult {
     /// Reads a file that [`RunResult::write`] wrote.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::InvalidData`] if it is no such file or of another
+    /// The error of the system; [`io::ErrorKind::InvalidData`] if it is no such file or of another
     /// format.
     pub fn read(file: &Path) -> io::Result<RunResult> {
         let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text}", file.display()));
@@ -222,7 +222,7 @@ impl RunResult {
     /// Writes the result as JSON.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write(&self, file: &Path) -> io::Result<()> {
         let mut text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
         text.push('\n');

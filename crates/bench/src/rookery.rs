@@ -87,7 +87,7 @@ impl Rookery {
     /// same, and eighteen thousand hashes would take minutes.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// The error of the system or the server.
     pub fn start(binary: &Path, accounts: usize) -> Outcome<Rookery> {
         Rookery::start_as(binary, accounts, &Setup::default())
     }
@@ -95,7 +95,7 @@ impl Rookery {
     /// Starts one that differs, likewise.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// The error of the system or the server.
     pub fn start_as(binary: &Path, accounts: usize, setup: &Setup) -> Outcome<Rookery> {
         let folder = tempfile::tempdir()?;
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
@@ -122,7 +122,7 @@ impl Rookery {
     /// Kills the server and starts it again, with the data that it has.
     ///
     /// # Errors
-    /// What the system or the server says.
+    /// The error of the system or the server.
     pub fn start_again(&mut self, binary: &Path) -> Outcome<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -156,7 +156,7 @@ impl Drop for Rookery {
 /// workspace, built now with the same profile and into the same target folder as this benchmark.
 ///
 /// # Errors
-/// What cargo says.
+/// The error of cargo.
 pub fn binary() -> Outcome<PathBuf> {
     if let Some(binary) = env::var_os("ROOKERY_BIN") {
         return Ok(binary.into());

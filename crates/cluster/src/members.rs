@@ -43,7 +43,7 @@ impl From<StoreError> for NotJoined {
 /// Returns the key of the cluster's address hash: made once, by the first node.
 ///
 /// # Errors
-/// What the database says.
+/// The error of the database.
 pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
     let mut key = [0; 16];
     chance::fill(&mut key).map_err(|_| NotJoined::Chance)?;
@@ -57,7 +57,7 @@ pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
 /// Returns all members by name.
 ///
 /// # Errors
-/// What the database says; a row of another version.
+/// The error of the database; a row of another version.
 pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, Row)>, NotJoined> {
     let mut rows = Vec::new();
     for (name, bytes) in meta.entries(NODES).await? {
@@ -71,7 +71,7 @@ pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, Row)>, NotJoined> {
 /// Makes this process the node of a name, in place of the process before it.
 ///
 /// # Errors
-/// What the database says; another process was faster.
+/// The error of the database; another process was faster.
 pub async fn join(meta: &dyn Meta, name: &str, shards: u16, public_host: Option<String>) -> Result<Row, NotJoined> {
     let before = all(meta).await?.into_iter().find(|(other, _)| other == name).map(|(_, row)| row);
     let number = match &before {
@@ -96,7 +96,7 @@ pub async fn join(meta: &dyn Meta, name: &str, shards: u16, public_host: Option<
 /// is none of that name.
 ///
 /// # Errors
-/// What the database says.
+/// The error of the database.
 pub async fn remove(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
     Ok(meta.remove_entry(NODES, name).await?)
 }

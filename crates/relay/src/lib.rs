@@ -46,7 +46,7 @@ pub struct Running {
 ///
 /// # Errors
 ///
-/// What the system says when it gives no thread or no descriptor.
+/// The error of the system when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<TcpListener>, relay: &Relay) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let port = listeners.first().map(TcpListener::local_addr).transpose()?.map_or(0, |address| address.port());

@@ -13,7 +13,7 @@ pub trait Driver {
     /// [`Driver::connected`].
     ///
     /// # Errors
-    /// What the system says at once.
+    /// The error of the system at once.
     fn connect(&mut self, address: SocketAddr) -> io::Result<Self::Socket>;
 
     /// Returns what has come of [`Driver::connect`], for a socket that is ready.
@@ -25,7 +25,7 @@ pub trait Driver {
     /// Begins to watch a socket for input, under a key that [`Ready`] will carry.
     ///
     /// # Errors
-    /// What the system says; the socket can't be used then.
+    /// The error of the system; the socket can't be used then.
     fn add(&mut self, socket: &Self::Socket, key: u32) -> io::Result<()>;
 
     /// Changes what a socket is watched for.

@@ -43,7 +43,7 @@ impl Epoll {
     /// Makes an empty set.
     ///
     /// # Errors
-    /// What the system says when it gives no descriptor.
+    /// The error of the system when it gives no descriptor.
     pub fn new() -> io::Result<Self> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -63,7 +63,7 @@ impl Epoll {
     /// Watches a listener.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn add_listener(&mut self, listener: &TcpListener, index: usize) -> io::Result<()> {
         let data = epoll::EventData::new_u64(LISTENERS + index as u64);
         Ok(epoll::add(&self.set, listener, data, epoll::EventFlags::IN)?)

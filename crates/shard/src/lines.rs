@@ -227,7 +227,7 @@ impl<D: Driver> Network<D> {
     /// Begins to watch a connection.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn add(&mut self, socket: &Socket<D::Socket>, key: u32) -> io::Result<()> {
         match socket {
             Socket::Here(socket) => self.system.add(socket, key),

@@ -83,7 +83,7 @@ pub struct Running {
 /// Starts the shards.
 ///
 /// # Errors
-/// What the system says when it gives no descriptor or no thread.
+/// The error of the system when it gives no descriptor or no thread.
 pub fn start(start: Start) -> io::Result<Running> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;

@@ -1,6 +1,6 @@
 //! A WebSocket (RFC 7395) between a socket and a stream.
 //!
-//! What is behind it is what is behind TCP: the same machine negotiates, the same outbox waits, the
+//! Behind it is the same as behind TCP: the same machine negotiates, the same outbox waits, the
 //! same rules end it. Only here, and in what an outbox puts around a stanza, is there a difference:
 //! each message is one element, neither more nor less.
 

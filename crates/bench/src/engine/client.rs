@@ -142,7 +142,7 @@ impl Client {
     /// Otherwise like [`Client::read`].
     ///
     /// # Errors
-    /// What ends the stream.
+    /// The error that ends the stream.
     pub fn read_line(
         &mut self,
         line: usize,
@@ -183,7 +183,7 @@ impl Client {
     /// login has to send to `out`. `wire` is used as scratch.
     ///
     /// # Errors
-    /// What ends the stream.
+    /// The error that ends the stream.
     pub fn read(
         &mut self,
         target: &Target,

@@ -43,7 +43,7 @@ impl Crew {
     /// Makes a crew without clients.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn new(settings: Settings) -> io::Result<Crew> {
         let (threads, epoch) = (settings.threads.max(1), Instant::now());
         let place = Arc::new(Place {
@@ -97,7 +97,7 @@ impl Crew {
     /// is called every few milliseconds with the time since the crew was made, returns true.
     ///
     /// # Errors
-    /// What the system says to a thread, or that one panicked.
+    /// The error of the system to a thread, or that one panicked.
     pub fn run<L: Load>(&mut self, loads: &mut [L], watch: &mut dyn FnMut(u64) -> bool) -> Outcome<()> {
         let (stop, epoch) = (AtomicBool::new(false), self.epoch);
         thread::scope(|scope| {

@@ -129,7 +129,7 @@ impl Login {
     /// to `out`.
     ///
     /// # Errors
-    /// Whatever the server did that a login can't come through.
+    /// A fault of the server that a login can't come through.
     pub fn read(
         &mut self,
         input: &[u8],

@@ -39,7 +39,7 @@ impl Sources {
     /// Begins to connect; the socket is writable when it has.
     ///
     /// # Errors
-    /// What the system says at once.
+    /// The error of the system at once.
     pub fn connect(&self, number: usize, wave: u32) -> io::Result<TcpStream> {
         let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -19,7 +19,7 @@ impl Timer {
     /// Returns a timer whose events carry `key`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn new(set: &OwnedFd, key: u64) -> io::Result<Timer> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         epoll::add(set, &timer, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
@@ -33,7 +33,7 @@ impl Timer {
     /// for each of them.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn arm(&mut self, nanoseconds: u64, longest: Duration) -> io::Result<Timespec> {
         let wait = Duration::from_nanos(nanoseconds).min(longest);
         if wait.is_zero() || wait >= COARSE {

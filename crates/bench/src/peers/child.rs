@@ -32,7 +32,7 @@ impl Child {
     /// Starts a program whose output goes to `log` in the folder.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn start(folder: TempDir, mut command: Command) -> Outcome<Child> {
         let log = fs::File::options().create(true).append(true).open(folder.path().join(OUTPUT))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);

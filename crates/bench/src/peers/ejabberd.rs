@@ -18,7 +18,7 @@ pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
 /// Writes configuration and accounts into the folder.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
     let (config, accounts) = (folder.join("ejabberd.yml"), folder.join("accounts.erl"));
     let (spool, ready) = (folder.join("spool"), folder.join("ready"));

@@ -15,7 +15,7 @@ pub(super) const PROGRAM: &str = "/usr/bin/prosody";
 /// Writes configuration and accounts into the folder.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
     let config = folder.join("prosody.cfg.lua");
     let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());

@@ -68,7 +68,7 @@ impl std::fmt::Display for Kind {
 /// Serves as such a server: prints its address, and comes back when a connection is closed.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn serve(kind: Kind) -> Outcome<()> {
     match kind {
         Kind::Relay(pairs) => bare_relay::run(pairs),
@@ -83,7 +83,7 @@ pub fn serve(kind: Kind) -> Outcome<()> {
 /// Measures the limit of a load that has one.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
     let mut result = load.nothing(DONE);
     result.version = Some("sockets without XMPP".to_owned());

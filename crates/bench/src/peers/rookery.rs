@@ -16,7 +16,7 @@ use crate::{Outcome, chat};
 /// Writes configuration and accounts into the folder.
 ///
 /// # Errors
-/// What the system or the store says.
+/// The error of the system or the store.
 pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
     let data = folder.join("data");
     fs::create_dir(&data)?;

@@ -48,7 +48,7 @@ impl Started {
 /// Starts a server with these accounts.
 ///
 /// # Errors
-/// Whatever keeps it from coming up.
+/// The reason for which it doesn't come up.
 pub(super) fn start(peer: Peer, population: Population) -> Outcome<Started> {
     let folder = TempDir::with_prefix("rookery-bench-")?;
     let ports = Ports { streams: free_port()?.port(), web: free_port()?.port() };

@@ -35,7 +35,7 @@ impl Report {
     /// Writes `target/bench/NAME.json` and says where that is.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn write(&self) -> io::Result<()> {
         let folder = target_folder()?.join("bench");
         fs::create_dir_all(&folder)?;
@@ -68,7 +68,7 @@ impl Row {
 /// (`target/release/deps/NAME`).
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn target_folder() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     Ok(own.ancestors().nth(3).map_or_else(|| PathBuf::from("target"), PathBuf::from))

@@ -34,7 +34,7 @@ impl Run<'_> {
     /// none.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn ask(&mut self, id: &'static str, iq: String) -> Outcome<Option<Element>> {
         let until = self.crew.now() + PATIENCE;
         let mut loads = [Question { ask: Some(iq), id, answer: None, until, over: false }];

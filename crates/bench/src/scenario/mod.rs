@@ -38,7 +38,7 @@ pub trait Scenario: Args + Serialize {
     /// Runs the load and fills in the result. What the result holds when this fails is kept.
     ///
     /// # Errors
-    /// What went wrong, for the operator.
+    /// The cause, for the operator.
     fn run(&self, run: &mut Run<'_>) -> Outcome<()>;
 
     /// Returns the number of clients that it logs in, as far as the flags say.

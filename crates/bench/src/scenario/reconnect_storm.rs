@@ -72,7 +72,7 @@ impl Run<'_> {
     /// Closes connections.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn hang_up(&mut self, clients: std::ops::Range<usize>) -> Outcome<()> {
         let load = |thread| {
             let own = clients.clone().filter(|number| number % self.crew.threads() == thread);

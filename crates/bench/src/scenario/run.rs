@@ -141,7 +141,7 @@ impl Run<'_> {
     /// among the latencies.
     ///
     /// # Errors
-    /// What the system says. Failed logins are counted.
+    /// The error of the system. Failed logins are counted.
     pub fn arrive(&mut self, clients: Range<usize>, wave: &Wave, noting: bool) -> Outcome<()> {
         let threads = self.crew.threads();
         let load = |thread| {
@@ -201,7 +201,7 @@ impl Run<'_> {
     /// Runs loads until they are finished or `enough`, sampling meanwhile.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn watch<L: Load>(
         &mut self,
         loads: &mut [L],
@@ -219,7 +219,7 @@ impl Run<'_> {
     /// Lets what comes come for so long.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn rest(&mut self, time: Duration) -> Outcome<()> {
         let until = Instant::now() + time;
         let mut loads: Vec<Drain> = (0..self.crew.threads()).map(|_| Drain).collect();
@@ -238,7 +238,7 @@ impl Run<'_> {
     /// that is measured.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn measure<L: Load>(&mut self, loads: &mut [L], window: Window) -> Outcome<()> {
         let counters = self.crew.counters().to_vec();
         let totals = || crate::engine::Totals::of(counters.iter().map(AsRef::as_ref));
