@@ -5,9 +5,9 @@
 //! negotiates, the same outbox waits until there is a request to answer. Answers are given at the
 //! end of a tick, so that a reply can go out with the request that it was asked by.
 //!
-//! Stanzas that went out with an answer are kept, as stream management keeps it (XEP-0198), until the
-//! client's next request shows that it was received: when a client is gone for good, nothing that
-//! it did not get is lost.
+//! Stanzas that went out with an answer are kept, as stream management keeps them (XEP-0198), until
+//! the client's next request shows that they were received: when a client is gone for good, nothing
+//! that it did not get is lost.
 
 use rookery_base::Transport;
 use rookery_fanout::{Bounds, Link};
