@@ -204,13 +204,14 @@ async def proxies_are_believed_about_encryption():
 
 
 async def the_end_of_the_server_is_told():
-    async with Rookery("alice", tables=PLAIN) as server:
+    async with Rookery("alice", "bob", tables=PLAIN) as server, Person(server, "bob@localhost") as bob:
         client = _Client(server)
         client.login("alice")
         heard = []
-        waits = threading.Thread(target=lambda: heard.append(client.ask("")))
+        waiting = f"<message xmlns='jabber:client' to='{bob.bare}' type='chat'><body>I wait</body></message>"
+        waits = threading.Thread(target=lambda: heard.append(client.ask(waiting)))
         waits.start()
-        await asyncio.sleep(0.2)
+        await bob.reads("I wait", of="alice@localhost")
         assert await server.stop(signal.SIGTERM) == 0
         waits.join(20)
         assert "system-shutdown" in heard[0], heard

@@ -157,7 +157,7 @@ class Page:
             return await asyncio.wait_for(wait(), PATIENCE)
         except asyncio.TimeoutError:
             seen = await self.run("document.body.innerText")
-            raise AssertionError(f"{self.name} never saw {script}, but:\n{seen[:3000]}") from None
+            raise TimeoutError(f"{self.name} never saw {script}, but:\n{seen[:3000]}") from None
 
     async def sees(self, text, within="body"):
         """Waits for a text to be shown in an element."""

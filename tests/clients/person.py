@@ -124,7 +124,7 @@ class Person:
                 return found
         except TimeoutError:
             heard = {event: list(map(str, its)) for event, its in self.seen.items() if its}
-            raise AssertionError(f"{self.client.requested_jid} waits for {what or condition} in vain; heard: {heard}") from None
+            raise TimeoutError(f"{self.client.requested_jid} waits for {what or condition} in vain; heard: {heard}") from None
 
     async def quiet(self):
         """Nothing is on its way: the server answers in order, so what it had to say came before its answer. That says nothing of its store."""

@@ -16,6 +16,8 @@ import os
 import sys
 import traceback
 
+from slixmpp.exceptions import IqTimeout
+
 MODULES = [
     "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "bytestreams", "data", "web", "api", "admin", "bosh",
     "pages", "guests", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving", "foreign", "federation", "components",
@@ -49,7 +51,7 @@ def main(argument):
         asyncio.run(asyncio.wait_for(getattr(importlib.import_module(module), function)(), PATIENCE))
     except BaseException as error:
         print("What the clients said and heard, the end of it:", *wire.getvalue()[-20_000:].splitlines(), sep="\n  ")
-        if not isinstance(error, TimeoutError):
+        if not isinstance(error, (TimeoutError, IqTimeout)):
             raise
         traceback.print_exc()
         return OUT_OF_TIME
