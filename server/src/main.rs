@@ -8,6 +8,7 @@
 //!   [`federation`] is what of it is for other servers.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
 //!   hands over to [`serve`].
+//! - [`supervisor`] is what systemd is told meanwhile.
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and
 //!   [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
@@ -52,6 +53,7 @@ mod start;
 mod state;
 mod status;
 mod store;
+mod supervisor;
 mod token;
 mod user;
 mod watch;

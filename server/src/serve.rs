@@ -31,6 +31,7 @@ use crate::loaded::{Loaded, new_certificates, reload};
 use crate::logging;
 use crate::open_files;
 use crate::start::Start;
+use crate::supervisor::{self, State, Watchdog};
 use crate::watch::Watch;
 
 /// The next thing to do when the server has stopped.
@@ -70,7 +71,9 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
     // The one who asks is told that nobody reloads any more when the call is dropped.
     start.shared.process.reload_by(move |answer| drop(reloads.send(Call::Reload(answer))));
     let running = Threads::start(&mut start, &caller)?;
+    let watchdog = Watchdog::start(running.shards.door(), start.shards)?;
     start.announce();
+    supervisor::tell(State::Ready);
     for call in &calls {
         match call {
             Call::Signal(SIGHUP) => drop(load_again(&mut start, &running)),
@@ -78,13 +81,17 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
             Call::Signal(SIGUSR1) => tell(&start, &running),
             Call::Certificates => take_certificates(&mut start, &running),
             Call::Wish(Wish::Restart) => {
+                // The process stays, which a stop would not be.
+                supervisor::tell(State::Reloading);
                 stop(start, running, &calls)?;
                 return Ok(Ending::Restart);
             }
             Call::Signal(_) | Call::Wish(Wish::Stop) => break,
         }
     }
+    supervisor::tell(State::Stopping);
     stop(start, running, &calls)?;
+    drop(watchdog);
     Ok(Ending::Exit)
 }
 
@@ -316,6 +323,14 @@ fn names(config: &Config) -> rookery_web::site::KnownNames {
 }
 
 fn load_again(start: &mut Start, running: &Threads) -> Reloaded {
+    supervisor::tell(State::Reloading);
+    let reloaded = load_all_again(start, running);
+    // Also if nothing was changed: the old configuration goes on.
+    supervisor::tell(State::Ready);
+    reloaded
+}
+
+fn load_all_again(start: &mut Start, running: &Threads) -> Reloaded {
     match start.database.decoys().and_then(|decoys| reload(&start.loaded, decoys)) {
         Ok(reloaded) => {
             for reason in &reloaded.restart {

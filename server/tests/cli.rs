@@ -17,6 +17,7 @@ mod cli {
     pub mod rig;
     pub mod start;
     pub mod store;
+    pub mod supervisor;
     pub mod token;
     pub mod user;
 }

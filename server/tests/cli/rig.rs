@@ -81,7 +81,12 @@ impl Rig {
 
     /// Starts a server and waits until it says that it runs; returns what it said until then.
     pub fn serve(&self) -> (Server, String) {
-        let mut child = self.command(&[]).spawn().expect("a process");
+        self.serve_in(&[])
+    }
+
+    /// Starts a server as [`Rig::serve`] does, with something in its environment.
+    pub fn serve_in(&self, environment: &[(&str, &str)]) -> (Server, String) {
+        let mut child = self.command(&[]).envs(environment.iter().copied()).spawn().expect("a process");
         let mut server = Server { out: BufReader::new(child.stdout.take().expect("its output")), child };
         let mut said = String::new();
         while !said.lines().any(|line| line.starts_with("Rookery") && line.contains("is running")) {
@@ -97,6 +102,7 @@ impl Rig {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rookery"));
         command.args(arguments).current_dir(self.folder.path()).env_remove("ROOKERY_DATA_DIR");
+        command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
         if self.path("rookery.toml").exists() {
             command.args(["--config", "rookery.toml"]);
         }

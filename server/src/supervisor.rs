@@ -1,0 +1,164 @@
+//! The words for systemd from a server that it has started (sd_notify(3)): that it is ready, reads
+//! its configuration again, stops, and is alive. Without systemd nothing happens here.
+//!
+//! # Invariants
+//!
+//! - It is told to be alive only when every shard has done a piece of work since the last time: one
+//!   that hangs keeps its users connected and deaf, and nobody else would notice.
+//! - A server that can't tell systemd runs all the same.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use rookery_shard::Door;
+use tracing::warn;
+
+use crate::failure::Failure;
+
+/// The state of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// All ports listen, and the configuration counts.
+    Ready,
+    /// It reads its configuration again, or starts again in the same process; [`State::Ready`]
+    /// follows.
+    Reloading,
+    /// It ends.
+    Stopping,
+    /// Every shard works.
+    Alive,
+}
+
+/// Tells systemd, if it asked for that.
+pub fn tell(state: State) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Err(error) = send(socket.as_bytes(), state.words().as_bytes()) {
+        warn!(?state, %error, "systemd can't be told");
+    }
+}
+
+impl State {
+    fn words(self) -> String {
+        match self {
+            State::Ready => "READY=1".to_owned(),
+            State::Reloading => {
+                let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+                format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
+            }
+            State::Stopping => "STOPPING=1".to_owned(),
+            State::Alive => "WATCHDOG=1".to_owned(),
+        }
+    }
+}
+
+/// Sends a datagram to a socket in the file system, or to one of the abstract names, which begin
+/// with an `@` here.
+fn send(socket: &[u8], words: &[u8]) -> io::Result<()> {
+    let address = match socket.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(words, &address).map(drop)
+}
+
+/// The thread that tells systemd that the server is alive. It ends soon after this is dropped.
+pub struct Watchdog {
+    _stop: Sender<()>,
+}
+
+impl Watchdog {
+    /// Starts it; `None` if systemd doesn't want to be told.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] if the system gives no thread.
+    pub fn start(door: Door, shards: usize) -> Result<Option<Watchdog>, Failure> {
+        let Some(patience) = patience() else { return Ok(None) };
+        let (stop, stopped) = mpsc::channel();
+        let ask = move |shard, work: Box<dyn FnOnce() + Send>| door.run_at(shard, |_| work());
+        let work = move || feed(patience / 3, &stopped, shards, ask, || tell(State::Alive));
+        let thread = std::thread::Builder::new().name("watchdog".into()).spawn(|| rookery_observe::vital(work));
+        thread.map_err(|error| Failure::Failed(format!("no thread for the watchdog can be started: {error}")))?;
+        Ok(Some(Watchdog { _stop: stop }))
+    }
+}
+
+/// Returns the time within which systemd wants to be told, if it does and means this process.
+fn patience() -> Option<Duration> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+    number("WATCHDOG_USEC").filter(|usec| *usec > 0 && is_ours).map(Duration::from_micros)
+}
+
+/// Has every shard do a piece of work, calls `alive` when all have, and does it again after the
+/// `period`; until it is stopped, or a shard has ended.
+fn feed(
+    period: Duration,
+    stopped: &Receiver<()>,
+    shards: usize,
+    ask: impl Fn(usize, Box<dyn FnOnce() + Send>),
+    alive: impl Fn(),
+) {
+    loop {
+        let (done, answers) = mpsc::channel();
+        for shard in 0..shards {
+            let done = done.clone();
+            // Nobody waits any more when the thread has ended.
+            ask(shard, Box::new(move || _ = done.send(())));
+        }
+        drop(done);
+        // However long it takes: if it takes too long, systemd knows what to do.
+        if !(0..shards).all(|_| answers.recv().is_ok()) {
+            return;
+        }
+        alive();
+        if stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn one_shard_that_hangs_is_enough() {
+        let (_stop, stopped) = mpsc::channel();
+        let (round, fed) = (Cell::new(0), Cell::new(0));
+        // The second shard has no time any more in the third round; when its process ends, its work
+        // is dropped.
+        let ask = |shard, work: Box<dyn FnOnce() + Send>| {
+            round.set(round.get() + usize::from(shard == 0));
+            if !(shard == 1 && round.get() == 3) {
+                work();
+            }
+        };
+        feed(Duration::ZERO, &stopped, 3, ask, || fed.set(fed.get() + 1));
+        assert_eq!((round.get(), fed.get()), (3, 2));
+    }
+
+    #[test]
+    fn names_of_both_kinds_are_reached() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let name = format!("rookery-test-{}", std::process::id());
+        let abstract_name = SocketAddr::from_abstract_name(&name).expect("a name");
+        let sockets = [
+            (UnixDatagram::bind(&path).expect("a socket"), path.as_os_str().as_bytes().to_vec()),
+            (UnixDatagram::bind_addr(&abstract_name).expect("a socket"), format!("@{name}").into_bytes()),
+        ];
+        for (socket, address) in sockets {
+            send(&address, b"READY=1").expect("it is sent");
+            let mut buffer = [0; 64];
+            let len = socket.recv(&mut buffer).expect("it is there");
+            assert_eq!(&buffer[..len], b"READY=1");
+        }
+    }
+}
