@@ -27,6 +27,9 @@ pub enum Command {
     /// Run the server until it is told to stop (the default)
     #[command(after_help = SERVE_EXAMPLES)]
     Serve,
+    /// Set a server up: configuration, administrator, records of DNS, the first invitation
+    #[command(after_help = SETUP_EXAMPLES)]
+    Setup(crate::setup::Wishes),
     /// Show the running server: version, domains, who is there, certificates
     #[command(after_help = STATUS_EXAMPLES)]
     Status {
@@ -463,6 +466,7 @@ pub enum ConfigCommand {
 const EXAMPLES: &str = "\
 Examples:
   rookery                                    start the server; the first start sets everything up
+  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
   rookery user add alice@localhost           add an account, asking for its password
   rookery config example > rookery.toml      a configuration to change
   rookery check                              is everything as it should be?";
@@ -470,6 +474,7 @@ Examples:
 const EXAMPLES_AND_CODES: &str = "\
 Examples:
   rookery                                    start the server; the first start sets everything up
+  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
   rookery user add alice@localhost           add an account, asking for its password
   rookery config example > rookery.toml      a configuration to change
   rookery check                              is everything as it should be?
@@ -486,6 +491,15 @@ Examples:
   rookery serve --config /etc/rookery/rookery.toml --data-dir /var/lib/rookery
 
 SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certificates again.";
+
+const SETUP_EXAMPLES: &str = "\
+Examples:
+  rookery setup example.org --dry-run        what would be done, and which records of DNS there are
+  rookery setup example.org --admin anna --wait
+  rookery setup example.org --data-dir /srv/rookery
+
+As root, where systemd runs: /etc/rookery/rookery.toml, /var/lib/rookery, a unit and the user rookery.
+Otherwise all is in the data folder. A configuration that is there stays as it is.";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,6 @@
 //! One generation of everything that a reload replaces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rookery_hub::{Registry, Settings};
@@ -25,7 +25,25 @@ pub struct Source {
     pub folder: Folder,
 }
 
+/// The data folder, unless another one is named.
+pub const DATA_DIR: &str = "./rookery-data";
+/// The data folder of a server that systemd runs.
+pub const SERVICE_DATA: &str = "/var/lib/rookery";
+/// The configuration of such a server.
+pub const SERVICE_CONFIG: &str = "/etc/rookery/rookery.toml";
+
 impl Source {
+    /// Finds them from the command line as [`Source::new`], for a command that works on a server
+    /// which is there already. Where nothing is named and nothing is here, it is the one that
+    /// systemd runs.
+    pub fn find(config: Option<PathBuf>, data_dir: PathBuf) -> Source {
+        let service = Path::new(SERVICE_CONFIG);
+        match config.is_none() && data_dir == Path::new(DATA_DIR) && !data_dir.exists() && service.is_file() {
+            true => Source { config: Some(service.to_owned()), folder: Folder::new(SERVICE_DATA.into()) },
+            false => Source::new(config, data_dir),
+        }
+    }
+
     /// Finds them from the command line: a configuration file that is named has to exist, the one
     /// in the data folder need not.
     pub fn new(config: Option<PathBuf>, data_dir: PathBuf) -> Source {

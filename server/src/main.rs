@@ -6,6 +6,7 @@
 //! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`]
 //!   turns it into what hub and streams work by; [`loaded`] is all that a reload replaces;
 //!   [`federation`] is what of it is for other servers.
+//! - [`setup`] makes a server where there is none.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
 //!   hands over to [`serve`].
 //! - [`supervisor`] is what systemd is told meanwhile.
@@ -49,6 +50,7 @@ mod s2s;
 mod serve;
 mod session;
 mod settings;
+mod setup;
 mod start;
 mod state;
 mod status;
@@ -97,8 +99,13 @@ fn again() -> Failure {
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let source = Source::new(arguments.config, arguments.data_dir);
-    match arguments.command.unwrap_or(Command::Serve) {
+    let command = arguments.command.unwrap_or(Command::Serve);
+    let source = match command {
+        // These make a server where there is none.
+        Command::Serve | Command::Setup(_) => Source::new(arguments.config, arguments.data_dir),
+        _ => Source::find(arguments.config, arguments.data_dir),
+    };
+    match command {
         Command::Bench(bench) => return Ok(bench.run()),
         Command::Dpm(dpm) => return Ok(dpm.run()),
         Command::Serve => {
@@ -107,6 +114,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
                 return Err(again());
             }
         }
+        Command::Setup(wishes) => setup::run(&source, &wishes)?,
         Command::Status { shown } => status::status(&source, shown)?,
         Command::Reload => status::reload(&source)?,
         Command::Session { command } => session::run(&source, command)?,

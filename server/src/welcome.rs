@@ -12,7 +12,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::folder::{self, Folder};
 use crate::listener::Kind;
-use crate::loaded::Loaded;
+use crate::loaded::{DATA_DIR, Loaded};
 
 /// The first account.
 pub enum Admin {
@@ -190,7 +190,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> S
 fn options(loaded: &Loaded) -> String {
     let mut options = String::new();
     let folder = &loaded.source.folder;
-    if folder.path() != Path::new("./rookery-data") {
+    if folder.path() != Path::new(DATA_DIR) {
         let _ = write!(options, " --data-dir {}", quoted(folder.path()));
     }
     if let Some(file) = loaded.source.config.as_ref().filter(|file| **file != folder.config()) {
@@ -200,7 +200,7 @@ fn options(loaded: &Loaded) -> String {
 }
 
 /// Returns a path as a shell takes it.
-fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@".contains(c));
     if plain && !text.is_empty() { text } else { format!("'{}'", text.replace('\'', "'\\''")) }

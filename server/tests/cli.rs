@@ -15,6 +15,7 @@ mod cli {
     pub mod mariadb;
     pub mod postgres;
     pub mod rig;
+    pub mod setup;
     pub mod start;
     pub mod store;
     pub mod supervisor;

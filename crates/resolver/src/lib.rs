@@ -147,6 +147,57 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
     (lines, found)
 }
 
+/// Looks single records up, for operators who compare them with what they should be. What it was
+/// told it remembers for as long as it lives.
+pub struct Lookups {
+    runtime: tokio::runtime::Runtime,
+    thread: Thread,
+}
+
+impl fmt::Debug for Lookups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lookups").finish_non_exhaustive()
+    }
+}
+
+impl Lookups {
+    /// Makes one that asks on the thread of its caller. Routes of the settings don't count.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dns::start`].
+    pub fn new(settings: &Settings) -> io::Result<Self> {
+        let resolvers = resolvers(settings).map_err(io::Error::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = Thread { resolvers, settings: Settings::default(), known: RefCell::default() };
+        Ok(Self { runtime, thread })
+    }
+
+    /// Returns the addresses of a name, given in A-labels; none if there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound::NoAnswer`]
+    pub fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NotFound> {
+        match self.runtime.block_on(self.thread.addresses(name, PORT, false)) {
+            Ok(found) => Ok(found.into_iter().map(|address| address.socket.ip()).collect()),
+            Err(NotFound::NoServer) => Ok(Vec::new()),
+            Err(NotFound::NoAnswer) => Err(NotFound::NoAnswer),
+        }
+    }
+
+    /// Returns the targets of the SRV records of a name such as `_xmpp-client._tcp.example.org`;
+    /// none if there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound::NoAnswer`]
+    pub fn targets(&self, name: &str) -> Result<Vec<Target>, NotFound> {
+        let name = format!("{}.", name.trim_end_matches('.'));
+        Ok(self.runtime.block_on(self.thread.targets(&name, false))?.unwrap_or_default())
+    }
+}
+
 struct Thread {
     /// One for each name server.
     resolvers: Vec<TokioResolver>,

@@ -11,7 +11,7 @@ use hickory_resolver::proto::op::{Message, MessageType, ResponseCode};
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use rookery_federation::{Address, Found, NotFound};
-use rookery_resolver::{Dns, Settings};
+use rookery_resolver::{Dns, Lookups, Settings};
 use rookery_shard::Resolver;
 
 /// A reply of the name server to a question.
@@ -374,4 +374,22 @@ fn an_operator_is_told_what_dns_says() {
     let told = ["_xmpps-server._tcp.a.example. SRV: none", "_xmpp-server._tcp.a.example. SRV: 1 0 5269 one.example."];
     assert_eq!(lines[..2], told);
     assert_eq!(lines[2], "192.0.2.1:5269 (STARTTLS)");
+}
+
+#[test]
+fn single_records_are_looked_up_as_they_are() {
+    let server = Server::start();
+    let clients = "_xmpp-client._tcp.a.example";
+    server.say("a.example.", RecordType::A, Say::Records(vec![a(1), a(2)]));
+    server.say("_xmpp-client._tcp.a.example.", RecordType::SRV, Say::Records(vec![srv(0, 5222, "one.example.")]));
+    let lookups = Lookups::new(&Settings { servers: vec![server.address], routes: Vec::new() }).expect("a name server");
+    let mut found = lookups.addresses("a.example").expect("an answer");
+    found.sort();
+    assert_eq!(found, [1, 2].map(|last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))));
+    let targets = lookups.targets(clients).expect("an answer");
+    assert_eq!((targets.len(), targets[0].port, targets[0].host.as_str()), (1, 5222, "one.example."));
+    assert_eq!(lookups.addresses("b.example"), Ok(Vec::new()));
+    assert_eq!(lookups.targets("_xmpp-client._tcp.b.example"), Ok(Vec::new()));
+    server.say("c.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
+    assert_eq!(lookups.addresses("c.example"), Err(NotFound::NoAnswer));
 }

@@ -1,0 +1,162 @@
+//! The machine: its addresses, and what only root can make on it.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::lchown;
+use std::path::Path;
+use std::process::Command;
+
+use rookery_federation::targets::is_public;
+
+use crate::failure::Failure;
+use crate::folder;
+
+/// The user that runs the server.
+pub const USER: &str = "rookery";
+/// The unit, where the package has none.
+const UNIT_FILE: &str = "/etc/systemd/system/rookery.service";
+/// The unit, as the package has it.
+const UNIT: &str = include_str!("../../../packaging/rookery.service");
+
+/// Returns whether this machine runs services of systemd, or has the package, and lets us set one
+/// up.
+pub fn has_services() -> bool {
+    rustix::process::geteuid().is_root() && (Path::new(BOOTED).is_dir() || has_packaged_unit())
+}
+
+/// Returns the public addresses from which this machine would reach the world. Nothing is sent for
+/// that.
+pub fn public_addresses() -> Vec<IpAddr> {
+    let from = |own: &str, far: &str| {
+        let socket = UdpSocket::bind(own).ok()?;
+        socket.connect(far).ok()?;
+        socket.local_addr().ok()
+    };
+    let found = [from("0.0.0.0:0", FAR_V4), from("[::]:0", FAR_V6)];
+    found.into_iter().flatten().map(|address: SocketAddr| address.ip()).filter(|ip| is_public(*ip)).collect()
+}
+
+/// A user and group, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    user: u32,
+    group: u32,
+}
+
+/// Returns the server's user, which is made if there is none.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if it can't be made.
+pub fn user() -> Result<Owner, Failure> {
+    if let Some(owner) = known_user()? {
+        return Ok(owner);
+    }
+    let arguments = ["--system", "--user-group", "--home-dir", crate::loaded::SERVICE_DATA, "--shell", NO_SHELL, USER];
+    let made = Command::new("useradd").args(arguments).output();
+    let made = made.map_err(|error| Failure::Failed(format!("useradd, which makes the user {USER}: {error}")))?;
+    if !made.status.success() {
+        let words = String::from_utf8_lossy(&made.stderr);
+        return Err(Failure::Failed(format!("useradd can't make the user {USER}: {}", words.trim())));
+    }
+    known_user()?.ok_or_else(|| Failure::Failed(format!("useradd has made no user {USER}")))
+}
+
+fn known_user() -> Result<Option<Owner>, Failure> {
+    let users = fs::read_to_string(USERS).map_err(|error| Failure::file(Path::new(USERS), &error))?;
+    Ok(users.lines().find_map(owner))
+}
+
+/// Reads a line of `/etc/passwd`, if it is the server's user.
+fn owner(line: &str) -> Option<Owner> {
+    let mut fields = line.split(':');
+    let name = fields.next()?;
+    let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+    (name == USER).then_some(Owner { user, group })
+}
+
+/// Gives a folder with all that is in it to the server's user.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] with the name of what can't be given.
+pub fn give(path: &Path, to: Owner) -> Result<(), Failure> {
+    let given = |path: &Path| -> io::Result<()> {
+        lchown(path, Some(to.user), Some(to.group))?;
+        if !fs::symlink_metadata(path)?.is_dir() {
+            return Ok(());
+        }
+        fs::read_dir(path)?
+            .try_for_each(|entry| give(&entry?.path(), to).map_err(|failure| io::Error::other(failure.to_string())))
+    };
+    given(path).map_err(|error| Failure::file(path, &error))
+}
+
+/// Writes the unit for a binary, unless there is one.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if it can't be written.
+pub fn install_unit(program: &Path) -> Result<(), Failure> {
+    if Path::new(unit_file()).exists() {
+        return Ok(());
+    }
+    folder::write(Path::new(UNIT_FILE), &unit(program), 0o644)?;
+    // Where systemd doesn't run, it will read the unit when it does.
+    let _ = Command::new("systemctl").arg("daemon-reload").status();
+    Ok(())
+}
+
+/// Returns the unit for a binary.
+fn unit(program: &Path) -> String {
+    UNIT.replace(PROGRAM, &program.display().to_string())
+}
+
+/// Returns the file of the unit: the package's, if that is installed.
+pub fn unit_file() -> &'static str {
+    if has_packaged_unit() { PACKAGED_UNIT } else { UNIT_FILE }
+}
+
+fn has_packaged_unit() -> bool {
+    Path::new(PACKAGED_UNIT).exists()
+}
+
+/// The unit that the package installs.
+const PACKAGED_UNIT: &str = "/usr/lib/systemd/system/rookery.service";
+
+/// The binary of the package's unit.
+const PROGRAM: &str = "/usr/bin/rookery";
+/// A folder that is there while systemd runs (sd_booted(3)).
+const BOOTED: &str = "/run/systemd/system";
+const USERS: &str = "/etc/passwd";
+const NO_SHELL: &str = "/usr/sbin/nologin";
+/// Addresses that are nobody's (RFC 5737, RFC 3849).
+const FAR_V4: &str = "192.0.2.1:9";
+const FAR_V6: &str = "[2001:db8::1]:9";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_runs_the_binary_that_there_is() {
+        let unit = unit(Path::new("/opt/rookery/bin/rookery"));
+        assert!(unit.contains("\nExecStart=/opt/rookery/bin/rookery serve "), "{unit}");
+        assert!(!unit.contains(PROGRAM), "{unit}");
+        for place in [crate::loaded::SERVICE_CONFIG, crate::loaded::SERVICE_DATA, USER] {
+            assert!(unit.contains(place), "{place}");
+        }
+    }
+
+    #[test]
+    fn the_user_is_found_by_its_name() {
+        assert_eq!(
+            owner("rookery:x:991:985::/var/lib/rookery:/usr/sbin/nologin"),
+            Some(Owner { user: 991, group: 985 })
+        );
+        for other in ["rookery2:x:1:1::/:/bin/sh", "rookery:x:a:1", "rookery", ""] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+    }
+}

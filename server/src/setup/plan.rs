@@ -1,0 +1,310 @@
+//! Finding out: where things go, which ports are free, what the configuration has to say.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use rookery_jid::Jid;
+
+use super::{Wishes, machine};
+use crate::config::{Config, ConfigError};
+use crate::failure::Failure;
+use crate::folder::Folder;
+use crate::listener::{self, Kind};
+use crate::loaded::{DATA_DIR, SERVICE_CONFIG, SERVICE_DATA, Source};
+use crate::welcome::quoted;
+
+/// Everything that is to be made, before any of it is.
+pub struct Plan {
+    /// The administrator.
+    pub admin: Jid,
+    /// The place of the configuration.
+    pub file: PathBuf,
+    /// The data folder.
+    pub folder: Folder,
+    /// True if systemd is to run the server, as a user of its own.
+    pub is_service: bool,
+    /// The binary.
+    pub program: PathBuf,
+    /// The configuration, as it is written.
+    pub text: String,
+    /// The same, read.
+    pub config: Config,
+    /// The addresses by which the world reaches this machine; none if only a router knows them.
+    pub addresses: Vec<IpAddr>,
+    certificate: &'static str,
+}
+
+impl Plan {
+    /// Finds out what is to be made.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] if a name is wrong, or the binary is where a service can't run it.
+    pub fn of(source: &Source, wishes: &Wishes) -> Result<Plan, Failure> {
+        let domain = domain(&wishes.domain)?;
+        let admin = administrator(&wishes.admin, &domain)?;
+        let program = std::env::current_exe().map_err(|error| Failure::Failed(error.to_string()))?;
+        let is_named = source.config.is_some() || source.folder.path() != Path::new(DATA_DIR);
+        let is_service = !is_named && machine::has_services();
+        let (file, folder) = match is_service {
+            true => (PathBuf::from(SERVICE_CONFIG), Folder::new(SERVICE_DATA.into())),
+            false => (source.config.clone().unwrap_or_else(|| source.folder.config()), source.folder.clone()),
+        };
+        if is_service && HIDDEN.iter().any(|hidden| program.starts_with(hidden)) {
+            let program = program.display();
+            return Err(Failure::Failed(format!(
+                "a service can't run {program}, since it sees no home folders: `install {program} /usr/local/bin/rookery`, then run \
+                 `/usr/local/bin/rookery setup {domain}`"
+            )));
+        }
+        let (challenges, https) = (is_free(80), is_free(443));
+        let issues = is_public_name(&domain) && challenges == Port::Free;
+        let certificate = certificate_words(&domain, challenges);
+        let services = if wishes.federation { with_addresses(&domain)? } else { Vec::new() };
+        let text = text(&domain, issues, https == Port::Free, wishes.federation, &services);
+        let config = read(&text)?;
+        let addresses =
+            if wishes.addresses.is_empty() { machine::public_addresses() } else { wishes.addresses.clone() };
+        Ok(Plan { admin, file, folder, is_service, program, text, config, addresses, certificate })
+    }
+
+    /// Refuses to go on where a server is set up already.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] with what to do.
+    pub fn refuse_what_is_there(&self) -> Result<(), Failure> {
+        let (file, domain) = (self.file.display(), self.admin.domain());
+        match fs::read_to_string(&self.file) {
+            Ok(text) if text.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::file(&self.file, &error)),
+            Ok(_) => {
+                let options = self.options();
+                return Err(Failure::Failed(format!(
+                    "{file} is there already and stays as it is: a server has been set up. `rookery check{options}` looks it over; for \
+                     {domain} besides, add it to `domains` there; to begin again, move the file away"
+                )));
+            }
+        }
+        match self.folder.running() {
+            Some(pid) => Err(Failure::Failed(format!(
+                "a server (process {pid}) runs in {} already: stop it, then run this again",
+                self.folder.path().display()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns where everything is; `done` is what was done to the configuration.
+    pub fn words(&self, done: &str) -> String {
+        let mut text = format!("Rookery for {}\n\n", self.admin.domain());
+        let mut row = |name: &str, value: String| {
+            // Writing to a string can't fail.
+            let _ = writeln!(text, "  {name:<15}{value}");
+        };
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+        row("Configuration", format!("{} ({done})", whole(&self.file)));
+        row("Data", whole(self.folder.path()));
+        if self.is_service {
+            row("Service", format!("{}, as the user {}", machine::unit_file(), machine::USER));
+        }
+        row("Certificate", self.certificate.to_owned());
+        row("Administrator", self.admin.to_string());
+        text
+    }
+
+    /// Returns the command that starts the server.
+    pub fn start_words(&self) -> String {
+        match self.is_service {
+            true => "systemctl enable --now rookery".to_owned(),
+            false => format!("{}{}", quoted(&self.program), self.options()),
+        }
+    }
+
+    /// Returns the options with which other commands find the server.
+    pub fn options(&self) -> String {
+        let mut options = String::new();
+        // Writing to a string can't fail.
+        if self.folder.path() != Path::new(DATA_DIR) && !self.is_service {
+            let _ = write!(options, " --data-dir {}", quoted(self.folder.path()));
+        }
+        if self.file != self.folder.config() && !self.is_service {
+            let _ = write!(options, " --config {}", quoted(&self.file));
+        }
+        options
+    }
+
+    /// Returns the ports that the world has to reach.
+    pub fn ports_words(&self) -> String {
+        let open = listener::wanted(&self.config).filter(|(address, _)| !address.ip().is_loopback());
+        let mut ports: Vec<(u16, Kind)> = open.map(|(address, kind)| (address.port(), kind)).collect();
+        ports.sort_unstable_by_key(|(port, _)| *port);
+        let words: Vec<_> = ports.iter().map(|(port, kind)| format!("{port} ({kind})")).collect();
+        words.join(", ")
+    }
+}
+
+/// Reads the domain.
+fn domain(text: &str) -> Result<String, Failure> {
+    let wrong = |reason: String| Failure::Failed(format!("{text:?} is no domain such as example.org: {reason}"));
+    let domain = rookery_jid::prepare_domain(text).map_err(|error| wrong(error.to_string()))?.into_owned();
+    if domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok() {
+        return Err(wrong("it is an address, which people can't move to another machine".to_owned()));
+    }
+    match crate::acme::ascii(&domain) {
+        Some(_) => Ok(domain),
+        None => Err(wrong("DNS has no such names".to_owned())),
+    }
+}
+
+/// Reads the administrator: a name in the domain, or an address there.
+fn administrator(name: &str, domain: &str) -> Result<Jid, Failure> {
+    let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{domain}") };
+    let jid = crate::user::address(&address).map_err(Failure::Failed)?;
+    match jid.domain() == domain {
+        true => Ok(jid),
+        false => Err(Failure::Failed(format!("{jid} is not an address in {domain}: --admin takes a name there"))),
+    }
+}
+
+/// The state of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Free,
+    Taken,
+    Forbidden,
+}
+
+fn is_free(port: u16) -> Port {
+    match listener::bind_one(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port), Kind::Web) {
+        Ok(_) => Port::Free,
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Port::Taken,
+        Err(_) => Port::Forbidden,
+    }
+}
+
+/// Returns whether an authority could reach a name: it isn't one of this network, or of those that
+/// are reserved (RFC 2606, RFC 6762, RFC 8375).
+fn is_public_name(domain: &str) -> bool {
+    let last = domain.rsplit_once('.').map(|(_, last)| last);
+    last.is_some_and(|last| {
+        !["local", "localhost", "internal", "lan", "arpa", "test", "invalid", "example"].contains(&last)
+    })
+}
+
+fn certificate_words(domain: &str, challenges: Port) -> &'static str {
+    match challenges {
+        _ if !is_public_name(domain) => {
+            "self-signed, since no authority can reach this name; clients will ask whether to trust it"
+        }
+        Port::Free => "by Let's Encrypt, soon after DNS leads here (this agrees to its terms: see [tls.acme])",
+        Port::Taken => {
+            "self-signed, since another program has port 80, where an authority would come to; see [tls.acme]"
+        }
+        Port::Forbidden => {
+            "self-signed, since port 80 isn't for programs of this user, and an authority would come there; see [tls.acme]"
+        }
+    }
+}
+
+/// Returns the modules that have addresses of their own by default.
+fn with_addresses(domain: &str) -> Result<Vec<&'static str>, Failure> {
+    let config = read(&format!("domains = [{domain:?}]\n"))?;
+    let domain = config.domains.first();
+    let modules = domain.into_iter().flat_map(|domain| domain.modules.keys().map(move |module| (domain, *module)));
+    Ok(modules.filter(|(domain, module)| domain.service(module).is_some()).map(|(_, module)| module).collect())
+}
+
+/// Returns the configuration: only what differs from the defaults.
+fn text(domain: &str, issues: bool, https: bool, federation: bool, services: &[&str]) -> String {
+    let mut text = format!(
+        "# By `rookery setup`. `rookery config example` has every key with its default.\ndomains = [{domain:?}]\n"
+    );
+    if federation {
+        text.push_str("federation.enabled = true\n");
+    }
+    let mut table = |name: &str, lines: &[String]| {
+        if !lines.is_empty() {
+            // Writing to a string can't fail.
+            let _ = writeln!(text, "\n[{name}]\n{}", lines.join("\n"));
+        }
+    };
+    let mut listen = Vec::new();
+    if issues {
+        listen.push("web = [\"[::]:80\", \"127.0.0.1:5280\"]".to_owned());
+    }
+    if https {
+        listen.push("web_tls = [\"[::]:443\", \"[::]:5443\"]".to_owned());
+    }
+    table("listen", &listen);
+    if issues {
+        let services = (!services.is_empty()).then(|| format!("services = {services:?}"));
+        table("tls.acme", &std::iter::once("enabled = true".to_owned()).chain(services).collect::<Vec<_>>());
+    }
+    let invitations =
+        ["enabled = true            # for invitations,", "allow_creation = false    # and for nobody without one"];
+    table("modules.register", &invitations.map(str::to_owned));
+    text
+}
+
+/// Reads what was written, by the rules of every start.
+fn read(text: &str) -> Result<Config, Failure> {
+    let modules = rookery_modules::table(&rookery_modules::Shared::default());
+    let config = Config::parse(text, &modules);
+    config.map_err(|wrongs| ConfigError::in_text(Path::new(SERVICE_CONFIG), text, wrongs).into())
+}
+
+/// Folders that the unit hides from the server.
+const HIDDEN: [&str; 3] = ["/home", "/root", "/tmp"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_short_and_good_whatever_the_machine_allows() {
+        for federation in [false, true] {
+            let services = if federation { with_addresses("a.example").expect("modules") } else { vec![] };
+            for (issues, https) in [(false, false), (false, true), (true, false), (true, true)] {
+                let text = text("a.example", issues, https, federation, &services);
+                assert!(text.lines().count() <= 15, "{text}");
+                let config = read(&text).unwrap_or_else(|failure| panic!("{failure}:\n{text}"));
+                assert_eq!(config.domains[0].name, "a.example");
+                assert_eq!((config.acme.enabled, config.federation.enabled), (issues, federation));
+                assert_eq!(config.acme.services.is_empty(), !(issues && federation), "{text}");
+                assert_eq!(config.listen.web.iter().any(|address| address.port() == 80), issues);
+                assert_eq!(config.listen.web_tls[0].port(), if https { 443 } else { 5443 });
+                assert!(config.domains[0].modules["register"].enabled);
+            }
+        }
+    }
+
+    #[test]
+    fn an_administrator_is_in_the_domain() {
+        assert_eq!(administrator("Anna", "a.example").expect("a name").to_string(), "anna@a.example");
+        assert_eq!(administrator("anna@a.example", "a.example").expect("one").to_string(), "anna@a.example");
+        for wrong in ["anna@b.example", "a b", "", "anna@a.example/x"] {
+            assert!(administrator(wrong, "a.example").is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_a_name_of_dns() {
+        assert_eq!(domain("Example.ORG").expect("a domain"), "example.org");
+        assert_eq!(domain("localhost").expect("a domain"), "localhost");
+        for wrong in ["192.0.2.1", "[::1]", "a b", "", "anna@example.org", "a/b"] {
+            assert!(domain(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn authorities_are_asked_for_names_that_the_world_has() {
+        for (name, public) in [("example.org", true), ("localhost", false), ("nas.local", false), ("a.test", false)] {
+            assert_eq!(is_public_name(name), public, "{name}");
+        }
+    }
+}

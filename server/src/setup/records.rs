@@ -1,0 +1,177 @@
+//! The records of DNS that a server needs, as lines to copy, and what DNS says of them.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use rookery_federation::NotFound;
+use rookery_resolver::{Lookups, Settings};
+
+use crate::acme::ascii;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::welcome::say;
+
+/// A record that DNS should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The name that it is for, without a final dot.
+    pub name: String,
+    /// The content.
+    pub data: Data,
+}
+
+/// The content of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// `A` or `AAAA`.
+    Address(IpAddr),
+    /// The same, where only a router knows the address.
+    SomeAddress,
+    /// `SRV`: the port at a host.
+    Service(u16, String),
+    /// `CNAME`: another name for a host.
+    Alias(String),
+}
+
+/// The answer of DNS about a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// It is there.
+    There,
+    /// There is none of this name and type.
+    Missing,
+    /// The name leads elsewhere: there.
+    Elsewhere(String),
+    /// DNS gave no answer, or a broken one.
+    NoAnswer,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("{}.", self.name);
+        match &self.data {
+            Data::Address(ip @ IpAddr::V4(_)) => write!(f, "{name:<NAME_COLUMNS$} IN A     {ip}"),
+            Data::Address(ip @ IpAddr::V6(_)) => write!(f, "{name:<NAME_COLUMNS$} IN AAAA  {ip}"),
+            Data::SomeAddress => write!(f, "{name:<NAME_COLUMNS$} IN A     (the public address)"),
+            Data::Service(port, host) => write!(f, "{name:<NAME_COLUMNS$} IN SRV   0 5 {port} {host}."),
+            Data::Alias(host) => write!(f, "{name:<NAME_COLUMNS$} IN CNAME {host}."),
+        }
+    }
+}
+
+/// Returns the records for all domains of a configuration, on a machine with these addresses.
+/// Servers look for services by their own names, clients only for the domain.
+pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Record> {
+    let mut records = Vec::new();
+    for domain in &config.domains {
+        let Some(name) = ascii(&domain.name) else { continue };
+        let mut add = |name: String, data: Data| records.push(Record { name, data });
+        match addresses {
+            [] => add(name.clone(), Data::SomeAddress),
+            addresses => addresses.iter().for_each(|ip| add(name.clone(), Data::Address(*ip))),
+        }
+        let listen = &config.listen;
+        let clients = [("_xmpp-client", &listen.c2s), ("_xmpps-client", &listen.c2s_tls)];
+        let servers = [("_xmpp-server", &listen.s2s), ("_xmpps-server", &listen.s2s_tls)];
+        let servers = servers.into_iter().filter(|_| federation);
+        for (service, addresses) in clients.into_iter().chain(servers) {
+            if let Some(address) = addresses.first() {
+                add(format!("{service}._tcp.{name}"), Data::Service(address.port(), name.clone()));
+            }
+        }
+        if federation {
+            let services = domain.services().filter_map(|service| ascii(&service));
+            services.for_each(|service| add(service, Data::Alias(name.clone())));
+        }
+    }
+    records
+}
+
+/// Asks DNS for each of them.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if DNS can't be asked at all.
+pub fn look(server: Option<SocketAddr>, records: &[Record], addresses: &[IpAddr]) -> Result<Vec<Look>, Failure> {
+    let settings = Settings { servers: server.into_iter().collect(), routes: Vec::new() };
+    let lookups = Lookups::new(&settings).map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(records.iter().map(|record| look_at(&lookups, record, addresses).unwrap_or(Look::NoAnswer)).collect())
+}
+
+fn look_at(lookups: &Lookups, record: &Record, addresses: &[IpAddr]) -> Result<Look, NotFound> {
+    if let Data::Service(port, host) = &record.data {
+        let found = lookups.targets(&record.name)?;
+        let is_ours = found.iter().any(|target| target.port == *port && is_same_name(&target.host, host));
+        let words = found.iter().map(|target| format!("{}:{}", target.host.trim_end_matches('.'), target.port));
+        return Ok(verdict(is_ours, words.collect()));
+    }
+    let found = lookups.addresses(&record.name)?;
+    let is_ours = match &record.data {
+        Data::Address(ip) => found.contains(ip),
+        // Nothing tells which of them is the router's.
+        _ if addresses.is_empty() => !found.is_empty(),
+        _ => found.iter().any(|ip| addresses.contains(ip)),
+    };
+    // An address of the other kind is another record's.
+    let of_its_kind = found.iter().filter(|found| match &record.data {
+        Data::Address(ip) => ip.is_ipv4() == found.is_ipv4(),
+        _ => true,
+    });
+    Ok(verdict(is_ours, of_its_kind.map(IpAddr::to_string).collect()))
+}
+
+fn verdict(is_ours: bool, found: Vec<String>) -> Look {
+    match (is_ours, found.is_empty()) {
+        (true, _) => Look::There,
+        (false, true) => Look::Missing,
+        (false, false) => Look::Elsewhere(found.join(", ")),
+    }
+}
+
+fn is_same_name(one: &str, other: &str) -> bool {
+    one.trim_end_matches('.').eq_ignore_ascii_case(other.trim_end_matches('.'))
+}
+
+/// Returns the records, a line each, with what was seen of them, if anything was.
+pub fn words(records: &[Record], looks: &[Look]) -> String {
+    let line = |(at, record): (usize, &Record)| match looks.get(at) {
+        None => format!("  {record}\n"),
+        Some(Look::There) => format!("  there      {record}\n"),
+        Some(Look::Missing) => format!("  missing    {record}\n"),
+        Some(Look::NoAnswer) => format!("  no answer  {record}\n"),
+        Some(Look::Elsewhere(found)) => format!("  other      {record}\n             (DNS has {found})\n"),
+    };
+    records.iter().enumerate().map(line).collect()
+}
+
+/// Waits until DNS has all of them, and tells which have come.
+///
+/// # Errors
+///
+/// As [`look`].
+pub fn wait_for(server: Option<SocketAddr>, records: &[Record], addresses: &[IpAddr]) -> Result<(), Failure> {
+    let mut waiting = records.to_vec();
+    let mut pause = FIRST_PAUSE;
+    say("\nWaiting for DNS. All else is done: Ctrl-C ends this, and `rookery user invite` makes links later.\n");
+    loop {
+        // What an earlier one was told, it remembers.
+        let looks = look(server, &waiting, addresses)?;
+        let (came, left): (Vec<_>, Vec<_>) = waiting.into_iter().zip(looks).partition(|(_, look)| *look == Look::There);
+        came.iter().for_each(|(record, _)| say(&format!("  there      {record}\n")));
+        if left.is_empty() {
+            return Ok(());
+        }
+        waiting = left.into_iter().map(|(record, _)| record).collect();
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The width of names.
+const NAME_COLUMNS: usize = 40;
+/// Between two looks.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The same, after a while.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
