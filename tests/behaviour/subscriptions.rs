@@ -51,6 +51,7 @@ fn subscribe_and_unsubscribe(server: &Server, one: &str, other: &str) {
                   <presence from='JULIET/balcony'><status>1</status></presence>
         # §3.1.3: asked again, the server answers by itself.
         juliet C: <presence type='subscribe' to='ROMEO'/>
+        juliet S: <presence from='ROMEO/orchard'><status>2</status></presence>
         romeo  S:
         # §3.3: unsubscribing. The contact hears it, the user sees the contact go away.
         juliet C: <presence type='unsubscribe' to='ROMEO'/>
@@ -260,5 +261,37 @@ fn nobody_stays_on_the_screen_of_a_former_contact() {
             stanza.attr("from") == Some("juliet@example.org/balcony") && stanza.attr("type") == Some("unavailable")
         };
         assert_eq!(heard.iter().filter(is_gone).count(), 1, "{last_deed}: {heard:?}");
+    }
+}
+
+/// RFC 6121 §3.1.3, §3.1.5: a request that crosses a refusal is approved where nobody asks any
+/// more. A user who asks again is told by the server that this is so, and sees the contact on every
+/// resource, also on those that have come since.
+#[test]
+fn a_resource_that_came_before_the_second_request_sees_the_contact() {
+    for shard in [0, 1] {
+        let server = Server::new();
+        let [juliet, romeo] = [("juliet", 0), ("romeo", shard)].map(|(stem, at)| server.name_at(stem, at));
+        let mut romeo = online(&server, &format!("{romeo}/orchard"));
+        let mut balcony = online(&server, &format!("{juliet}/balcony"));
+        let ask = format!("<presence type='subscribe' to='{}'/>", romeo.bare());
+        let [refuse, approve] =
+            ["unsubscribed", "subscribed"].map(|kind| format!("<presence type='{kind}' to='{}'/>", balcony.bare()));
+        balcony.send(&ask);
+        balcony.pump();
+        // The refusal answers one request and the approval another one, for all that Romeo knows.
+        romeo.send(&refuse);
+        romeo.pump();
+        server.incoming(&format!("<presence type='subscribe' from='{}' to='{}'/>", balcony.bare(), romeo.bare()));
+        romeo.send(&approve);
+        romeo.all();
+        balcony.all();
+        let mut chamber = online(&server, &format!("{juliet}/chamber"));
+        let is_romeo = |stanza: &&Element| stanza.attr("from") == Some(romeo.full());
+        assert_eq!(chamber.all().iter().filter(is_romeo).count(), 0, "nobody has told Juliet that she may");
+        balcony.send(&ask);
+        balcony.all();
+        let shown = chamber.all();
+        assert_eq!(shown.iter().filter(is_romeo).count(), 1, "{shown:?}");
     }
 }

@@ -131,8 +131,9 @@ impl Effects {
             (Direction::Out, StanzaType::Subscribe | StanzaType::Unsubscribe) => Self { pass: true, ..none },
             (Direction::Out, StanzaType::Subscribed) => Self { pass: pending, show: pending, ..none },
             (Direction::Out, StanzaType::Unsubscribed) => Self { pass: from || pending, hide: from, ..none },
-            (Direction::In, StanzaType::Subscribe) if from => Self { approve: true, ..none },
-            (Direction::In, StanzaType::Subscribe) if from_now => Self { approve: true, show: true, ..none },
+            // Who asks again may not see anybody, as where an earlier approval found no request:
+            // with the answer comes the presence (§3.1.5).
+            (Direction::In, StanzaType::Subscribe) if from || from_now => Self { approve: true, show: true, ..none },
             (Direction::In, StanzaType::Subscribe) => Self { pass: !pending && pending_now, ..none },
             (Direction::In, StanzaType::Unsubscribe) => Self { pass: from || pending, hide: from, ..none },
             (Direction::In, StanzaType::Subscribed) => Self { pass: ask, ..none },
