@@ -2,7 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rookery_testkit::befriend;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::{Config, befriend};
 use sha1::{Digest, Sha1};
 
 use super::*;
@@ -362,4 +364,38 @@ fn subscriptions_to_an_account_are_approved() {
     ));
     assert_eq!(ids(&francisco.expect_element()), ["a"], "the last item");
     assert_eq!(ids(&get(&mut francisco, &owner, "<items node='n'/>")), ["a"]);
+}
+
+/// RFC 6120 §10.1: what an account publishes reaches a contact in its order, also where the last
+/// item is told again while earlier news still waits for the contact's roster.
+#[test]
+fn last_items_stay_behind_the_news_that_wait_for_a_contact() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    let Scene { server, mut hamlet, mut francisco } = Scene::on(server);
+    befriend(&mut hamlet, &mut francisco);
+    wants(&mut francisco, &[TUNE]);
+    hamlet.all();
+    set(&mut hamlet, "", &publish(TUNE, "a"));
+    let mut nurse = server.online("nurse/hall");
+    francisco.all();
+    // A request of somebody else waits for the roster, and what comes for the account behind it.
+    held.set_flowing(false);
+    nurse.send(&format!("<presence type='subscribe' to='{}'/>", francisco.bare()));
+    nurse.pump();
+    assert!(held.release_one());
+    nurse.pump();
+    held.set_flowing(true);
+    hamlet.all();
+    set(&mut hamlet, "", &publish(TUNE, "b"));
+    let (presence, ..) = caps(&[TUNE]);
+    francisco.send("<presence/>");
+    francisco.send(&presence);
+    francisco.pump();
+    assert_eq!(held.release_all(), 1, "the request waits for the store until now");
+    let heard = francisco.all();
+    let is_late = |told: &Element| told.children().any(|child| child.name() == "delay");
+    let news: Vec<bool> = heard.iter().filter(|told| told.name() == "message").map(is_late).collect();
+    assert_eq!(news, [false, true], "the news, and that it is the last: {heard:?}");
 }
