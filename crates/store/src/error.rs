@@ -36,6 +36,8 @@ pub enum StoreError {
         database: PathBuf,
         /// The version of its schema.
         found: i64,
+        /// The oldest version that a server must know to use it.
+        runs_from: i64,
         /// The newest schema that this server knows.
         known: i64,
     },
@@ -155,10 +157,11 @@ impl fmt::Display for StoreError {
                 "the operating system failed on the database {engine}; look at the kernel log for disk errors, and at \
                  permissions and the limit of open files"
             ),
-            StoreError::TooNew { database, found, known } => write!(
+            StoreError::TooNew { database, found, runs_from, known } => write!(
                 f,
-                "the database {} has schema version {found}, this server knows versions up to {known}: it was written \
-                 by a newer server; start that one, or restore the backup from before the upgrade",
+                "the database {} has schema version {found}, for servers that know version {runs_from} at least; this \
+                 server knows versions up to {known}: it was written by a newer server; start that one, or restore the \
+                 backup from before the upgrade",
                 database.display()
             ),
             StoreError::OldSchema { database, found, known } => write!(

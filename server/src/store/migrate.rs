@@ -44,6 +44,9 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
         database.migrate()?;
     }
     match plan.steps.len() {
+        0 if found > known => say(&format!(
+            "{name} has schema version {found}, of a newer server; this one knows {known} and can use it\n"
+        )),
         0 => say(&format!("{name} has schema version {known}, the newest\n")),
         steps if dry_run => {
             say(&format!("{name} has schema version {found}; {steps} steps lead to {known}\n"));

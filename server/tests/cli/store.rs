@@ -104,6 +104,27 @@ fn who_must_not_change_tables_is_told_who_does() {
 }
 
 #[test]
+fn the_release_before_uses_a_database_and_the_one_before_that_is_refused() {
+    let rig = Rig::new();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let database = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+    let this: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
+    let note = |version: i64, runs_from: i64| {
+        let noted =
+            format!("PRAGMA user_version = {version}; INSERT INTO rookery_schema VALUES ({version}, {runs_from})");
+        database.execute_batch(&noted).expect("as a later release does it");
+    };
+    note(this + 1, this);
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    let told = format!("has schema version {}, of a newer server; this one knows {this} and can use it", this + 1);
+    assert!(rig.run(&["store", "migrate"]).fine().contains(&told));
+    rig.serve().0.stop();
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "written by a newer server");
+    note(this + 2, this + 1);
+    rig.run(&[]).failed(78, &format!("for servers that know version {} at least", this + 1));
+}
+
+#[test]
 fn the_statements_that_are_printed_do_the_same() {
     let (by_hand, by_server) = (old(), old());
     let steps = by_hand.run(&["store", "migrate", "--sql"]).fine();

@@ -1,5 +1,6 @@
 //! Findings of checks, for the operator: `rookery check`.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Something that a check of a database found.
@@ -33,8 +34,18 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Says which schema there is.
+pub(crate) fn schema(found: i64, known: i64) -> Finding {
+    let more = match found.cmp(&known) {
+        Ordering::Less => format!("; the server will update it to {known}"),
+        Ordering::Equal => String::new(),
+        Ordering::Greater => format!(" of a newer server; this one knows {known} and can use it"),
+    };
+    Finding { severity: Severity::Note, text: format!("schema version {found}{more}") }
+}
+
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) use remote::{clock, connections, distance, divided, schema};
+pub(crate) use remote::{clock, connections, distance, divided};
 
 /// Findings about databases that are other processes.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -66,12 +77,6 @@ mod remote {
     pub(crate) fn connections(most: usize, owners: usize) -> Finding {
         let wanted = owners + BESIDES;
         finding(most >= wanted + RESERVED, format!("max_connections {most}; each server makes {wanted}"))
-    }
-
-    /// Says which schema there is.
-    pub(crate) fn schema(found: i64, known: i64) -> Finding {
-        let update = if found == known { String::new() } else { format!("; the server will update it to {known}") };
-        finding(true, format!("schema version {found}{update}"))
     }
 
     /// Says how far a database's clock, in milliseconds of Unix time, is from this machine's,

@@ -52,6 +52,7 @@ fn files() -> Vec<(&'static str, Vec<Listed>)> {
         ("documents.rs", super::documents::listed()),
         ("invitations.rs", super::invitations::listed()),
         ("meta.rs", super::meta::listed()),
+        ("migrate.rs", super::migrate::listed()),
         ("presence.rs", super::presence::listed()),
         ("pubsub/statements.rs", super::pubsub::statements::listed()),
         ("rooms.rs", super::rooms::listed()),

@@ -3,26 +3,62 @@
 //! An engine has a list of steps; the text of step `n` brings a schema of version `n - 1` to version `n`. A step that was released is
 //! never changed: the next one mends it.
 //!
+//! A step says which servers can go on with its result, and the database keeps that with its number, so that servers know it that were made
+//! before the step was. Those of two neighbouring releases can use one database then, as while one node after the other is upgraded, and an
+//! upgrade can be taken back. What a step may do that servers of the version before go on with: add a table, an index, or a column that may be
+//! left out of an `INSERT`, whose rows mean without it what they meant before. What isn't read any more is removed one release later.
+//!
 //! # Invariants
 //!
 //! - However many processes start at once, one of them runs the steps: the others wait, look again, and find nothing to do.
 //! - A step and the note of its number are one transaction where the engine's schema changes can be in one. Where they can't, the statements
 //!   of a step may be run again: a crash in the middle goes on from the step that was interrupted.
 
+use super::connection::{Value, one};
 use super::copy::mark::is_unfinished;
 use super::transactions::Transactions;
 use crate::StoreError;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use rookery_base::hex;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use sha2::{Digest, Sha256};
+
+/// A step of a schema.
+pub(crate) struct Change {
+    /// Its statements.
+    pub(crate) sql: &'static str,
+    /// The oldest version whose servers can use the result; `None` if only those can that know the step.
+    pub(crate) runs_from: Option<i64>,
+}
+
+impl Change {
+    /// A step that servers must know.
+    pub(crate) const fn alone(sql: &'static str) -> Change {
+        Change { sql, runs_from: None }
+    }
+
+    /// A step that servers needn't know if they know this version.
+    pub(crate) const fn beside(runs_from: i64, sql: &'static str) -> Change {
+        Change { sql, runs_from: Some(runs_from) }
+    }
+
+    /// Returns what the statements are known by.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn checksum(&self) -> String {
+        hex::encode(Sha256::digest(self.sql))
+    }
+}
 
 /// Begins and ends what a schema changes in.
 pub(crate) trait Migrating: Transactions {
-    /// Returns the texts of all steps, oldest first.
-    fn steps(&self) -> &'static [&'static str];
+    /// Returns all steps, oldest first.
+    fn changes(&self) -> &'static [Change];
 
-    /// Returns the version of the schema, 0 if the database is empty.
+    /// Returns the version of the schema, 0 if the database is empty. It may be newer than all that this server knows: see [`version`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it.
+    /// [`StoreError::Foreign`] if this server must not touch it, [`StoreError::Unfit`] if somebody has changed what made its schema.
     fn schema_version(&mut self) -> Result<i64, StoreError>;
 
     /// Returns where the database is, for operators.
@@ -34,8 +70,8 @@ pub(crate) trait Migrating: Transactions {
     /// Runs the statements of a text.
     fn run_statements(&mut self, text: &str) -> Result<(), StoreError>;
 
-    /// Returns the statements that note that a step was run.
-    fn note_of(&self, number: i64) -> String;
+    /// Returns the statements that note that a step was run, and which servers can use the result.
+    fn note_of(&self, number: i64, change: &Change) -> String;
 
     /// Keeps what was done, or undoes as much of it as the engine can if it failed, and lets others migrate.
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError>;
@@ -90,17 +126,74 @@ pub enum IndexPlan {
     Remove,
 }
 
+/// Returns the version of a database's schema, 0 if it is empty. It is newer than this server's if a newer server has said that this one can use it.
+///
+/// # Errors
+///
+/// [`StoreError::TooNew`] if it needs a newer server, otherwise those of [`Migrating::schema_version`].
+pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
+    let (found, known) = (database.schema_version()?, known(database));
+    if found <= known {
+        return Ok(found);
+    }
+    let noted = one(database, RUNS_FROM, &[Value::Integer(found)], |row| row.optional_integer(0))?.flatten();
+    match noted.unwrap_or(found) {
+        runs_from if runs_from <= known => Ok(found),
+        runs_from => Err(too_new(database, found, runs_from)),
+    }
+}
+
+/// Refuses a database with a schema that this server can use but doesn't know whole: a copy would lack what is new in it.
+///
+/// # Errors
+///
+/// [`StoreError::TooNew`], otherwise those of [`Migrating::schema_version`].
+pub(crate) fn refuse_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
+    match database.schema_version()? {
+        found if found > known(database) => Err(too_new(database, found, found)),
+        _ => Ok(()),
+    }
+}
+
+fn too_new(database: &dyn Migrating, found: i64, runs_from: i64) -> StoreError {
+    StoreError::TooNew { database: database.place().into(), found, runs_from, known: known(database) }
+}
+
+/// Compares the steps that a database went through with those that this server knows. Returns its version.
+///
+/// # Errors
+///
+/// The reason if one of them was another.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i64, String> {
+    for (at, (change, number)) in changes.iter().zip(1_i64..).enumerate() {
+        match applied.get(at) {
+            Some((version, checksum)) if *version == number && *checksum == change.checksum() => {}
+            Some(_) => {
+                return Err(format!(
+                    "version {number} of its schema was made by something else than this server knows"
+                ));
+            }
+            None => break,
+        }
+    }
+    Ok(applied.last().map_or(0, |(version, _)| *version))
+}
+
 /// Tells which steps a database has not gone through.
 pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
-    let found = database.schema_version()?;
-    let steps = left(database, found).map(|(number, text)| (number, format!("{text}{}\n", database.note_of(number))));
-    let steps = steps.map(|(number, sql)| Step { number, sql }).collect();
+    let found = version(database)?;
+    let steps = left(database, found).map(|(number, change)| {
+        let sql = format!("{}{}\n", change.sql, database.note_of(number, change));
+        Step { number, sql }
+    });
+    let steps = steps.collect();
     Ok(Plan { found, known: known(database), steps, division: None, index: IndexPlan::Nothing })
 }
 
 /// Brings a database, which may be empty, to the current schema. Returns the number of steps that it took.
 pub(crate) fn migrate(database: &mut dyn Migrating) -> Result<usize, StoreError> {
-    if database.schema_version()? == known(database) {
+    if version(database)? >= known(database) {
         return Ok(0);
     }
     database.lock_schema()?;
@@ -119,25 +212,40 @@ pub(crate) fn prepare(database: &mut dyn Migrating, migrations: Migrations) -> R
     match migrations {
         Migrations::Auto => migrate(database).map(drop)?,
         Migrations::Never => {
-            let (found, known) = (database.schema_version()?, known(database));
-            if found != known {
+            let (found, known) = (version(database)?, known(database));
+            if found < known {
                 return Err(StoreError::OldSchema { database: database.place(), found, known });
             }
         }
     }
+    tell_newer(database)?;
     match is_unfinished(database)? {
         true => Err(StoreError::Unfinished(database.place())),
         false => Ok(()),
     }
 }
 
+/// Says so if a newer server has brought the database up to date.
+fn tell_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
+    let (found, known) = (version(database)?, known(database));
+    if found > known {
+        tracing::info!(
+            database = database.place(),
+            schema = found,
+            known,
+            "the database schema is a newer server's, which this one can use"
+        );
+    }
+    Ok(())
+}
+
 /// Reads the version again: another process may have migrated while we waited for the lock.
 fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
-    let found = database.schema_version()?;
+    let found = version(database)?;
     let steps: Vec<_> = left(database, found).collect();
-    for (number, text) in &steps {
-        database.run_statements(text)?;
-        database.run_statements(&database.note_of(*number))?;
+    for (number, change) in &steps {
+        database.run_statements(change.sql)?;
+        database.run_statements(&database.note_of(*number, change))?;
         // A new database is no news.
         if found > 0 {
             tracing::info!(database = database.place(), schema = number, "the database schema was updated");
@@ -146,10 +254,19 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     Ok(steps.len())
 }
 
-fn left(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'static str)> + use<> {
-    (1..).zip(database.steps().iter().copied()).filter(move |(number, _)| *number > found)
+fn left(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'static Change)> + use<> {
+    (1..).zip(database.changes()).filter(move |(number, _)| *number > found)
 }
 
 fn known(database: &dyn Migrating) -> i64 {
-    database.steps().len() as i64
+    database.changes().len() as i64
+}
+
+/// Value: the version.
+const RUNS_FROM: &str = "SELECT runs_from FROM rookery_schema WHERE version = ?";
+
+/// Returns the statement above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![RUNS_FROM]
 }

@@ -84,7 +84,7 @@ fn look_after<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Months>, S
 /// Connects, and looks before anything is written: the database may not be ours.
 fn fit<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Result<E, StoreError> {
     let mut driver = E::connect(target, ANSWER)?;
-    driver.schema_version()?;
+    migrate::version(&mut driver)?;
     match driver.unfit(wanted.trusts_durability)?.into_iter().next() {
         Some(reason) => Err(StoreError::Unfit(driver.engine(reason))),
         None => Ok(driver),
@@ -121,6 +121,7 @@ pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> R
 /// Connects to copy from a database.
 pub(crate) fn source<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Copying + Send>, StoreError> {
     let mut driver = E::connect(target, LONG_ANSWER)?;
+    migrate::refuse_newer(&mut driver)?;
     migrate::prepare(&mut driver, Migrations::Never)?;
     Ok(Box::new(driver))
 }
@@ -131,6 +132,7 @@ pub(crate) fn destination<E: Openable>(
     wanted: Wanted,
 ) -> Result<Box<dyn Copying + Send>, StoreError> {
     let mut driver: E = fit(target, wanted)?;
+    migrate::refuse_newer(&mut driver)?;
     migrate::migrate(&mut driver)?;
     if wanted.months {
         division::prepare(&mut *look_after::<E>(target)?, true)?;

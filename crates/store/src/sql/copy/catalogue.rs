@@ -1,6 +1,7 @@
 //! The tables that every engine has, and the statements that read and fill them.
 //!
-//! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by them, and derives them from the messages.
+//! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by them, and derives them from the messages. So is `rookery_schema`,
+//! which is about the database itself.
 
 use std::sync::LazyLock;
 

@@ -299,4 +299,4 @@ fn jid(text: &str) -> Jid {
 
 const COLUMNS: &str = "\
     SELECT m.name || '.' || c.name, c.type, c.\"notnull\" OR c.pk > 0 FROM sqlite_schema AS m, pragma_table_info(m.name) AS c \
-    WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'archive_conversations' ORDER BY 1";
+    WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT IN ('archive_conversations', 'rookery_schema') ORDER BY 1";

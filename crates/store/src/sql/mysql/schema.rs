@@ -1,21 +1,19 @@
 //! MariaDB's and MySQL's schema and how an older one becomes the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of what made it. A change of the schema is in no transaction here: each statement of
+//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest version whose servers can use it. A change of the schema is in no transaction here: each statement of
 //! a step does nothing if it was run before, so that a step that was interrupted is run again. Where the syntax has no `IF NOT EXISTS`, the
 //! statement looks into `information_schema` first. The table of versions is the first that is made: a database with it is known to be ours, however
 //! far a step came.
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::Migrating;
+use crate::sql::migrate::{Change, Migrating, compare};
 use crate::sql::opening::ANSWER;
-use rookery_base::hex;
-use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 impl Migrating for Driver {
-    fn steps(&self) -> &'static [&'static str] {
-        MIGRATIONS
+    fn changes(&self) -> &'static [Change] {
+        CHANGES
     }
 
     fn schema_version(&mut self) -> Result<i64, StoreError> {
@@ -40,11 +38,15 @@ impl Migrating for Driver {
         self.run(text).map(drop)
     }
 
-    fn note_of(&self, number: i64) -> String {
-        let step = usize::try_from(number - 1).ok().and_then(|at| MIGRATIONS.get(at)).copied().unwrap_or_default();
-        let checksum = checksum(step);
+    fn note_of(&self, number: i64, change: &Change) -> String {
+        let (column, value) = match change.runs_from {
+            None => ("", String::new()),
+            Some(from) => (", runs_from", format!(", {from}")),
+        };
+        let checksum = change.checksum();
         format!(
-            "INSERT INTO rookery_schema (version, checksum, applied_by) VALUES ({number}, '{checksum}', CURRENT_USER());"
+            "INSERT INTO rookery_schema (version, checksum, applied_by{column}) \
+             VALUES ({number}, '{checksum}', CURRENT_USER(){value});"
         )
     }
 
@@ -54,39 +56,30 @@ impl Migrating for Driver {
     }
 }
 
-/// Returns the version of a database's schema, 0 if it is empty.
-///
-/// # Errors
-///
-/// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it, [`StoreError::Unfit`] if somebody has changed what made its schema.
-pub(super) fn version(driver: &mut Driver) -> Result<i64, StoreError> {
+fn version(driver: &mut Driver) -> Result<i64, StoreError> {
     if driver.run(HAS_SCHEMA)?.is_empty() {
         let tables = driver.run(OUR_NAMES)?;
         return if tables.is_empty() { Ok(0) } else { Err(StoreError::Foreign(driver.database().into())) };
     }
-    let applied = driver.run("SELECT version, checksum FROM rookery_schema ORDER BY version")?;
-    for (row, number) in applied.iter().zip(1_i64..) {
-        let expected = usize::try_from(number - 1).ok().and_then(|at| MIGRATIONS.get(at));
-        let Some(expected) = expected else {
-            let (database, found) = (driver.database().into(), applied.len() as i64);
-            return Err(StoreError::TooNew { database, found, known: KNOWN });
-        };
-        if *row != [number.to_string(), checksum(expected)] {
-            let message = format!("version {number} of its schema was made by something else than this server knows");
-            return Err(StoreError::Unfit(driver.target().engine(message)));
-        }
-    }
-    Ok(applied.len() as i64)
-}
-
-fn checksum(migration: &str) -> String {
-    hex::encode(Sha256::digest(migration))
+    let rows = driver.run("SELECT version, checksum FROM rookery_schema ORDER BY version")?;
+    let read = |row: Vec<String>| {
+        let mut cells = row.into_iter();
+        let version = cells.next().and_then(|version| version.parse().ok()).unwrap_or_default();
+        (version, cells.next().unwrap_or_default())
+    };
+    let applied: Vec<_> = rows.into_iter().map(read).collect();
+    compare(&applied, CHANGES).map_err(|reason| StoreError::Unfit(driver.target().engine(reason)))
 }
 
 /// The newest schema.
-pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+pub(super) const KNOWN: i64 = CHANGES.len() as i64;
 
-const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const CHANGES: &[Change] = &[
+    Change::alone(include_str!("schema-1.sql")),
+    Change::alone(include_str!("schema-2.sql")),
+    Change::alone(include_str!("schema-3.sql")),
+    Change::beside(3, include_str!("schema-4.sql")),
+];
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'rookery_schema'";

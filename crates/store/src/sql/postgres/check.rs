@@ -6,6 +6,7 @@ use super::target::{Options, Target};
 use crate::StoreError;
 use crate::sql::archive::months::Months;
 use crate::sql::finding::{self, Finding, Severity, clock, connections, distance, divided};
+use crate::sql::migrate;
 use crate::sql::transactions::Remote;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ fn look(options: &Options, findings: &mut Vec<Finding>) -> Result<(), StoreError
     let most = setting(&mut driver, "max_connections")?.parse().unwrap_or_default();
     findings.push(connections(most, options.connections));
     findings.extend(clock(driver.now_ms()?));
-    let version = schema::version(&mut driver)?;
+    let version = migrate::version(&mut driver)?;
     findings.push(finding::schema(version, schema::KNOWN));
     if version > 0 {
         let accounts = driver.run("SELECT COUNT(*) FROM accounts")?;

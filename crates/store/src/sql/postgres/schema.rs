@@ -1,18 +1,16 @@
 //! PostgreSQL's schema and how an older one becomes the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of what made it. Each migration runs once, in one transaction with its row, and of
+//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest version whose servers can use it. Each migration runs once, in one transaction with its row, and of
 //! several servers that start at a time only one does it. A migration that was released is never changed: the next one mends it.
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::Migrating;
-use rookery_base::hex;
-use sha2::{Digest, Sha256};
+use crate::sql::migrate::{Change, Migrating, compare};
 use std::time::Duration;
 
 impl Migrating for Driver {
-    fn steps(&self) -> &'static [&'static str] {
-        MIGRATIONS
+    fn changes(&self) -> &'static [Change] {
+        CHANGES
     }
 
     fn schema_version(&mut self) -> Result<i64, StoreError> {
@@ -34,9 +32,14 @@ impl Migrating for Driver {
         self.run(text).map(drop)
     }
 
-    fn note_of(&self, number: i64) -> String {
-        let step = usize::try_from(number - 1).ok().and_then(|at| MIGRATIONS.get(at)).copied().unwrap_or_default();
-        format!("INSERT INTO rookery_schema (version, checksum) VALUES ({number}, '{}');", checksum(step))
+    fn note_of(&self, number: i64, change: &Change) -> String {
+        let checksum = change.checksum();
+        match change.runs_from {
+            None => format!("INSERT INTO rookery_schema (version, checksum) VALUES ({number}, '{checksum}');"),
+            Some(from) => format!(
+                "INSERT INTO rookery_schema (version, checksum, runs_from) VALUES ({number}, '{checksum}', {from});"
+            ),
+        }
     }
 
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
@@ -45,46 +48,29 @@ impl Migrating for Driver {
     }
 }
 
-/// Returns the version of a database's schema, 0 if it is empty.
-///
-/// # Errors
-///
-/// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it, [`StoreError::Unfit`] if somebody has changed what made its schema.
-pub(super) fn version(driver: &mut Driver) -> Result<i64, StoreError> {
+fn version(driver: &mut Driver) -> Result<i64, StoreError> {
     if driver.run(HAS_SCHEMA)?.is_empty() {
         let tables = driver.run(OUR_NAMES)?;
         return if tables.is_empty() { Ok(0) } else { Err(StoreError::Foreign(driver.database().into())) };
     }
-    let applied = driver.run("SELECT version || ' ' || checksum FROM rookery_schema ORDER BY version")?;
-    for (row, number) in applied.iter().zip(1_i64..) {
-        let expected = usize::try_from(number - 1).ok().and_then(|at| MIGRATIONS.get(at));
-        let Some(expected) = expected else {
-            return Err(StoreError::TooNew {
-                database: driver.database().into(),
-                found: applied.len() as i64,
-                known: KNOWN,
-            });
-        };
-        if *row != format!("{number} {}", checksum(expected)) {
-            let message = format!("version {number} of its schema was made by something else than this server knows");
-            return Err(StoreError::Unfit(driver.target().engine(message)));
-        }
-    }
-    Ok(applied.len() as i64)
-}
-
-fn checksum(migration: &str) -> String {
-    hex::encode(Sha256::digest(migration))
+    let rows = driver.run("SELECT version || ' ' || checksum FROM rookery_schema ORDER BY version")?;
+    let read = |row: &String| {
+        let (version, checksum) = row.split_once(' ').unwrap_or_default();
+        (version.parse().unwrap_or_default(), checksum.to_owned())
+    };
+    let applied: Vec<_> = rows.iter().map(read).collect();
+    compare(&applied, CHANGES).map_err(|reason| StoreError::Unfit(driver.target().engine(reason)))
 }
 
 /// The newest schema.
-pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+pub(super) const KNOWN: i64 = CHANGES.len() as i64;
 
-const MIGRATIONS: &[&str] = &[
-    include_str!("schema-1.sql"),
-    include_str!("schema-2.sql"),
-    include_str!("schema-3.sql"),
-    include_str!("schema-4.sql"),
+const CHANGES: &[Change] = &[
+    Change::alone(include_str!("schema-1.sql")),
+    Change::alone(include_str!("schema-2.sql")),
+    Change::alone(include_str!("schema-3.sql")),
+    Change::alone(include_str!("schema-4.sql")),
+    Change::beside(4, include_str!("schema-5.sql")),
 ];
 
 const HAS_SCHEMA: &str = "\

@@ -5,7 +5,8 @@ use super::place::{directory, probe};
 use super::schema;
 use crate::StoreError;
 use crate::sql::connection::{Connection, all, one};
-use crate::sql::finding::{Finding, Severity};
+use crate::sql::finding::{self, Finding, Severity};
+use crate::sql::migrate;
 use crate::sql::transactions::Transactions;
 use std::path::Path;
 use std::time::Duration;
@@ -34,11 +35,8 @@ pub fn check(path: &Path) -> Vec<Finding> {
 /// Stops at the first thing that makes further looks pointless.
 fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
     let mut driver = Driver::open_to_read(path, LOCK_WAIT)?;
-    let version = schema::version(&driver)?;
-    findings.push(match version {
-        schema::KNOWN => note(format!("schema version {version}")),
-        _ => note(format!("schema version {version}; the server will update it to {}", schema::KNOWN)),
-    });
+    let version = migrate::version(&mut driver)?;
+    findings.push(finding::schema(version, schema::KNOWN));
     check_integrity(&mut driver, findings)?;
     if version > 0 {
         let accounts = one(&mut driver, crate::sql::statements::COUNT_ACCOUNTS, &[], |row| row.integer(0))?;

@@ -43,7 +43,7 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     prepare_file(path)?;
     let mut driver = Driver::open(path, options.lock_wait)?;
     // Look before anything is written: the file may not be ours.
-    schema::version(&driver)?;
+    migrate::version(&mut driver)?;
     if options.migrations == Migrations::Never {
         migrate::prepare(&mut driver, Migrations::Never)?;
     }
@@ -82,6 +82,7 @@ pub fn migrate(path: &Path) -> Result<usize, StoreError> {
 pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
     let mut driver = Driver::open_to_read(path, PATIENCE)?;
     driver.keep_statements();
+    migrate::refuse_newer(&mut driver)?;
     migrate::prepare(&mut driver, Migrations::Never)?;
     Ok(Box::new(driver))
 }
@@ -98,7 +99,7 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
     prepare_directory(path)?;
     prepare_file(path)?;
     let mut driver = Driver::open(path, PATIENCE)?;
-    schema::version(&driver)?;
+    migrate::refuse_newer(&mut driver)?;
     driver.set_up(&Options::default())?;
     migrate::migrate(&mut driver)?;
     Ok(Box::new(driver))
@@ -113,7 +114,7 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
 pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
     let mut driver = Driver::open_to_read(path, PATIENCE)?;
-    schema::version(&driver)?;
+    migrate::version(&mut driver)?;
     let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name is no text"))?;
     driver.execute("VACUUM INTO ?", &[Value::Text(to)]).map(drop)
 }

@@ -1,17 +1,18 @@
 //! SQLite's schema and how an older one becomes the current one.
 //!
-//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'. All that a file lacks
+//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'; `rookery_schema` has the oldest
+//! version whose servers can use a file of a version, unless that is its own. All that a file lacks
 //! run in one transaction with their count, so a crash leaves a file either before or behind them. A file is migrated by
 //! `sql/migrate.rs`, as any other database is.
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::Migrating;
+use crate::sql::migrate::{Change, Migrating};
 use crate::sql::transactions::Transactions;
 
 impl Migrating for Driver {
-    fn steps(&self) -> &'static [&'static str] {
-        MIGRATIONS
+    fn changes(&self) -> &'static [Change] {
+        CHANGES
     }
 
     fn schema_version(&mut self) -> Result<i64, StoreError> {
@@ -31,8 +32,14 @@ impl Migrating for Driver {
         self.run(text)
     }
 
-    fn note_of(&self, number: i64) -> String {
-        format!("PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION};")
+    fn note_of(&self, number: i64, change: &Change) -> String {
+        let note = format!("PRAGMA user_version = {number}; PRAGMA application_id = {APPLICATION};");
+        match change.runs_from {
+            None => note,
+            Some(from) => {
+                format!("{note} INSERT INTO rookery_schema (version, runs_from) VALUES ({number}, {from});")
+            }
+        }
     }
 
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
@@ -44,21 +51,13 @@ impl Migrating for Driver {
     }
 }
 
-/// Returns the version of a file's schema, 0 if it is empty.
-///
-/// # Errors
-///
-/// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it.
-pub(super) fn version(driver: &Driver) -> Result<i64, StoreError> {
+fn version(driver: &Driver) -> Result<i64, StoreError> {
     let version = driver.setting("user_version")?;
     let application = driver.setting("application_id")?;
     // Every schema change of SQLite counts schema_version up: 0 is a file in which nobody created anything.
     let untouched = application == 0 && version == 0 && driver.setting("schema_version")? == 0;
     if application != APPLICATION && !untouched {
         return Err(StoreError::Foreign(driver.database().into()));
-    }
-    if version > KNOWN {
-        return Err(StoreError::TooNew { database: driver.database().into(), found: version, known: KNOWN });
     }
     Ok(version)
 }
@@ -67,25 +66,26 @@ pub(super) fn version(driver: &Driver) -> Result<i64, StoreError> {
 pub(super) const APPLICATION: i64 = 0x526F_6F6B;
 
 /// The newest schema.
-pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+pub(super) const KNOWN: i64 = CHANGES.len() as i64;
 
-const MIGRATIONS: &[&str] = &[
-    include_str!("schema-1.sql"),
-    include_str!("schema-2.sql"),
-    include_str!("schema-3.sql"),
-    include_str!("schema-4.sql"),
-    include_str!("schema-5.sql"),
-    include_str!("schema-6.sql"),
-    include_str!("schema-7.sql"),
-    include_str!("schema-8.sql"),
-    include_str!("schema-9.sql"),
-    include_str!("schema-10.sql"),
-    include_str!("schema-11.sql"),
-    include_str!("schema-12.sql"),
-    include_str!("schema-13.sql"),
-    include_str!("schema-14.sql"),
-    include_str!("schema-15.sql"),
-    include_str!("schema-16.sql"),
+const CHANGES: &[Change] = &[
+    Change::alone(include_str!("schema-1.sql")),
+    Change::alone(include_str!("schema-2.sql")),
+    Change::alone(include_str!("schema-3.sql")),
+    Change::alone(include_str!("schema-4.sql")),
+    Change::alone(include_str!("schema-5.sql")),
+    Change::alone(include_str!("schema-6.sql")),
+    Change::alone(include_str!("schema-7.sql")),
+    Change::alone(include_str!("schema-8.sql")),
+    Change::alone(include_str!("schema-9.sql")),
+    Change::alone(include_str!("schema-10.sql")),
+    Change::alone(include_str!("schema-11.sql")),
+    Change::alone(include_str!("schema-12.sql")),
+    Change::alone(include_str!("schema-13.sql")),
+    Change::alone(include_str!("schema-14.sql")),
+    Change::alone(include_str!("schema-15.sql")),
+    Change::alone(include_str!("schema-16.sql")),
+    Change::beside(16, include_str!("schema-17.sql")),
 ];
 
 #[cfg(test)]
@@ -114,6 +114,7 @@ mod tests {
             "counters",
             "lists",
             "meta",
+            "rookery_schema",
             // Rooms outlive those who made them.
             "rooms",
             // Without their owner until their files are gone.
@@ -129,7 +130,7 @@ mod tests {
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
         let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
-        MIGRATIONS.iter().take(8).for_each(|migration| driver.run(migration).expect("schema 8"));
+        CHANGES.iter().take(8).for_each(|change| driver.run(change.sql).expect("schema 8"));
         driver.run(SCHEMA_8_WITH_MESSAGES).expect("rows of schema 8");
         drop(driver);
         let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
@@ -150,7 +151,7 @@ mod tests {
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
         let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
-        MIGRATIONS.iter().take(11).for_each(|migration| driver.run(migration).expect("schema 11"));
+        CHANGES.iter().take(11).for_each(|change| driver.run(change.sql).expect("schema 11"));
         driver.run(SCHEMA_11_WITH_MESSAGES).expect("rows of schema 11");
         drop(driver);
         super::super::open(&path, &super::super::Options::default()).expect("the newest schema").close();
@@ -190,7 +191,7 @@ mod tests {
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
         let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
-        MIGRATIONS.iter().take(13).for_each(|migration| driver.run(migration).expect("schema 13"));
+        CHANGES.iter().take(13).for_each(|change| driver.run(change.sql).expect("schema 13"));
         driver.run(SCHEMA_13_WITH_NODES).expect("rows of schema 13");
         drop(driver);
         let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
@@ -220,7 +221,7 @@ mod tests {
         let path = directory.path().join("rookery.db");
         std::fs::File::create(&path).expect("an empty file");
         let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
-        MIGRATIONS.iter().take(14).for_each(|migration| driver.run(migration).expect("schema 14"));
+        CHANGES.iter().take(14).for_each(|change| driver.run(change.sql).expect("schema 14"));
         driver.run(SCHEMA_14_WITH_TEXTS).expect("rows of schema 14");
         drop(driver);
         let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
