@@ -12,7 +12,7 @@ use crate::clock;
 use crate::failure::Failure;
 use crate::folder::{self, Folder};
 use crate::listener::Kind;
-use crate::loaded::{DATA_DIR, Loaded};
+use crate::loaded::{DATA_DIR, Loaded, SERVICE_CONFIG, SERVICE_DATA};
 
 /// The first account.
 pub enum Admin {
@@ -190,6 +190,10 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> S
 fn options(loaded: &Loaded) -> String {
     let mut options = String::new();
     let folder = &loaded.source.folder;
+    // Commands find that server by themselves.
+    if folder.path() == Path::new(SERVICE_DATA) && loaded.source.config.as_deref() == Some(Path::new(SERVICE_CONFIG)) {
+        return options;
+    }
     if folder.path() != Path::new(DATA_DIR) {
         let _ = write!(options, " --data-dir {}", quoted(folder.path()));
     }

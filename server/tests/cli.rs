@@ -13,6 +13,7 @@ mod cli {
     pub mod foreign;
     pub mod invite;
     pub mod mariadb;
+    pub mod package;
     pub mod postgres;
     pub mod rig;
     pub mod setup;

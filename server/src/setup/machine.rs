@@ -104,7 +104,7 @@ pub fn install_unit(program: &Path) -> Result<(), Failure> {
     }
     folder::write(Path::new(UNIT_FILE), &unit(program), 0o644)?;
     // Where systemd doesn't run, it will read the unit when it does.
-    let _ = Command::new("systemctl").arg("daemon-reload").status();
+    let _ = Command::new("systemctl").arg("daemon-reload").output();
     Ok(())
 }
 

@@ -1,0 +1,68 @@
+//! The package for Debian has what a server needs, and nothing that keeps `rookery setup` from its
+//! work.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::rig::Rig;
+
+/// Runs a program that has to succeed, and returns what it says.
+#[track_caller]
+fn run(program: &str, arguments: &[&Path]) -> String {
+    let mut command = Command::new(program);
+    // What is made here is thrown away; a small file would take half a minute more.
+    let output = command.args(arguments).env("DPKG_DEB_COMPRESSOR_TYPE", "none").output().expect(program);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {words}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn the_package_is_whole() {
+    rookery_needs::programs(&[("dpkg-deb", "dpkg"), ("objdump", "binutils"), ("gzip", "gzip")]);
+    let rig = Rig::empty();
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let script = root.join("packaging/deb");
+    let script = script.to_str().expect("a path");
+    let made = run(script, &[Path::new(env!("CARGO_BIN_EXE_rookery")), &rig.path("made")]);
+    let package = Path::new(made.trim_end());
+    assert!(package.starts_with(fs::canonicalize(rig.path("made")).expect("the folder")), "{made}");
+
+    let control = run("dpkg-deb", &[Path::new("--info"), package]);
+    for words in [
+        " Package: rookery",
+        concat!(" Version: ", env!("CARGO_PKG_VERSION"), "-1"),
+        " Depends: ca-certificates, passwd, libc6 (>= 2.",
+        "postinst",
+        "prerm",
+        "postrm",
+    ] {
+        assert!(control.contains(words), "{words:?} is not in:\n{control}");
+    }
+    assert_eq!(run("dpkg-deb", &[Path::new("--info"), package, Path::new("conffiles")]), "/etc/rookery/rookery.toml\n");
+    let contents = run("dpkg-deb", &[Path::new("--contents"), package]);
+    for line in contents.lines() {
+        let is_safe = line.starts_with("drwxr-xr-x root/root") || line.starts_with("-rw-r--r-- root/root");
+        assert!(is_safe || line.starts_with("-rwxr-xr-x root/root") && line.ends_with("./usr/bin/rookery"), "{line}");
+    }
+
+    run("dpkg-deb", &[Path::new("--extract"), package, &rig.path("tree")]);
+    let installed = |path: &str| rig.path(&format!("tree/{path}"));
+    let unit = fs::read_to_string(installed("usr/lib/systemd/system/rookery.service")).expect("the unit");
+    assert_eq!(unit, fs::read_to_string(root.join("packaging/rookery.service")).expect("the unit"));
+    for path in
+        ["usr/lib/sysusers.d/rookery.conf", "usr/share/man/man1/rookery.1.gz", "usr/share/doc/rookery/copyright"]
+    {
+        assert!(installed(path).is_file(), "{path}");
+    }
+    let version = run(installed("usr/bin/rookery").to_str().expect("a path"), &[Path::new("--version")]);
+    assert_eq!(version, concat!("rookery ", env!("CARGO_PKG_VERSION"), "\n"));
+
+    let file = installed("etc/rookery/rookery.toml");
+    let file = file.to_str().expect("a path");
+    let setup =
+        ["setup", "a.test", "--config", file, "--data-dir", "data", "--dns", "127.0.0.1:9", "--address", "203.0.113.5"];
+    rig.run(&setup).fine();
+    assert!(fs::read_to_string(file).expect("the configuration").contains("domains = [\"a.test\"]"));
+}
