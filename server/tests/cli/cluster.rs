@@ -156,8 +156,8 @@ impl Client {
         }
     }
 
-    /// Waits until its home has answered, or its stream has ended: then it returns nothing.
-    fn is_served(mut self) -> Option<Client> {
+    /// Returns it if its home answers, or nothing if its stream ends before that.
+    fn while_served(mut self) -> Option<Client> {
         let (until, mut buffer) = (Instant::now() + PATIENCE, [0; 1024]);
         let account = self.jid.split('/').next().unwrap_or_default();
         let ping = format!("<iq type='get' id='here' to='{account}'><ping xmlns='urn:xmpp:ping'/></iq>");
@@ -309,7 +309,7 @@ mod test {
         let (mut here, mut gone) = (Vec::new(), Vec::new());
         for client in clients {
             let jid = client.jid.clone();
-            client.is_served().map_or_else(|| gone.push(jid), |client| here.push(client));
+            client.while_served().map_or_else(|| gone.push(jid), |client| here.push(client));
         }
         assert!(!gone.is_empty() && !here.is_empty(), "both nodes had accounts: {gone:?}");
         all_chat(&mut here, "without n2");
