@@ -1,12 +1,13 @@
 //! Answers of DNS: whatever an answer says, the targets that are tried are bounded, in order, and
-//! none of them is "no server".
+//! none of them is "no server"; and the certificates that it names are few.
 
 #![no_main]
 
 use hickory_resolver::proto::op::Message;
 use libfuzzer_sys::fuzz_target;
 use rookery_federation::targets::{Plan, interleave, plan};
-use rookery_resolver::{addresses, targets};
+use rookery_resolver::{addresses, associations, targets};
+use rookery_stream::tls::trust::tlsa::Associations;
 
 fuzz_target!(|input: (u32, &[u8], &[u8])| {
     let (seed, one, other) = input;
@@ -28,4 +29,9 @@ fuzz_target!(|input: (u32, &[u8], &[u8])| {
     }
     let found = direct.iter().chain(&starttls).flat_map(|message| addresses(&asked(message), &message.answers));
     assert!(interleave(found).len() <= 10);
+    for message in direct.iter().chain(&starttls) {
+        let records = associations(&asked(message), &message.answers);
+        let found = Associations::new("a.example", "a.example", 5269, records);
+        assert!(found.is_none_or(|found| (1..=32).contains(&found.iter().count())));
+    }
 });

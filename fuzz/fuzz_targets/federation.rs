@@ -102,7 +102,7 @@ fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untr
         match action {
             Action::Resolve(domain) => {
                 outcome.looked_up.push(domain.to_string());
-                let address = Address { socket: SocketAddr::from(([9, 9, 9, 9], 5269)), direct_tls: false };
+                let address = Address::new(SocketAddr::from(([9, 9, 9, 9], 5269)), false);
                 servers.resolved(&domain, &Ok(vec![address]));
             }
             Action::Connect(of, _) => {

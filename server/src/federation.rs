@@ -95,7 +95,8 @@ fn uncertified(certificates: &[Certificate], domains: &[String]) -> Vec<Box<str>
 
 /// Returns what DNS is asked by.
 pub fn asked(config: &Config) -> rookery_resolver::Settings {
-    rookery_resolver::Settings { servers: config.federation.dns.clone(), routes: config.federation.routes.clone() }
+    let given = &config.federation;
+    rookery_resolver::Settings { servers: given.dns.clone(), dnssec: given.dnssec, routes: given.routes.clone() }
 }
 
 /// Finds nobody: there are no other servers.

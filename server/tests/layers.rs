@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("portability", "jid xml sasl store hub archive pubsub modules"),
     ("web", "jid xml sasl stream store observe hub operations modules portability shard"),
     ("relay", "observe hub modules"),
-    ("resolver", "observe federation shard"),
+    ("resolver", "stream observe federation shard"),
     ("cluster", "fanout store observe hub shard"),
     ("bench", "jid xml sasl stream fanout store observe hub modules shard"),
     ("xtask", ""),

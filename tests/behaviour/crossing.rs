@@ -53,7 +53,7 @@ impl Scene {
     fn lose(&self, domain: &str) {
         for name in [domain.to_owned(), format!("conference.{domain}")] {
             let socket = "1.2.3.4:5269".parse().expect("an address");
-            self.internet.say(&name, Ok(vec![Address { socket, direct_tls: false }]));
+            self.internet.say(&name, Ok(vec![Address::new(socket, false)]));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Two servers that meet: streams, TLS, certificates and dialback as on a real network (RFC 6120,
 //! XEP-0178, XEP-0220).
 
-use rookery_federation::{NotFound, Policy, Settings};
+use rookery_federation::{Address, NotFound, Policy, Settings};
 use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
+use rookery_stream::tls::trust::Trust;
+use rookery_stream::tls::trust::tlsa::{Association, Associations};
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server};
 
@@ -94,10 +96,7 @@ fn who_is_nowhere_is_told_by_its_cause() {
     chat(&mut romeo, "x@broken.example", "1");
     romeo.expect(&error("remote-server-timeout", "wait", "broken.example"));
     // Nobody listens there.
-    internet.say(
-        "gone.example",
-        Ok(vec![rookery_federation::Address { socket: "1.2.3.4:5269".parse().unwrap(), direct_tls: false }]),
-    );
+    internet.say("gone.example", Ok(vec![Address::new("1.2.3.4:5269".parse().unwrap(), false)]));
     chat(&mut romeo, "x@gone.example", "1");
     romeo.expect(&error("remote-server-timeout", "wait", "gone.example"));
     // An error is not answered with one, nor is what nobody waits for.
@@ -125,6 +124,47 @@ fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
         let error = juliet.expect_element();
         assert!(xml(&error).contains("remote-server-timeout"));
         romeo.expect_nothing();
+    }
+}
+
+/// Has DNS say, signed, that this is the certificate of a domain's server (DANE-EE).
+fn associate(internet: &Internet, domain: &str, issued: &Issued) {
+    let der = Trust::read_pem(issued.chain.as_bytes()).expect("a certificate");
+    let record = Association::read(3, 0, 0, &der[0]);
+    let tlsa = Associations::new(domain, &format!("xmpp.{domain}"), 5269, record).map(Into::into);
+    let found = internet.says(domain).expect("an address");
+    internet.say(domain, Ok(found.into_iter().map(|address| Address { tlsa: tlsa.clone(), ..address }).collect()));
+}
+
+/// RFC 7673 §4: the record is proof, and where there is one no other proof is.
+#[test]
+fn what_a_signed_zone_says_of_a_certificate_is_proof() {
+    let internet = Internet::default();
+    let own = own_certificate("b.example");
+    let a = server(&internet, "a.example", plain);
+    let b = server_with(&internet, "b.example", &own, |settings| settings.policy = Policy::Dialback);
+    associate(&internet, "b.example", &own);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    chat(&mut romeo, "juliet@b.example/balcony", "1");
+    juliet.expect_message("romeo@a.example/orchard", "1");
+    chat(&mut juliet, "romeo@a.example/orchard", "2");
+    romeo.expect_message("juliet@b.example/balcony", "2");
+}
+
+#[test]
+fn a_certificate_that_a_signed_zone_does_not_name_ends_it_whatever_else_would_do() {
+    for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {
+        let internet = Internet::default();
+        let a = server(&internet, "a.example", |settings| settings.policy = policy);
+        // Its certificate is of an authority that everybody trusts.
+        let b = server(&internet, "b.example", |settings| settings.policy = policy);
+        associate(&internet, "b.example", &own_certificate("b.example"));
+        let mut romeo = a.online("romeo@a.example/orchard");
+        let mut juliet = b.online("juliet@b.example/balcony");
+        chat(&mut romeo, "juliet@b.example/balcony", "secret");
+        assert!(xml(&romeo.expect_element()).contains("remote-server-timeout"), "{policy:?}");
+        juliet.expect_nothing();
     }
 }
 

@@ -35,7 +35,7 @@ impl Scene {
     fn lose_b(&self) {
         for name in ["b.example", "conference.b.example"] {
             let socket = "1.2.3.4:5269".parse().expect("an address");
-            self.internet.say(name, Ok(vec![Address { socket, direct_tls: false }]));
+            self.internet.say(name, Ok(vec![Address::new(socket, false)]));
         }
     }
 

@@ -36,7 +36,7 @@ impl Servers {
             // A stranger may have named the domain, and what DNS says of it is the stranger's, too.
             let most = if is_asking { MOST_ADDRESSES_ASKED } else { MOST_ADDRESSES };
             let may = |address: &&Address| self.settings.allow_private_addresses || is_public(address.socket.ip());
-            let untried: VecDeque<Address> = addresses.iter().filter(may).take(most).copied().collect();
+            let untried: VecDeque<Address> = addresses.iter().filter(may).take(most).cloned().collect();
             if untried.is_empty() {
                 let text = if addresses.is_empty() {
                     "its server has no address"
@@ -243,6 +243,7 @@ impl Servers {
         let has_more = !untried.is_empty();
         let machine = Outbound::new(settings.clone(), &local, &remote, purpose);
         let machine = if self.is_one_way(&remote) { machine.one_way() } else { machine };
+        let machine = if address.tlsa.is_some() { machine.encrypted() } else { machine };
         let machine = Box::new(broken.into_iter().fold(machine, Outbound::resuming));
         let direct_tls = address.direct_tls;
         let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls, calls: Some(block) });

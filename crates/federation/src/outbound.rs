@@ -15,7 +15,8 @@
 //!
 //! # Layout
 //!
-//! `login` is how it proves who we are, `acks` what is acknowledged.
+//! `proof` is how the other server proves to be the domain's, `login` how it proves who we are,
+//! `acks` what is acknowledged.
 
 use std::sync::Arc;
 
@@ -32,11 +33,12 @@ use crate::inbound::{Ours, domain};
 use crate::notes;
 use crate::outbound::acks::Acks;
 use crate::reading::{Item, Reading, STREAM_END, has_features, judge, write_header};
-use crate::settings::{Policy, Settings};
+use crate::settings::Settings;
 use crate::stanzas::{Judged, Spoken};
 
 pub(crate) mod acks;
 mod login;
+mod proof;
 
 /// A stream under negotiation, or in use.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub struct Outbound {
     is_bidi: bool,
     /// They aren't asked for, whatever the peer offers.
     avoids_bidi: bool,
+    /// Nothing is said without TLS, whatever the policy.
+    must_encrypt: bool,
     /// Our end of the stream has been written; what the peer still says counts.
     is_closing: bool,
     /// The peer's stanzas come over another connection by now; nothing more that comes here counts.
@@ -177,6 +181,7 @@ impl Outbound {
             acks: Acks::default(),
             is_bidi: false,
             avoids_bidi: false,
+            must_encrypt: false,
             is_closing: false,
             is_deaf: false,
             lang: None,
@@ -200,6 +205,13 @@ impl Outbound {
     #[must_use]
     pub fn one_way(self) -> Self {
         Self { avoids_bidi: true, ..self }
+    }
+
+    /// Demands TLS also where the policy doesn't: DNS says which certificates the peer has, and so
+    /// that it has TLS (RFC 7673 §3).
+    #[must_use]
+    pub fn encrypted(self) -> Self {
+        Self { must_encrypt: true, ..self }
     }
 
     /// Notes from now on what the peer says, for an operator who looks on: no stream for stanzas.
@@ -288,41 +300,6 @@ impl Outbound {
     /// Tells whether TLS is established.
     pub fn is_secured(&self) -> bool {
         self.tls.is_some()
-    }
-
-    /// Returns how the other server has proven to be that of its domain.
-    pub fn security(&self) -> &'static str {
-        match &self.tls {
-            Some(Ok(names)) if names.cover(&self.remote) => "TLS, certificate",
-            Some(_) => "TLS, DNS",
-            None if self.is_ready() => "DNS",
-            None => "nothing",
-        }
-    }
-
-    /// The handshake is complete: judges who is there, and begins the stream again.
-    pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
-        if self.phase != Phase::Tls {
-            return None;
-        }
-        if self.purpose == Purpose::Stanzas && self.settings.policy_for(&self.remote) == Policy::Certificate {
-            let judged = match &shown {
-                Err(reason) => Err(reason.to_string()),
-                Ok(names) if names.cover(&self.remote) => Ok(()),
-                Ok(names) => {
-                    let names: Vec<_> = names.all().take(10).collect();
-                    Err(format!("its certificate is for {} and not for the domain", names.join(", ")))
-                }
-            };
-            if let Err(reason) = judged {
-                self.phase = Phase::Ended;
-                self.cause = Some(reason);
-                return Some(Event::End);
-            }
-        }
-        self.tls = Some(shown);
-        self.open(false, out);
-        None
     }
 
     /// Reads what the peer sent, up to the first event, and appends what it is to be sent to `out`.
@@ -440,7 +417,7 @@ impl Outbound {
             self.phase = Phase::Features(is_logged_in);
             return None;
         }
-        if self.settings.policy_for(&self.remote) != Policy::Plain || is_logged_in {
+        if self.needs_tls() || is_logged_in {
             return Some(self.fail(
                 &StreamError::UnsupportedVersion,
                 "it knows no features of streams, and so no TLS",

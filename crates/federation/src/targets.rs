@@ -2,14 +2,26 @@
 //! addresses that nobody may send us to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use rookery_stream::tls::trust::tlsa::Associations;
 
 /// An address to try.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// The place to connect to.
     pub socket: SocketAddr,
     /// True if TLS comes first (`_xmpps-server`), and not STARTTLS.
     pub direct_tls: bool,
+    /// The certificates that are to be shown there, if DNS says so and is believed (RFC 7673).
+    pub tlsa: Option<Arc<Associations>>,
+}
+
+impl Address {
+    /// An address of which DNS says nothing else.
+    pub fn new(socket: SocketAddr, direct_tls: bool) -> Self {
+        Self { socket, direct_tls, tlsa: None }
+    }
 }
 
 /// The answer of DNS about a domain: addresses in the order in which they are to be tried.
@@ -37,6 +49,15 @@ pub struct Target {
     pub port: u16,
     /// True if it is of `_xmpps-server`.
     pub direct_tls: bool,
+    /// True if a trusted name server has validated the record.
+    pub is_signed: bool,
+}
+
+impl Target {
+    /// A target that nothing is known of but its place.
+    pub fn at(host: &str, port: u16, direct_tls: bool) -> Self {
+        Self { priority: 0, weight: 0, host: host.to_owned(), port, direct_tls, is_signed: false }
+    }
 }
 
 /// The next step after both SRV questions were answered.
@@ -158,7 +179,7 @@ mod tests {
     use super::*;
 
     fn target(priority: u16, weight: u16, host: &str) -> Target {
-        Target { priority, weight, host: host.to_owned(), port: 5269, direct_tls: false }
+        Target { priority, weight, ..Target::at(host, 5269, false) }
     }
 
     fn hosts(plan: Plan) -> Vec<String> {

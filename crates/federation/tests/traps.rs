@@ -215,7 +215,7 @@ fn one_domain_is_asked_over_one_connection_whoever_wants_it() {
 #[test]
 fn a_stranger_s_domain_has_few_addresses_that_are_tried() {
     let mut server = Server::new(Policy::Dialback);
-    let victims = (0..100).map(|number| Address { socket: address(number), direct_tls: false }).collect();
+    let victims = (0..100).map(|number| Address::new(address(number), false)).collect();
     server.dns.insert("a.example".into(), Ok(victims));
     let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
     server.hear(key, result("a.example"));
@@ -372,8 +372,8 @@ fn what_waits_for_all_domains_together_is_bounded() {
 #[test]
 fn a_dead_address_does_not_hide_a_living_one() {
     let mut server = Server::new(Policy::Certificate);
-    let six = Address { socket: "[2600::1]:5269".parse().expect("an address"), direct_tls: false };
-    let four = Address { socket: address(4), direct_tls: false };
+    let six = Address::new("[2600::1]:5269".parse().expect("an address"), false);
+    let four = Address::new(address(4), false);
     server.dns.insert("a.example".into(), Ok(vec![six, four]));
     server.send("romeo@a.example", "1");
     server.advance(250);
@@ -386,7 +386,7 @@ fn a_dead_address_does_not_hide_a_living_one() {
 #[test]
 fn a_machine_that_says_nothing_does_not_hide_another() {
     let mut server = Server::new(Policy::Certificate);
-    let both = [1, 2].map(|number| Address { socket: address(number), direct_tls: true });
+    let both = [1, 2].map(|number| Address::new(address(number), true));
     server.dns.insert("a.example".into(), Ok(both.to_vec()));
     server.send("romeo@a.example", "1");
     server.answer();

@@ -49,7 +49,7 @@ mod tests {
         let mut known = Known::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let found = Ok(vec![Address { socket: "192.0.2.1:5269".parse().unwrap(), direct_tls: false }]);
+        let found = Ok(vec![Address::new("192.0.2.1:5269".parse().unwrap(), false)]);
         let silent = || Err(NotFound::NoAnswer);
         assert_eq!(known.or_older("a.example", silent(), at(0)), silent());
         assert_eq!(known.or_older("a.example", found.clone(), at(0)), found);

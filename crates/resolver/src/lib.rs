@@ -2,8 +2,9 @@
 //! 6120 §3.2, XEP-0368).
 //!
 //! [`Dns`] is the shards' [`Resolver`]: they ask, go on, and are told by letter. The library is
-//! hickory, without DNSSEC. What is to be made of the answers stands in
-//! [`rookery_federation::targets`], where it is tested without a network.
+//! hickory, without its DNSSEC: that an answer is signed is the word of a name server, where the
+//! operator trusts it. What is to be made of the answers stands in [`rookery_federation::targets`]
+//! and [`rookery_stream::tls::trust::tlsa`], where it is tested without a network.
 //!
 //! # Invariants
 //!
@@ -16,19 +17,23 @@
 //!   others waiting.
 //! * While a domain's name servers give no answer, what they said last is used, for an hour at most
 //!   (RFC 8767).
+//! * TLSA records count where the answers that lead to them are signed, all of them. Whether there
+//!   are any has to be known then: no answer about them is none about the server (RFC 7673 §3).
+//!
+//! # Layout
+//!
+//! `asking` puts a question to a name server, `known` has the last answers.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
-use hickory_resolver::lookup::Lookup;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverOpts};
 use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
 use rookery_base::chance;
@@ -36,11 +41,14 @@ use rookery_federation::targets::{PORT, Plan, Target, interleave, plan};
 use rookery_federation::{Address, Found, NotFound};
 use rookery_observe::{Bound, Most, Per, Unit};
 use rookery_shard::Resolver;
+use rookery_stream::tls::trust::tlsa::{Association, Associations};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::debug;
 
+use asking::{Answer, Asker};
 use known::{Known, MOST_KNOWN};
 
+mod asking;
 mod known;
 
 /// The operator's decisions about DNS.
@@ -48,6 +56,8 @@ mod known;
 pub struct Settings {
     /// The name servers to ask; without any those of this machine.
     pub servers: Vec<SocketAddr>,
+    /// True if all of them validate signatures, and are believed that they did (DNSSEC).
+    pub dnssec: bool,
     /// Domains whose servers are known without asking.
     pub routes: Vec<Route>,
 }
@@ -91,10 +101,10 @@ impl Dns {
     /// What the system says when it gives no thread, or if its own configuration of DNS can't be
     /// read and is needed.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let resolvers = resolvers(&settings).map_err(io::Error::other)?;
+        let askers = askers(&settings).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (questions, asked) = mpsc::channel(MOST_WAITING);
-        let thread = Thread { resolvers, settings, known: RefCell::default() };
+        let thread = Thread { askers, settings, known: RefCell::default() };
         let work = move || runtime.block_on(Rc::new(thread).serve(asked));
         std::thread::Builder::new().name("dns".into()).spawn(work)?;
         Ok(Self { questions })
@@ -116,10 +126,10 @@ impl Resolver for Dns {
 pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
     let mut lines = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let (Ok(runtime), Ok(resolvers)) = (runtime, resolvers(settings)) else {
+    let (Ok(runtime), Ok(askers)) = (runtime, askers(settings)) else {
         return (vec!["this machine's configuration of DNS can't be read".to_owned()], Err(NotFound::NoAnswer));
     };
-    let thread = Rc::new(Thread { resolvers, settings: settings.clone(), known: RefCell::default() });
+    let thread = Rc::new(Thread { askers, settings: settings.clone(), known: RefCell::default() });
     if let Some(route) = settings.routes.iter().find(|route| route.domain == domain) {
         lines.push(format!("not asked: `routes` in [federation] says {}:{}", route.host, route.port));
     } else if let Ok(ascii) = idna::domain_to_ascii(domain)
@@ -131,7 +141,12 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
                 Ok(None) => lines.push(format!("{name} SRV: none")),
                 Ok(Some(targets)) => lines.extend(targets.iter().map(|target| {
                     let Target { priority, weight, host, port, .. } = target;
-                    format!("{name} SRV: {priority} {weight} {port} {host}")
+                    let signed = match (settings.dnssec, target.is_signed) {
+                        (false, _) => "",
+                        (true, true) => " (signed)",
+                        (true, false) => " (not signed)",
+                    };
+                    format!("{name} SRV: {priority} {weight} {port} {host}{signed}")
                 })),
                 Err(_) => lines.push(format!("{name} SRV: no answer, or a broken one")),
             }
@@ -143,6 +158,11 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
         lines.extend(addresses.iter().map(|address| {
             format!("{} ({})", address.socket, if address.direct_tls { "direct TLS" } else { "STARTTLS" })
         }));
+        let associated: BTreeMap<_, _> =
+            addresses.iter().filter_map(|address| address.tlsa.as_ref()).map(|tlsa| (tlsa.name(), tlsa)).collect();
+        for (name, tlsa) in associated {
+            lines.extend(tlsa.iter().map(|record| format!("{name} TLSA: {record} (signed)")));
+        }
     }
     (lines, found)
 }
@@ -167,9 +187,9 @@ impl Lookups {
     ///
     /// As [`Dns::start`].
     pub fn new(settings: &Settings) -> io::Result<Self> {
-        let resolvers = resolvers(settings).map_err(io::Error::other)?;
+        let askers = askers(settings).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = Thread { resolvers, settings: Settings::default(), known: RefCell::default() };
+        let thread = Thread { askers, settings: Settings::default(), known: RefCell::default() };
         Ok(Self { runtime, thread })
     }
 
@@ -179,7 +199,7 @@ impl Lookups {
     ///
     /// [`NotFound::NoAnswer`]
     pub fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NotFound> {
-        match self.runtime.block_on(self.thread.addresses(name, PORT, false)) {
+        match self.runtime.block_on(self.thread.addresses(name, &Target::at(name, PORT, false))) {
             Ok(found) => Ok(found.into_iter().map(|address| address.socket.ip()).collect()),
             Err(NotFound::NoServer) => Ok(Vec::new()),
             Err(NotFound::NoAnswer) => Err(NotFound::NoAnswer),
@@ -200,14 +220,14 @@ impl Lookups {
 
 struct Thread {
     /// One for each name server.
-    resolvers: Vec<TokioResolver>,
+    askers: Vec<Asker>,
     settings: Settings,
     known: RefCell<Known>,
 }
 
 /// Returns who asks each of the name servers. The library takes the failure of one for the answer
 /// of all.
-fn resolvers(settings: &Settings) -> Result<Vec<TokioResolver>, NetError> {
+fn askers(settings: &Settings) -> Result<Vec<Asker>, NetError> {
     let (servers, mut options) = if settings.servers.is_empty() {
         let (config, options) = read_system_conf()?;
         (config.name_servers().to_vec(), options)
@@ -215,12 +235,9 @@ fn resolvers(settings: &Settings) -> Result<Vec<TokioResolver>, NetError> {
         (settings.servers.iter().map(name_server).collect(), ResolverOpts::default())
     };
     bound(&mut options);
-    let resolver = |server: NameServerConfig| {
-        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
-        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        builder.with_options(options.clone()).build()
-    };
-    servers.into_iter().take(MOST_SERVERS).map(resolver).collect()
+    // What this machine is told to ask, by DHCP perhaps, is nobody's choice.
+    let are_trusted = settings.dnssec && !settings.servers.is_empty();
+    servers.into_iter().take(MOST_SERVERS).map(|server| Asker::new(server, &options, are_trusted)).collect()
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {
@@ -269,10 +286,10 @@ impl Thread {
 
     async fn find(self: &Rc<Self>, domain: &str) -> Found {
         if let Some(route) = self.settings.routes.iter().find(|route| route.domain == domain) {
-            return self.addresses(&route.host, route.port, route.direct_tls).await;
+            return self.addresses(domain, &Target::at(&route.host, route.port, route.direct_tls)).await;
         }
         if let Ok(ip) = domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            return Ok(vec![Address { socket: SocketAddr::new(ip, PORT), direct_tls: false }]);
+            return Ok(vec![Address::new(SocketAddr::new(ip, PORT), false)]);
         }
         let ascii = idna::domain_to_ascii(domain).map_err(|_| NotFound::NoServer)?;
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
@@ -284,19 +301,23 @@ impl Thread {
         let (direct, starttls) = tokio::join!(self.targets(&tls, true), self.targets(&starttls, false));
         let is_broken = direct.is_err() || starttls.is_err();
         match plan(direct.unwrap_or(None), starttls.unwrap_or(None), random) {
-            Plan::Targets(targets) => self.all_addresses(targets).await,
+            Plan::Targets(targets) => self.all_addresses(domain, targets).await,
             // What the other question would have said isn't known.
             Plan::DomainItself | Plan::Nowhere if is_broken => Err(NotFound::NoAnswer),
-            Plan::DomainItself => self.addresses(&ascii, PORT, false).await,
+            // Nothing leads away from the domain, so that its own records speak for it.
+            Plan::DomainItself => {
+                let itself = Target { is_signed: true, ..Target::at(&ascii, PORT, false) };
+                self.addresses(domain, &itself).await
+            }
             Plan::Nowhere => Err(NotFound::NoServer),
         }
     }
 
     /// Asks one name server after the other, until one answers.
-    async fn lookup(&self, name: &str, type_: RecordType) -> Result<Lookup, NetError> {
+    async fn lookup(&self, name: &Name, type_: RecordType) -> Result<Answer, NetError> {
         let mut failure = NetError::NoConnections;
-        for resolver in &self.resolvers {
-            match resolver.lookup(name, type_).await {
+        for asker in &self.askers {
+            match asker.ask(name, type_).await {
                 Err(error) if !is_none(&error) => failure = error,
                 answer => return answer,
             }
@@ -306,27 +327,26 @@ impl Thread {
 
     /// Returns the targets of a name; `None` if it has no records.
     async fn targets(&self, name: &str, direct_tls: bool) -> Result<Option<Vec<Target>>, NotFound> {
-        let lookup = match self.lookup(name, RecordType::SRV).await {
-            Ok(lookup) => lookup,
+        let asked = Name::from_ascii(name).map_err(|_| NotFound::NoServer)?;
+        let Answer { records, is_signed } = match self.lookup(&asked, RecordType::SRV).await {
+            Ok(answer) => answer,
             Err(error) if is_none(&error) => return Ok(None),
             Err(error) => {
                 debug!(name, %error, "DNS gives no answer");
                 return Err(NotFound::NoAnswer);
             }
         };
-        let asked = Name::from_ascii(name).map_err(|_| NotFound::NoServer)?;
-        let targets = targets(&asked, lookup.answers(), direct_tls);
+        let targets = targets(&asked, &records, direct_tls).into_iter().map(|target| Target { is_signed, ..target });
+        let targets: Vec<_> = targets.collect();
         Ok((!targets.is_empty()).then_some(targets))
     }
 
     /// Looks all of them up at the same time: one whose name servers are dead doesn't delay the
     /// others.
-    async fn all_addresses(self: &Rc<Self>, targets: Vec<Target>) -> Found {
+    async fn all_addresses(self: &Rc<Self>, domain: &str, targets: Vec<Target>) -> Found {
         let lookups = targets.into_iter().map(|target| {
-            let thread = self.clone();
-            tokio::task::spawn_local(
-                async move { thread.addresses(&target.host, target.port, target.direct_tls).await },
-            )
+            let (thread, domain) = (self.clone(), domain.to_owned());
+            tokio::task::spawn_local(async move { thread.addresses(&domain, &target).await })
         });
         let mut all = Vec::new();
         let mut trouble = NotFound::NoServer;
@@ -340,21 +360,42 @@ impl Thread {
         if all.is_empty() { Err(trouble) } else { Ok(all) }
     }
 
-    async fn addresses(&self, host: &str, port: u16, direct_tls: bool) -> Found {
-        let address = |ip| Address { socket: SocketAddr::new(ip, port), direct_tls };
-        if let Ok(ip) = host.parse() {
+    /// Returns the addresses of a target of the domain, and which certificates DNS says are there.
+    async fn addresses(&self, domain: &str, target: &Target) -> Found {
+        let address = |ip| Address::new(SocketAddr::new(ip, target.port), target.direct_tls);
+        if let Ok(ip) = target.host.parse() {
             return Ok(vec![address(ip)]);
         }
-        let name = format!("{}.", host.trim_end_matches('.'));
+        let name = format!("{}.", target.host.trim_end_matches('.'));
         let asked = Name::from_ascii(&name).map_err(|_| NotFound::NoServer)?;
-        let (six, four) = tokio::join!(self.lookup(&name, RecordType::AAAA), self.lookup(&name, RecordType::A));
+        let (six, four) = tokio::join!(self.lookup(&asked, RecordType::AAAA), self.lookup(&asked, RecordType::A));
         let is_broken = [&six, &four].iter().any(|lookup| lookup.as_ref().is_err_and(|error| !is_none(error)));
-        let found = [six, four].into_iter().flatten().flat_map(|lookup| addresses(&asked, lookup.answers()));
-        let found: Vec<Address> = interleave(found).into_iter().map(address).collect();
-        match (found.is_empty(), is_broken) {
-            (false, _) => Ok(found),
-            (true, true) => Err(NotFound::NoAnswer),
-            (true, false) => Err(NotFound::NoServer),
+        let answers: Vec<Answer> = [six, four].into_iter().flatten().collect();
+        let found = interleave(answers.iter().flat_map(|answer| addresses(&asked, &answer.records)));
+        if found.is_empty() {
+            return Err(if is_broken { NotFound::NoAnswer } else { NotFound::NoServer });
+        }
+        let is_signed = target.is_signed && answers.iter().all(|answer| answer.is_signed);
+        let tlsa = if is_signed { self.associations(domain, target).await? } else { None };
+        Ok(found.into_iter().map(|ip| Address { tlsa: tlsa.clone(), ..address(ip) }).collect())
+    }
+
+    /// Returns the certificates that DNS says are at a target (RFC 7673 §3).
+    async fn associations(&self, domain: &str, target: &Target) -> Result<Option<Arc<Associations>>, NotFound> {
+        let name = format!("_{}._tcp.{}.", target.port, target.host.trim_end_matches('.'));
+        // A name that is too long has no records.
+        let Ok(asked) = Name::from_ascii(&name) else { return Ok(None) };
+        match self.lookup(&asked, RecordType::TLSA).await {
+            Ok(answer) if answer.is_signed => {
+                let records = associations(&asked, &answer.records);
+                Ok(Associations::new(domain, &target.host, target.port, records).map(Arc::new))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if is_none(&error) => Ok(None),
+            Err(error) => {
+                debug!(name, %error, "DNS gives no answer");
+                Err(NotFound::NoAnswer)
+            }
         }
     }
 }
@@ -366,9 +407,7 @@ pub fn targets(asked: &Name, answers: &[Record], direct_tls: bool) -> Vec<Target
         RData::SRV(srv) => Some(Target {
             priority: srv.priority,
             weight: srv.weight,
-            host: srv.target.to_ascii(),
-            port: srv.port,
-            direct_tls,
+            ..Target::at(&srv.target.to_ascii(), srv.port, direct_tls)
         }),
         _ => None,
     });
@@ -383,6 +422,20 @@ pub fn addresses(asked: &Name, answers: &[Record]) -> Vec<IpAddr> {
         _ => None,
     });
     addresses.collect()
+}
+
+/// Returns the TLSA records of a name in an answer that can be used; what else is in it doesn't
+/// count.
+pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
+    let associations = of_name(asked, answers).filter_map(|record| match &record.data {
+        RData::TLSA(tlsa) => {
+            let [usage, selector, matching] =
+                [u8::from(tlsa.cert_usage), u8::from(tlsa.selector), u8::from(tlsa.matching)];
+            Association::read(usage, selector, matching, &tlsa.cert_data)
+        }
+        _ => None,
+    });
+    associations.collect()
 }
 
 /// Returns the records of a name, or of the one that its aliases lead to. The library hands on

@@ -29,6 +29,8 @@ enum Say {
     Forged(Vec<RData>, Vec<RData>),
     /// Records of which the name server says that it has validated their signatures.
     Secure(Vec<RData>),
+    /// The same, too long for a datagram.
+    SecureLonger(Vec<RData>),
     /// Bytes that are no message.
     Garbage,
 }
@@ -93,6 +95,15 @@ impl Server {
     fn find(&self, domain: &str) -> Found {
         find(&[self.address], domain)
     }
+
+    /// Looks a domain up as an operator does who trusts the server's word that answers are signed.
+    fn find_trusting(&self, domain: &str) -> Found {
+        find_by(self.trusting(), domain)
+    }
+
+    fn trusting(&self) -> Settings {
+        Settings { servers: vec![self.address], dnssec: true, ..Settings::default() }
+    }
 }
 
 fn answers(
@@ -105,6 +116,8 @@ fn answers(
     let query = message.queries.first().expect("one question").clone();
     let (name, type_) = (query.name().to_ascii().to_lowercase(), query.query_type());
     asked.lock().expect("questions").push((name.clone(), type_));
+    // RFC 6840 §5.7: only who wants to know is told.
+    let wants_word = message.metadata.authentic_data;
     let script = script.lock().expect("the script");
     let is_known = script.keys().any(|(known, _)| *known == name);
     let unknown = if is_known { ResponseCode::NoError } else { ResponseCode::NXDomain };
@@ -123,10 +136,16 @@ fn answers(
         Say::Records(records) => vec![reply(records, query.name(), ok)],
         Say::Secure(records) => {
             let mut answer = reply(records, query.name(), ok);
-            answer.metadata.authentic_data = true;
+            answer.metadata.authentic_data = wants_word;
             vec![answer]
         }
         Say::Longer(records) if is_tcp => vec![reply(records, query.name(), ok)],
+        Say::SecureLonger(records) if is_tcp => {
+            let mut answer = reply(records, query.name(), ok);
+            answer.metadata.authentic_data = wants_word;
+            vec![answer]
+        }
+        Say::SecureLonger(_) => vec![reply(Vec::new(), query.name(), ok).truncate()],
         Say::Longer(_) => vec![reply(Vec::new(), query.name(), ok).truncate()],
         Say::Other(records) => vec![reply(records, &Name::from_ascii("evil.example.").expect("a name"), ok)],
         Say::Alias(to, records) => {
@@ -147,7 +166,11 @@ fn answers(
 }
 
 fn find(servers: &[SocketAddr], domain: &str) -> Found {
-    let dns = Dns::start(Settings { servers: servers.to_vec(), routes: Vec::new() }).expect("a thread");
+    find_by(Settings { servers: servers.to_vec(), ..Settings::default() }, domain)
+}
+
+fn find_by(settings: Settings, domain: &str) -> Found {
+    let dns = Dns::start(settings).expect("a thread");
     let (tell, told) = mpsc::channel();
     dns.resolve(domain, Box::new(move |found| tell.send(found).expect("somebody waits")));
     told.recv().expect("an answer")
@@ -162,7 +185,7 @@ fn a(last: u8) -> RData {
 }
 
 fn at(last: u8, port: u16, direct_tls: bool) -> Address {
-    Address { socket: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)), port), direct_tls }
+    Address::new(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)), port), direct_tls)
 }
 
 const DIRECT: &str = "_xmpps-server._tcp.a.example.";
@@ -282,7 +305,7 @@ fn lies_are_not_believed() {
     assert!(found.is_err(), "{found:?}");
 }
 
-/// The word of a name server that an answer is signed proves nothing that certificates don't, and a
+/// A name server that isn't trusted proves nothing by its word that an answer is signed, and a
 /// bogus answer, for which a validating one fails, is none (RFC 4035 §5.5).
 #[test]
 fn what_is_said_of_signatures_changes_nothing() {
@@ -351,7 +374,7 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
     let server = Server::start();
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
-    let dns = Dns::start(Settings { servers: vec![server.address], routes: Vec::new() }).expect("a thread");
+    let dns = Dns::start(Settings { servers: vec![server.address], ..Settings::default() }).expect("a thread");
     for _ in 0..10 {
         let (tell, told) = mpsc::channel();
         dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
@@ -368,7 +391,7 @@ fn an_operator_is_told_what_dns_says() {
     let server = Server::start();
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, "one.example.")]));
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
-    let settings = Settings { servers: vec![server.address], routes: Vec::new() };
+    let settings = Settings { servers: vec![server.address], ..Settings::default() };
     let (lines, found) = rookery_resolver::explain(&settings, "a.example");
     assert_eq!(found, Ok(vec![at(1, 5269, false)]));
     let told = ["_xmpps-server._tcp.a.example. SRV: none", "_xmpp-server._tcp.a.example. SRV: 1 0 5269 one.example."];
@@ -382,7 +405,8 @@ fn single_records_are_looked_up_as_they_are() {
     let clients = "_xmpp-client._tcp.a.example";
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1), a(2)]));
     server.say("_xmpp-client._tcp.a.example.", RecordType::SRV, Say::Records(vec![srv(0, 5222, "one.example.")]));
-    let lookups = Lookups::new(&Settings { servers: vec![server.address], routes: Vec::new() }).expect("a name server");
+    let lookups =
+        Lookups::new(&Settings { servers: vec![server.address], ..Settings::default() }).expect("a name server");
     let mut found = lookups.addresses("a.example").expect("an answer");
     found.sort();
     assert_eq!(found, [1, 2].map(|last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))));
@@ -392,4 +416,122 @@ fn single_records_are_looked_up_as_they_are() {
     assert_eq!(lookups.targets("_xmpp-client._tcp.b.example"), Ok(Vec::new()));
     server.say("c.example.", RecordType::A, Say::Code(ResponseCode::ServFail));
     assert_eq!(lookups.addresses("c.example"), Err(NotFound::NoAnswer));
+}
+
+const HOST: &str = "xmpp.a.example.";
+const TLSA: &str = "_5269._tcp.xmpp.a.example.";
+
+fn tlsa(bytes: &[u8]) -> RData {
+    RData::Unknown { code: RecordType::TLSA, rdata: NULL::with(bytes.to_vec()) }
+}
+
+/// Returns a record that can be used: the digest of a key.
+fn usable() -> RData {
+    tlsa(&[&[3, 1, 1][..], &[0xab; 32]].concat())
+}
+
+/// A zone in which everything is signed, and TLSA records as a test says.
+fn signed_zone(records: Say) -> Server {
+    let server = Server::start();
+    server.say(STARTTLS, RecordType::SRV, Say::Secure(vec![srv(1, 5269, HOST)]));
+    server.say(HOST, RecordType::A, Say::Secure(vec![a(1)]));
+    server.say(TLSA, RecordType::TLSA, records);
+    server
+}
+
+/// Returns the TLSA records that were found with the only address.
+fn named(found: Found) -> Option<Vec<String>> {
+    let mut found = found.expect("an address");
+    let address = found.pop().expect("an address");
+    assert_eq!(Address { tlsa: None, ..address.clone() }, at(1, 5269, false));
+    address.tlsa.map(|tlsa| tlsa.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn certificates_are_named_where_all_that_leads_to_them_is_signed() {
+    let expected = Some(vec!["3 1 1 abababababababab…".to_owned()]);
+    assert_eq!(named(signed_zone(Say::Secure(vec![usable()])).find_trusting("a.example")), expected);
+    assert_eq!(named(signed_zone(Say::SecureLonger(vec![usable()])).find_trusting("a.example")), expected);
+    // Nobody trusts the server: it isn't even asked.
+    let server = signed_zone(Say::Secure(vec![usable()]));
+    assert_eq!(named(server.find("a.example")), None);
+    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+    // Each answer in turn comes without the word.
+    let server = signed_zone(Say::Records(vec![usable()]));
+    assert_eq!(named(server.find_trusting("a.example")), None, "the records");
+    let server = signed_zone(Say::Secure(vec![usable()]));
+    server.say(HOST, RecordType::A, Say::Records(vec![a(1)]));
+    assert_eq!(named(server.find_trusting("a.example")), None, "the address");
+    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+    let server = signed_zone(Say::Secure(vec![usable()]));
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, HOST)]));
+    assert_eq!(named(server.find_trusting("a.example")), None, "the place of the server");
+    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+}
+
+#[test]
+fn a_domain_without_srv_records_names_certificates_itself() {
+    let server = Server::start();
+    server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
+    server.say("_5269._tcp.a.example.", RecordType::TLSA, Say::Secure(vec![usable()]));
+    assert!(named(server.find_trusting("a.example")).is_some());
+}
+
+#[test]
+fn no_word_about_certificates_is_no_way_to_the_server() {
+    // What a validating name server says of a bogus answer, and a message that is cut short.
+    for say in [Say::Code(ResponseCode::ServFail), Say::Code(ResponseCode::Refused), Say::Garbage] {
+        assert_eq!(signed_zone(say).find_trusting("a.example"), Err(NotFound::NoAnswer));
+    }
+    for cut in 1..3 {
+        let say = Say::Secure(vec![tlsa(&[3, 1, 1][..cut])]);
+        assert_eq!(signed_zone(say).find_trusting("a.example"), Err(NotFound::NoAnswer), "{cut} bytes");
+    }
+    // Another target of the domain is still one.
+    let server = signed_zone(Say::Code(ResponseCode::ServFail));
+    let both = vec![srv(1, 5269, HOST), srv(2, 5269, "other.a.example.")];
+    server.say(STARTTLS, RecordType::SRV, Say::Secure(both));
+    server.say("other.a.example.", RecordType::A, Say::Secure(vec![a(1)]));
+    assert_eq!(named(server.find_trusting("a.example")), None);
+}
+
+#[test]
+fn records_that_cannot_be_used_change_nothing() {
+    let of = |records: Vec<RData>| named(signed_zone(Say::Secure(records)).find_trusting("a.example"));
+    let odd = [tlsa(&[3, 1, 1]), tlsa(&[3, 1, 1, 0xff]), tlsa(&[&[9, 1, 1][..], &[0; 32]].concat())];
+    assert_eq!(of(odd.to_vec()), None);
+    assert_eq!(of([&odd[..], &[usable()]].concat()).map(|records| records.len()), Some(1));
+    let server = signed_zone(Say::Code(ResponseCode::NXDomain));
+    assert_eq!(named(server.find_trusting("a.example")), None);
+    let other = signed_zone(Say::Other(vec![usable()]));
+    assert_eq!(named(other.find_trusting("a.example")), None, "records of another name");
+}
+
+#[test]
+fn the_word_is_kept_with_the_answer() {
+    let server = signed_zone(Say::Secure(vec![usable()]));
+    let dns = Dns::start(server.trusting()).expect("a thread");
+    for _ in 0..3 {
+        let (tell, told) = mpsc::channel();
+        dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
+        assert!(named(told.recv().expect("an answer")).is_some());
+    }
+    assert_eq!(server.asked(RecordType::TLSA).len(), 1);
+}
+
+#[test]
+fn an_operator_is_told_which_certificates_dns_names() {
+    let server = signed_zone(Say::Secure(vec![usable()]));
+    let (lines, _) = rookery_resolver::explain(&server.trusting(), "a.example");
+    assert_eq!(
+        lines[1..],
+        [
+            "_xmpp-server._tcp.a.example. SRV: 1 0 5269 xmpp.a.example. (signed)",
+            "192.0.2.1:5269 (STARTTLS)",
+            "_5269._tcp.xmpp.a.example. TLSA: 3 1 1 abababababababab… (signed)",
+        ]
+    );
+    server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, HOST)]));
+    let (lines, _) = rookery_resolver::explain(&server.trusting(), "a.example");
+    assert_eq!(lines[1], "_xmpp-server._tcp.a.example. SRV: 1 0 5269 xmpp.a.example. (not signed)");
 }

@@ -7,10 +7,11 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use hickory_resolver::proto::op::{Message, OpCode, Query};
-use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, SRV};
+use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use rookery_federation::targets::{Plan, interleave, plan};
-use rookery_resolver::{addresses, targets};
+use rookery_resolver::{addresses, associations, targets};
+use rookery_stream::tls::trust::tlsa::Associations;
 
 /// Draws numbers from a seed.
 struct Draw(u64);
@@ -27,7 +28,13 @@ impl Draw {
     }
 
     fn data(&mut self) -> RData {
-        match self.below(6) {
+        match self.below(7) {
+            6 => {
+                let [usage, selector, matching] = [5, 3, 4].map(|most| self.below(most) as u8);
+                let length = [32, 64, 31, 0][self.below(4)];
+                let fields = [&[usage, selector, matching][..], &vec![0xab; length]].concat();
+                RData::Unknown { code: RecordType::TLSA, rdata: NULL::with(fields) }
+            }
             0 => RData::A(A(Ipv4Addr::from(self.below(usize::MAX) as u32))),
             1 => RData::AAAA(AAAA(Ipv6Addr::from(self.0 as u128))),
             2 => RData::CNAME(CNAME(self.name())),
@@ -60,7 +67,7 @@ impl Draw {
 #[test]
 fn whatever_an_answer_says_few_targets_are_tried_in_their_order() {
     let mut draw = Draw(1);
-    let (mut read, mut planned_some) = (0, 0);
+    let (mut read, mut planned_some, mut associated) = (0, 0, 0);
     for _ in 0..20_000 {
         let [direct, starttls] = [(); 2].map(|()| Message::from_vec(&draw.answer()).ok());
         read += usize::from(direct.is_some());
@@ -77,6 +84,13 @@ fn whatever_an_answer_says_few_targets_are_tried_in_their_order() {
         }
         let all = direct.iter().chain(&starttls).flat_map(|message| addresses(&asked(message), &message.answers));
         assert!(interleave(all).len() <= 10);
+        for message in direct.iter().chain(&starttls) {
+            let records = associations(&asked(message), &message.answers);
+            let found = Associations::new("a.example", "a.example", 5269, records);
+            associated += usize::from(found.is_some());
+            assert!(found.is_none_or(|found| (1..=32).contains(&found.iter().count())));
+        }
     }
+    assert!(associated > 1000, "certificates are named: {associated}");
     assert!(read > 10_000 && planned_some > 10_000, "the answers mean something: {read}, {planned_some}");
 }

@@ -263,7 +263,10 @@ impl<D: Driver> Shard<D> {
             return federating.servers.closed(key, "there are too many connections");
         }
         match self.driver.system.connect(peer) {
-            Ok(socket) => self.watch_wire(federating, key, Wire::new(socket, peer, true)),
+            Ok(socket) => {
+                let wire = Wire { tlsa: address.tlsa, ..Wire::new(socket, peer, true) };
+                self.watch_wire(federating, key, wire);
+            }
             Err(error) => {
                 self.common.gate.leave(peer.ip());
                 federating.servers.closed(key, &format!("{peer}: {error}"));
@@ -328,14 +331,10 @@ impl<D: Driver> Shard<D> {
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         let progress = tls.read(bytes, &mut plain, &mut out);
         let is_established = matches!(&progress, Ok(progress) if progress.established);
-        let shown = is_established.then(|| {
-            let chain: Vec<Vec<u8>> = tls.chain().into_iter().map(<[u8]>::to_vec).collect();
-            chain
-        });
         self.write_bytes(federating, key, &out);
-        if let Some(chain) = shown {
-            let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-            let judged = federating.terms.trust.judge(&chain, self.world.time() / 1000);
+        if is_established {
+            let (trust, now_s) = (federating.terms.trust.clone(), self.world.time() / 1000);
+            let Some(judged) = federating.get(key).map(|wire| wire.judge(&trust, now_s)) else { return };
             federating.servers.secured(key, judged);
             // Before what came behind the handshake is answered: a certificate that doesn't hold
             // ends it here.

@@ -11,7 +11,8 @@ use rookery_fanout::multicast::Outgoing;
 use rookery_federation::{Arrival, Found, Key, Servers, Settings};
 use rookery_stream::tls::client::ClientTls;
 use rookery_stream::tls::peer::PeerSettings;
-use rookery_stream::tls::trust::Trust;
+use rookery_stream::tls::trust::tlsa::Associations;
+use rookery_stream::tls::trust::{Names, Trust, Untrusted};
 use rookery_stream::tls::{Progress, ServerTls, TlsError};
 
 /// The terms of streams with other servers. A reload makes new ones.
@@ -60,6 +61,8 @@ pub struct Wire<S> {
     pub(crate) socket: S,
     pub(crate) peer: SocketAddr,
     pub(crate) tls: Option<Tls>,
+    /// The certificates that are to be shown there, if DNS says so.
+    pub(crate) tlsa: Option<Arc<Associations>>,
     /// Bytes that the system has not taken.
     pub(crate) unsent: Vec<u8>,
     /// It is not connected yet.
@@ -172,9 +175,19 @@ impl<S> Federating<S> {
 }
 
 impl<S> Wire<S> {
+    /// Judges the certificates that were shown on it, at a time in seconds since 1970.
+    pub(crate) fn judge(&self, trust: &Trust, unix_seconds: u64) -> Result<Names, Untrusted> {
+        let chain = self.tls.as_ref().map(Tls::chain).unwrap_or_default();
+        match &self.tlsa {
+            Some(associations) => trust.judge_associated(&chain, associations, unix_seconds),
+            None => trust.judge(&chain, unix_seconds),
+        }
+    }
+
     pub(crate) fn new(socket: S, peer: SocketAddr, connecting: bool) -> Self {
         let (unsent, serial) = (Vec::new(), 0);
-        Self { socket, peer, tls: None, unsent, connecting, ending: false, wants_write: false, paused: false, serial }
+        let (tls, tlsa, ending, wants_write, paused) = (None, None, false, false, false);
+        Self { socket, peer, tls, tlsa, unsent, connecting, ending, wants_write, paused, serial }
     }
 }
 

@@ -165,7 +165,7 @@ impl Internet {
         let port = if direct_tls { Port::ServersTls } else { Port::Servers };
         listeners.insert(socket, Listener { post: post.clone(), port, next: 0 });
         for name in names {
-            self.say(name, Ok(vec![Address { socket, direct_tls }]));
+            self.say(name, Ok(vec![Address::new(socket, direct_tls)]));
         }
     }
 

@@ -184,6 +184,8 @@ pub struct Federation {
     pub deny: Vec<Rule>,
     /// Name servers; those of the machine if there are none.
     pub dns: Vec<SocketAddr>,
+    /// True if they validate signatures, and are believed that they did.
+    pub dnssec: bool,
     /// The places of some domains' servers.
     pub routes: Vec<Route>,
     /// PEM files of authorities to trust besides those of the machine.
@@ -440,6 +442,7 @@ impl Config {
                 allow: Vec::new(),
                 deny: Vec::new(),
                 dns: Vec::new(),
+                dnssec: false,
                 routes: Vec::new(),
                 trusted: Vec::new(),
                 allow_private_addresses: false,

@@ -230,6 +230,11 @@ impl Reader<'_> {
             let what = "there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`";
             self.wrongs.push(Wrong::new(place(&store, &["search"]), what).of("store.search"));
         }
+        let (_, federation) = section("federation");
+        if self.config.federation.dnssec && self.config.federation.dns.is_empty() {
+            let what = "it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]";
+            self.wrongs.push(Wrong::new(place(&federation, &["dnssec"]), what).of("federation.dnssec"));
+        }
         let (_, cluster) = section("cluster");
         self.clustered(&cluster);
         let (at, _) = section("listen");

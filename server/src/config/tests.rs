@@ -165,6 +165,10 @@ fn wrong_values_are_refused_with_what_is_right() {
         ("[login]\nmechanisms = []", "login.mechanisms: nobody could log in; leave the key out for all mechanisms"),
         ("[tls]\ncertificate = \"x\"", "tls.certificate: it needs a `key` beside it"),
         (
+            "[federation]\ndnssec = true",
+            "federation.dnssec: it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]",
+        ),
+        (
             "[store]\narchives = \"months\"",
             "store.archives: SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
         ),

@@ -96,7 +96,7 @@ pub fn look(
             continue;
         }
         tell(format!("tries     {} ({way})", address.socket));
-        match Attempt::new(federated, local, domain, address, tell).go() {
+        match Attempt::new(federated, local, domain, address.clone(), tell).go() {
             Ok(()) => return true,
             Err(cause) => tell(format!("fault     {}: {cause}", address.socket)),
         }
@@ -135,6 +135,7 @@ impl<'a> Attempt<'a> {
         tell: &'a mut dyn FnMut(String),
     ) -> Self {
         let machine = Outbound::new(federated.terms.settings.clone(), local, domain, Purpose::Stanzas).noting();
+        let machine = if address.tlsa.is_some() { machine.encrypted() } else { machine };
         Self {
             federated,
             local,
@@ -231,9 +232,16 @@ impl<'a> Attempt<'a> {
             None => Vec::new(),
         };
         let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-        let judged = self.federated.terms.trust.judge(&chain, clock::now());
+        let trust = &self.federated.terms.trust;
+        let judged = match &self.address.tlsa {
+            Some(associations) => trust.judge_associated(&chain, associations, clock::now()),
+            None => trust.judge(&chain, clock::now()),
+        };
         let certificates = chain.len();
         (self.tell)(match &judged {
+            Ok(names) if names.is_associated() => {
+                format!("tls       chain of {certificates}: it is what DNS says of the server (TLSA)")
+            }
             Ok(names) => {
                 let all: Vec<_> = names.all().take(10).collect();
                 let verdict =

@@ -95,7 +95,7 @@ pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Re
 ///
 /// [`Failure::Failed`] if DNS can't be asked at all.
 pub fn look(server: Option<SocketAddr>, records: &[Record], addresses: &[IpAddr]) -> Result<Vec<Look>, Failure> {
-    let settings = Settings { servers: server.into_iter().collect(), routes: Vec::new() };
+    let settings = Settings { servers: server.into_iter().collect(), ..Settings::default() };
     let lookups = Lookups::new(&settings).map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(records.iter().map(|record| look_at(&lookups, record, addresses).unwrap_or(Look::NoAnswer)).collect())
 }

@@ -9,7 +9,6 @@ use super::{Event, Outbound, Phase, Purpose};
 use crate::bidi::{BIDI, BIDI_FEATURE};
 use crate::dialback::{self, Answer, Dialback};
 use crate::inbound::{STREAM_LIMITS, domain};
-use crate::settings::Policy;
 
 impl Outbound {
     /// Asks for both directions where they are offered, before we say who we are (XEP-0288 §2.2).
@@ -40,7 +39,7 @@ impl Outbound {
                 self.phase = Phase::Proceed;
                 return None;
             }
-            if self.settings.policy_for(&self.remote) != Policy::Plain {
+            if self.needs_tls() {
                 return Some(self.end_because("it doesn't offer TLS", out));
             }
         }

@@ -2,9 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_stream::tls::trust::Trust;
+use rookery_stream::tls::trust::tlsa::{Association, Associations};
 
 use super::*;
 use crate::dialback::Secret;
+use crate::settings::Policy;
 
 struct Call {
     machine: Outbound,
@@ -97,6 +100,38 @@ fn tls_cannot_be_taken_away() {
             assert!(!said.contains("<auth") && !said.contains("<db:"), "{said}");
             assert_eq!(call.events, ["End"], "{bytes}");
         }
+    }
+}
+
+/// RFC 7673 §3: where DNS names certificates, there is TLS.
+#[test]
+fn tls_cannot_be_taken_away_where_dns_names_certificates() {
+    for bytes in [format!("{HEADER}{DIALBACK}"), HEADER.replace(" version='1.0'", "")] {
+        for purpose in [Purpose::Stanzas, Purpose::Questions] {
+            let (mut call, _) = Call::new(Policy::Plain, purpose);
+            call.machine = call.machine.encrypted();
+            assert!(!call.send(&bytes).contains("<db:"));
+            assert_eq!(call.events, ["End"], "{bytes}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_that_dns_names_is_proof() {
+    let record = Association::read(3, 0, 0, b"a certificate");
+    let associations = Associations::new("b.example", "xmpp.b.example", 5269, record).expect("a record");
+    let shown = Trust::new([]).judge_associated(&[b"a certificate"], &associations, 0);
+    let (mut call, _) = Call::secured(Policy::Certificate, shown);
+    call.send(&format!("{HEADER}{EXTERNAL}{SUCCESS}{HEADER}<stream:features/>"));
+    assert_eq!((call.machine.is_ready(), call.machine.security()), (true, "TLS, DANE"));
+}
+
+#[test]
+fn a_certificate_that_dns_does_not_name_ends_it_under_any_policy() {
+    for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {
+        let (call, said) = Call::secured(policy, Err(Untrusted::Unassociated("_5269._tcp.b.example.".to_owned())));
+        assert_eq!((said.as_str(), call.events.join(" ").as_str()), ("", "StartTls End"), "{policy:?}");
+        assert!(call.machine.cause().contains("TLSA records of _5269._tcp.b.example."), "{}", call.machine.cause());
     }
 }
 

@@ -216,7 +216,7 @@ fn nobody_sends_us_into_private_networks() {
     let mut world = World::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.sides[0].servers.next_action();
-    let found = Ok(vec![Address { socket: "127.0.0.1:5222".parse().unwrap(), direct_tls: false }]);
+    let found = Ok(vec![Address::new("127.0.0.1:5222".parse().unwrap(), false)]);
     world.sides[0].servers.resolved("b.example", &found);
     world.settle();
     assert_eq!(world.attempts, []);

@@ -232,7 +232,7 @@ impl Server {
 
 /// DNS says that a domain is at one address.
 pub fn at(number: u8) -> Found {
-    Ok(vec![Address { socket: address(number), direct_tls: false }])
+    Ok(vec![Address::new(address(number), false)])
 }
 
 pub fn header(from: &str) -> String {

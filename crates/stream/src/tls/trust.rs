@@ -12,6 +12,10 @@
 //! - A wildcard is a whole left-most label of a `dNSName` and stands for one label.
 //! - The same rule holds for both directions: authorities no longer issue `clientAuth`, so
 //!   `serverAuth` is what a server's certificate is for on either side.
+//!
+//! # Layout
+//!
+//! `tlsa` judges by what DNS says of certificates, in place of authorities or besides.
 
 use std::time::Duration;
 use std::{fmt, str};
@@ -19,10 +23,12 @@ use std::{fmt, str};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, Error, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage};
+use webpki::{EndEntityCert, Error, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage, VerifiedPath};
 use x509_parser::extensions::GeneralName;
 
 use super::settings::ascii_domain;
+
+pub mod tlsa;
 
 /// The authorities whose certificates are believed.
 #[derive(PartialEq, Eq)]
@@ -74,16 +80,30 @@ impl Trust {
     ///
     /// [`Untrusted`], in words for the operator's log.
     pub fn judge(&self, chain: &[&[u8]], unix_seconds: u64) -> Result<Names, Untrusted> {
-        let chain: Vec<CertificateDer<'_>> = chain.iter().map(|der| CertificateDer::from(*der)).collect();
-        let Some((own, intermediates)) = chain.split_first() else { return Err(Untrusted::Missing) };
-        let end_entity = EndEntityCert::try_from(own).map_err(|error| Untrusted::Invalid(error.to_string()))?;
-        let time = UnixTime::since_unix_epoch(Duration::from_secs(unix_seconds));
-        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
-        end_entity
-            .verify_for_usage(algorithms, &self.anchors, intermediates, time, ForServers, None, None)
-            .map_err(|error| Untrusted::because(&error))?;
-        Names::read(own, unix_seconds).ok_or_else(|| Untrusted::Invalid("its names can't be read".to_owned()))
+        follow(&self.anchors, chain, unix_seconds, None)
     }
+}
+
+/// A condition on a path, beyond those that hold for all of them.
+type IsMeant<'a> = &'a dyn Fn(&VerifiedPath<'_>) -> Result<(), Error>;
+
+/// Follows a chain to one of these anchors, by a path that `is_meant` accepts, and returns the
+/// names of its first certificate.
+fn follow(
+    anchors: &[TrustAnchor<'_>],
+    chain: &[&[u8]],
+    unix_seconds: u64,
+    is_meant: Option<IsMeant<'_>>,
+) -> Result<Names, Untrusted> {
+    let chain: Vec<CertificateDer<'_>> = chain.iter().map(|der| CertificateDer::from(*der)).collect();
+    let Some((own, intermediates)) = chain.split_first() else { return Err(Untrusted::Missing) };
+    let end_entity = EndEntityCert::try_from(own).map_err(|error| Untrusted::Invalid(error.to_string()))?;
+    let time = UnixTime::since_unix_epoch(Duration::from_secs(unix_seconds));
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+    end_entity
+        .verify_for_usage(algorithms, anchors, intermediates, time, ForServers, None, is_meant)
+        .map_err(|error| Untrusted::because(&error))?;
+    Names::read(own, unix_seconds).ok_or_else(|| Untrusted::Invalid("its names can't be read".to_owned()))
 }
 
 impl fmt::Debug for Trust {
@@ -106,6 +126,8 @@ pub enum Untrusted {
     UnknownIssuer,
     /// It is for another use than a server's.
     OtherUse,
+    /// DNS says which certificates the server has, under this name, and it is none of them.
+    Unassociated(String),
     /// It is broken in another way.
     Invalid(String),
 }
@@ -133,6 +155,7 @@ impl fmt::Display for Untrusted {
                 "no trusted authority issued its certificate, or it doesn't show the certificates in between",
             ),
             Self::OtherUse => f.write_str("its certificate is not for servers"),
+            Self::Unassociated(name) => write!(f, "its certificate is none of those in the TLSA records of {name}"),
             Self::Invalid(reason) => write!(f, "its certificate is invalid: {reason}"),
         }
     }
@@ -149,12 +172,15 @@ pub struct Names {
     exact: Vec<String>,
     /// Seconds for which the certificate is valid, from the moment at which it was judged.
     valid_s: u64,
+    /// DNS has named the certificate or its authority.
+    is_associated: bool,
 }
 
 impl Names {
     /// Makes the names of a certificate with these `dNSName`s, for tests that have no certificate.
     pub fn of(dns: &[&str]) -> Self {
-        Self { dns: dns.iter().map(|name| name.to_ascii_lowercase()).collect(), exact: Vec::new(), valid_s: u64::MAX }
+        let dns = dns.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { dns, valid_s: u64::MAX, ..Self::default() }
     }
 
     /// Returns the same names for so many seconds, for tests that have no certificate.
@@ -165,6 +191,11 @@ impl Names {
     /// Returns for how many seconds from the moment of the verdict the certificate is valid.
     pub fn valid_s(&self) -> u64 {
         self.valid_s
+    }
+
+    /// Tells whether it is DNS that has named the certificate or its authority (DANE).
+    pub fn is_associated(&self) -> bool {
+        self.is_associated
     }
 
     /// Tells whether the certificate is for this domain.

@@ -62,6 +62,14 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: TABLE,
+        name: "dnssec",
+        doc: "true believes the name servers of `dns` when they say that an answer is signed (DNSSEC), and then what the answer says of\n\
+              certificates (DANE). All of them have to validate signatures and be on this machine or a network of your own.",
+        set: |config, given| put(&mut config.federation.dnssec, given.switch()),
+        show: |config| plain(config.federation.dnssec),
+    },
+    Key {
+        table: TABLE,
         name: "routes",
         doc: "Places of some domains' servers, known without asking DNS, such as [\"example.net 192.0.2.7:5269\"]; with TLS from\n\
               the first byte [\"example.net tls xmpp.example.net:5270\"].",

@@ -128,15 +128,13 @@ impl World {
             Action::Resolve(domain) => {
                 let found = match (self.unknown.get(&*domain), &*domain) {
                     (Some(reason), _) => Err(*reason),
-                    (None, "a.example" | "rooms.a.example") => {
-                        Ok(vec![Address { socket: address(0), direct_tls: false }])
-                    }
-                    _ => Ok(vec![Address { socket: address(1), direct_tls: false }]),
+                    (None, "a.example" | "rooms.a.example") => Ok(vec![Address::new(address(0), false)]),
+                    _ => Ok(vec![Address::new(address(1), false)]),
                 };
                 side.servers.resolved(&domain, &found);
             }
             Action::Connect(key, address) => {
-                self.attempts.push((at, address));
+                self.attempts.push((at, address.clone()));
                 if self.dead.contains(&address.socket) {
                     return;
                 }

@@ -1,0 +1,53 @@
+//! The proof that the server that was called is the domain's.
+
+use rookery_stream::tls::trust::{Names, Untrusted};
+
+use super::{Event, Outbound, Phase, Purpose};
+use crate::settings::Policy;
+
+impl Outbound {
+    /// Returns how the other server has proven to be that of its domain.
+    pub fn security(&self) -> &'static str {
+        match &self.tls {
+            Some(Ok(names)) if names.is_associated() => "TLS, DANE",
+            Some(Ok(names)) if names.cover(&self.remote) => "TLS, certificate",
+            Some(_) => "TLS, DNS",
+            None if self.is_ready() => "DNS",
+            None => "nothing",
+        }
+    }
+
+    /// The handshake is complete: judges who is there, and begins the stream again.
+    pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
+        if self.phase != Phase::Tls {
+            return None;
+        }
+        let needs_certificate =
+            self.purpose == Purpose::Stanzas && self.settings.policy_for(&self.remote) == Policy::Certificate;
+        // What else is believed of a peer doesn't make up for a certificate that DNS says isn't its
+        // own.
+        if needs_certificate || matches!(shown, Err(Untrusted::Unassociated(_))) {
+            let judged = match &shown {
+                Err(reason) => Err(reason.to_string()),
+                Ok(names) if names.cover(&self.remote) => Ok(()),
+                Ok(names) => {
+                    let names: Vec<_> = names.all().take(10).collect();
+                    Err(format!("its certificate is for {} and not for the domain", names.join(", ")))
+                }
+            };
+            if let Err(reason) = judged {
+                self.phase = Phase::Ended;
+                self.cause = Some(reason);
+                return Some(Event::End);
+            }
+        }
+        self.tls = Some(shown);
+        self.open(false, out);
+        None
+    }
+
+    /// Tells whether nothing may be said without TLS.
+    pub(super) fn needs_tls(&self) -> bool {
+        self.must_encrypt || self.settings.policy_for(&self.remote) != Policy::Plain
+    }
+}

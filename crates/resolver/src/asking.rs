@@ -1,0 +1,90 @@
+//! Asks one name server: through the library's resolver, or where its word about signatures counts
+//! past that, since it neither asks for that word nor keeps it through aliases.
+//!
+//! # Invariants
+//!
+//! * An answer is signed if the one message that it came in says so (RFC 6840 §5.8), of a name
+//!   server that the operator trusts. Answers are never put together from several messages then.
+//! * A name server that finds a signature to be wrong fails (RFC 4035 §5.5), which is no answer.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hickory_resolver::config::{NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::xfer::{DnsHandle, FirstAnswer, RetryDnsHandle};
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::{DnsRequest, DnsRequestOptions, Message, Query};
+use hickory_resolver::proto::rr::{Name, Record, RecordType};
+use hickory_resolver::{NameServerPool, PoolContext, ResponseCache, TlsConfig, TokioResolver, TtlConfig};
+
+/// The records in an answer.
+pub(crate) struct Answer {
+    pub records: Vec<Record>,
+    /// True if a trusted name server has validated them.
+    pub is_signed: bool,
+}
+
+/// The way to ask a name server.
+pub(crate) enum Asker {
+    /// It is not believed that something is signed.
+    Plain(TokioResolver),
+    /// It is.
+    Trusted(Trusted),
+}
+
+/// A name server whose word counts, and its answers as long as they hold.
+pub(crate) struct Trusted {
+    server: RetryDnsHandle<NameServerPool<TokioRuntimeProvider>>,
+    cache: ResponseCache,
+    options: DnsRequestOptions,
+}
+
+impl Asker {
+    /// Returns the way to ask a server, which may be trusted.
+    pub(crate) fn new(server: NameServerConfig, options: &ResolverOpts, is_trusted: bool) -> Result<Self, NetError> {
+        let provider = TokioRuntimeProvider::default();
+        if is_trusted {
+            let cache = ResponseCache::new(options.cache_size, TtlConfig::from_opts(options));
+            let mut of_request = DnsRequestOptions::default();
+            of_request.case_randomization = options.case_randomization;
+            let context = Arc::new(PoolContext::new(options.clone(), TlsConfig::new()?));
+            let pool = NameServerPool::from_config([server], context, provider);
+            let server = RetryDnsHandle::new(pool, options.attempts);
+            return Ok(Self::Trusted(Trusted { server, cache, options: of_request }));
+        }
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
+        let builder = TokioResolver::builder_with_config(config, provider);
+        Ok(Self::Plain(builder.with_options(options.clone()).build()?))
+    }
+
+    /// Asks for the records of a name.
+    pub(crate) async fn ask(&self, name: &Name, type_: RecordType) -> Result<Answer, NetError> {
+        match self {
+            Self::Plain(resolver) => {
+                let lookup = resolver.lookup(name.clone(), type_).await?;
+                Ok(Answer { records: lookup.answers().to_vec(), is_signed: false })
+            }
+            Self::Trusted(trusted) => {
+                let message = trusted.ask(Query::query(name.clone(), type_)).await?;
+                Ok(Answer { is_signed: message.metadata.authentic_data, records: message.answers })
+            }
+        }
+    }
+}
+
+impl Trusted {
+    async fn ask(&self, query: Query) -> Result<Message, NetError> {
+        if let Some(known) = self.cache.get(&query, Instant::now()) {
+            return known;
+        }
+        let mut request = DnsRequest::from_query(query.clone(), self.options);
+        // Wants to be told whether the answer is signed, and needs no signatures (RFC 6840 §5.7).
+        request.metadata.authentic_data = true;
+        let answer = self.server.send(request).first_answer().await;
+        let answer = answer.and_then(|answer| DnsError::from_response(answer).map_err(NetError::from));
+        let answer = answer.map(|answer| answer.into_message());
+        self.cache.insert(query, answer.clone(), Instant::now());
+        answer
+    }
+}
