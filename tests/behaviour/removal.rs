@@ -8,6 +8,7 @@ use rookery_store::held::Held;
 use rookery_store::memory::Memory;
 use rookery_store::{StoreError, Stores, Subscription};
 use rookery_testkit::server::PASSWORD;
+use rookery_testkit::wire::Item;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::{Element, ns};
 
@@ -43,7 +44,7 @@ impl Scene {
     fn remove(&mut self, way: Way) {
         match way {
             Way::Itself => {
-                self.alice.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
+                self.alice.send(REMOVE);
             }
             Way::Operator => {
                 let account = self.account();
@@ -247,9 +248,8 @@ fn who_removes_the_account_asks_nobody_behind_that() {
         let mut nurse = scene.server.online("nurse/n");
         // The first one waits for the store, and the others behind it.
         let first = "<presence type='subscribe' to='romeo@example.org'/>";
-        let remove = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";
         let last = format!("<presence type='subscribe' to='{}'/>", nurse.bare());
-        scene.alice.send(&format!("{first}{remove}{last}"));
+        scene.alice.send(&format!("{first}{REMOVE}{last}"));
         scene.alice.all_to_the_end();
         nurse.expect_nothing();
         drop(scene.heir());
@@ -265,10 +265,103 @@ fn a_session_that_was_ended_asks_nobody() {
         let mut nurse = scene.server.online("nurse/n");
         let name = scene.alice.bare().split('@').next().expect("a name").to_owned();
         let tablet = scene.server.login(&format!("{name}/tablet"));
-        let remove = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";
-        scene.alice.wire.peer.write(remove.as_bytes());
+        scene.alice.wire.peer.write(REMOVE.as_bytes());
         tablet.wire.peer.write(format!("<presence type='subscribe' to='{}'/>", nurse.bare()).as_bytes());
         scene.alice.all_to_the_end();
         nurse.expect_nothing();
     }
 }
+
+/// Returns the answer to the request to remove the account, letting a store go on step by step.
+fn told(client: &mut Client, held: &Held) -> Element {
+    loop {
+        match client.take() {
+            Some(Item::Element(element)) if element.attr("id") == Some("gone") => return element,
+            Some(_) => {}
+            None => assert!(held.release_one(), "an answer comes at last"),
+        }
+    }
+}
+
+/// XEP-0077 §3.2: the answer says that the account is gone, so it comes behind the deed, and the
+/// end of the stream behind the answer.
+#[test]
+fn a_removal_is_confirmed_when_the_account_is_gone() {
+    for shard in [0, 1] {
+        let inner = Memory::stores();
+        let held = Held::new(inner.clone());
+        held.set_flowing(true);
+        let mut scene = Scene::with(shard, held.stores());
+        let account = scene.account();
+        scene.alice.all();
+        scene.bob.all();
+        held.set_flowing(false);
+        scene.alice.send(REMOVE);
+        is_result(&told(&mut scene.alice, &held));
+        assert_eq!(scene.server.done(inner.accounts.exists(account.as_ref())), Ok(false));
+        scene.alice.expect_stream_error("not-authorized");
+        held.set_flowing(true);
+        held.release_all();
+        // Her contact has seen her go once, and does not see her any more.
+        let heard = scene.bob.all();
+        let gone = heard.iter().filter(|it| it.attr("type") == Some("unavailable"));
+        assert_eq!(gone.count(), 1, "{heard:?}");
+    }
+}
+
+/// An account that can't be removed is not said to be, and its owner can try again.
+#[test]
+fn a_removal_that_fails_is_refused() {
+    for shard in [0, 1] {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        let mut scene = Scene::with(shard, held.stores());
+        scene.alice.all();
+        held.set_fault(Some(StoreError::Busy));
+        scene.alice.send(REMOVE);
+        let answer = told(&mut scene.alice, &held);
+        assert_eq!((answer.attr("type"), condition(&answer)), (Some("error"), "resource-constraint"), "{answer:?}");
+        scene.alice.expect_stream_error("not-authorized");
+        held.set_fault(None);
+        scene.alice = scene.server.online(scene.alice.full());
+        scene.remove(Way::Itself);
+    }
+}
+
+/// Messages that a client had not read when its account was removed are for nobody of that name.
+#[test]
+fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
+    for shard in [0, 1] {
+        let inner = Memory::stores();
+        let held = Held::new(inner.clone());
+        held.set_flowing(true);
+        let mut scene = Scene::with(shard, held.stores());
+        let account = scene.account();
+        scene.alice.all();
+        scene.alice.set_reading(false);
+        scene.alice.wire.peer.set_window(100);
+        for _ in 0..3 {
+            let body = "for the first Alice ".repeat(20);
+            scene.bob.send(&format!("<message type='chat' to='{account}'><body>{body}</body></message>"));
+        }
+        scene.bob.pump();
+        held.set_flowing(false);
+        scene.alice.send(REMOVE);
+        scene.alice.pump();
+        while scene.server.done(inner.accounts.exists(account.as_ref())) == Ok(true) {
+            assert!(held.release_one());
+            scene.server.settle();
+        }
+        // The name has a new owner before the shard has heard that the old one is gone.
+        held.set_flowing(true);
+        scene.server.account(account.as_str());
+        held.release_all();
+        scene.server.settle();
+        let mut heir = scene.heir();
+        heir.send("<presence/>");
+        assert_eq!(heir.bodies(), Vec::<String>::new());
+        assert_eq!(archived(&mut heir), 0);
+    }
+}
+
+const REMOVE: &str = "<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>";

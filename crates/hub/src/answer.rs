@@ -23,10 +23,16 @@ impl World {
 
     /// Answers a request with an error.
     pub fn reply_error(&mut self, iq: &Iq, error: impl Into<StanzaError>) {
+        let reply = self.refusal(iq, error);
+        self.reply(iq, reply);
+    }
+
+    /// Returns an error as the answer to a request, and counts it.
+    pub(crate) fn refusal(&mut self, iq: &Iq, error: impl Into<StanzaError>) -> Writer {
         self.counters.errors += 1;
         let mut reply = iq.reply("error");
         error.into().write(&mut reply);
-        self.reply(iq, reply);
+        reply
     }
 
     /// Sends a stanza that the server wrote, in the name that its `from` says.

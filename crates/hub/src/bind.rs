@@ -122,6 +122,7 @@ impl World {
             priority: 0,
             ending: false,
             gone: false,
+            disinherits: false,
             interested: false,
             carbons: false,
             presence: None,
@@ -263,6 +264,9 @@ impl World {
         if let Some(user) = self.people.users.get_mut(session.user as usize) {
             debug_assert!(user.links.contains(&link), "a user knows its sessions");
             user.links.retain(|&other| other != link);
+            if session.disinherits {
+                user.at_hand = None;
+            }
             if user.links.is_empty() {
                 self.forget_user(session.user);
             }
@@ -275,6 +279,9 @@ impl World {
     pub(crate) fn give_back(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
+        if self.session_at(link).is_some_and(|session| session.disinherits) {
+            unsent.retain(|unsent| unsent.packet.kind() != Kind::Message);
+        }
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent));
         let taken = &self.clock.taken;
         let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));

@@ -310,9 +310,10 @@ impl World {
         }
     }
 
-    /// Forgets what an account had that was removed.
+    /// Forgets what an account had that was removed. Its last sessions may not have ended yet.
     pub(crate) fn forget_documents(&mut self, account: JidRef<'_>) {
         self.people.absent.forget(account.bare_str());
+        self.set_at_hand(account, None);
     }
 }
 

@@ -108,6 +108,12 @@ impl World {
     /// Ends a session over what it sent: what came behind that is not looked at any more, even if
     /// it waits in the lane already (RFC 6120 §4.9.1.1).
     pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
+        self.empty_lane(link);
+        self.close(link, error, text);
+    }
+
+    /// Drops what waits in the lane of a session that is ending.
+    pub(crate) fn empty_lane(&mut self, link: Link) {
         if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
             let dropped = std::mem::take(&mut rare.lane.queue);
             rare.lane.bytes = 0;
@@ -115,7 +121,6 @@ impl World {
                 managed.ledger.take_back(dropped.iter().filter(|(_, custody)| custody.is_some()).count() as u32);
             }
         }
-        self.close(link, error, text);
     }
 
     fn message_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: Option<JidRef<'_>>) {

@@ -21,7 +21,7 @@
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
 //!   says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's
-//!   groups.
+//!   groups. [`removal`]: the end of an account.
 //! * [`iq`]: requests; `answer`: those that this server answers itself; [`ask`]: those that it
 //!   makes.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage.
@@ -95,6 +95,7 @@ pub mod privileged;
 pub mod question;
 pub mod rate;
 mod remote;
+pub mod removal;
 mod reply;
 pub mod roll;
 pub mod roster;

@@ -4,17 +4,15 @@
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
 use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, SizeOf, Subscription};
-use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::World;
-use crate::event::Event;
 use crate::failure::condition;
 use crate::iq::Iq;
 use crate::letter::Letter;
-use crate::question::{Question, Reply};
 use crate::session::SessionRef;
 use crate::settings::RosterLimits;
 
@@ -179,7 +177,7 @@ impl World {
     }
 
     /// Tells a contact who is removed that nothing is shared any more (§2.5.2).
-    fn end_subscriptions(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
+    pub(crate) fn end_subscriptions(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
         let Some(before) = &changed.before else { return };
         let contact = contact.to_bare();
         if before.subscription.to() || before.ask {
@@ -190,69 +188,6 @@ impl World {
         }
         if before.subscription.from() {
             self.hide_resources_from(owner, contact.as_ref());
-        }
-    }
-
-    /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts
-    /// hear that its subscriptions ended (§2.5.2), the store and this server's memory forget it.
-    /// `then` gets whether there was such an account. The next owner of the name finds nothing of
-    /// it.
-    pub fn remove_account(
-        &mut self,
-        account: Jid,
-        then: impl FnOnce(&mut World, Result<bool, rookery_store::StoreError>) + 'static,
-    ) {
-        // First of all: what sessions leave in the store when they end has to be there before the
-        // account goes.
-        self.end_sessions_of_removed(&account);
-        let roster = self.stores.rosters.get(account.as_ref());
-        self.wait(roster, move |world, roster| {
-            let items = match roster {
-                Ok(roster) => roster.items,
-                Err(rookery_store::StoreError::NoAccount) => Vec::new(),
-                // Nobody knows who has to hear of it: contacts would show themselves to the next
-                // owner of the name.
-                Err(error) => return then(world, Err(error)),
-            };
-            for item in items {
-                let (contact, before) = (item.jid.clone(), Some(item));
-                world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });
-            }
-            let removed = world.stores.accounts.remove(account.as_ref());
-            world.wait(removed, move |world, removed| {
-                if removed == Ok(true) {
-                    world.account_removed(&account);
-                }
-                then(world, removed);
-            });
-        });
-    }
-
-    fn account_removed(&mut self, account: &Jid) {
-        // Somebody may have logged in meanwhile, or be about to with what was right when it was
-        // asked for.
-        self.end_sessions_of_removed(account);
-        self.end_logins(account);
-        self.forget_documents(account.as_ref());
-        self.call_account_removed(account.as_ref());
-    }
-
-    /// Ends the connections that are logging in to an account, or have and not bound a resource
-    /// yet: what they have proved doesn't count any more.
-    pub fn end_logins(&mut self, account: &Jid) {
-        let question = EndLogins { account: account.to_bare() };
-        // A connection that was on its way to the account's home is there before the answers are.
-        self.put_to_all(question.clone(), move |world, _| {
-            let home = question.account.clone();
-            world.put_to_home(home.as_ref(), question, |_, _| {});
-        });
-    }
-
-    fn end_sessions_of_removed(&mut self, account: &Jid) {
-        for link in self.links_of(account.as_ref()) {
-            // What waits in a session's lane would ask contacts for what the next owner of the name
-            // gets.
-            self.end_stream(link, StreamError::NotAuthorized, "the account was removed");
         }
     }
 
@@ -316,23 +251,6 @@ impl World {
 
     fn is_interested(&self, link: Link) -> bool {
         self.session_at(link).is_some_and(|session| session.interested)
-    }
-}
-
-/// Ends the logins to an account that are under way on a shard.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct EndLogins {
-    /// Its bare JID.
-    account: Jid,
-}
-
-impl Question for EndLogins {
-    const NAME: &'static str = "hub end logins";
-    type Answer = ();
-
-    fn ask(self, world: &mut World, reply: Reply<()>) {
-        world.out.events.push_back(Event::NoLogin(self.account));
-        reply.give(world, ());
     }
 }
 

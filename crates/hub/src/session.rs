@@ -33,6 +33,8 @@ pub struct Session {
     pub(crate) ending: bool,
     /// The connection is gone; what it sent before is still being worked off.
     pub(crate) gone: bool,
+    /// The account was removed: nobody gets the messages that the session did not get.
+    pub(crate) disinherits: bool,
     /// The client asked for the roster and gets pushes (an interested resource, RFC 6121 §2.2).
     pub(crate) interested: bool,
     /// The client wants copies of what other resources of the account send and get (XEP-0280 §4).

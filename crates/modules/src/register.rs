@@ -26,7 +26,8 @@ use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Sess
 use rookery_jid::prepare_local;
 use rookery_modkit::option;
 use rookery_operations::{password, sessions};
-use rookery_stream::error::{Condition, StanzaError};
+use rookery_store::StoreError;
+use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Writer, ns};
 
 pub use rate::Creations;
@@ -155,7 +156,7 @@ fn of_account(world: &mut World, iq: Iq) {
         return reply_registered(world, &iq);
     }
     match iq.payload.child("remove", ns::REGISTER) {
-        Some(_) if iq.payload.children().count() == 1 => remove(world, &iq),
+        Some(_) if iq.payload.children().count() == 1 => remove(world, iq),
         Some(_) => world.reply_error(&iq, Condition::BadRequest),
         None => change_password(world, session, iq),
     }
@@ -170,27 +171,31 @@ fn reply_registered(world: &mut World, iq: &Iq) {
     world.reply(iq, reply);
 }
 
-/// Removes the account (§3.2). The answer comes first: the stream ends with the account.
-fn remove(world: &mut World, iq: &Iq) {
-    world.reply_done(iq);
+/// Removes the account (§3.2). The answer comes when it is gone, and the stream ends behind it.
+fn remove(world: &mut World, iq: Iq) {
     let account = iq.from.to_bare();
+    // Before anything waits: nothing that its sessions ask for now is carried out.
+    world.retire(&iq);
+    world.end_sessions_of_removed(&account);
     // The next owner of the name must not get the rights with it.
-    let forgotten = rookery_operations::rights::forget(
-        &world.stores,
-        &rookery_operations::rights::domains(world),
-        account.as_ref(),
-    );
-    let whose = account.clone();
-    world.wait(forgotten, move |world, forgotten| {
-        if let Err(error) = forgotten {
-            world.store_failed("taking the rights of an account", &whose, &error);
-        }
+    let domains = rookery_operations::rights::domains(world);
+    let forgotten = rookery_operations::rights::forget(&world.stores, &domains, account.as_ref());
+    world.wait(forgotten, move |world, forgotten| match forgotten {
+        Ok(()) => world.remove_account(account, move |world, removed| tell_removed(world, &iq, removed.map(drop))),
+        Err(error) => tell_removed(world, &iq, Err(error)),
     });
-    world.remove_account(account.clone(), move |world, removed| {
-        if let Err(error) = removed {
-            world.store_failed("removing an account", &account, &error);
+}
+
+/// Tells the client that asked whether its account is gone. Its sessions have ended in any case.
+fn tell_removed(world: &mut World, iq: &Iq, removed: Result<(), StoreError>) {
+    let (outcome, text) = match removed {
+        Ok(()) => (Ok(()), "the account was removed"),
+        Err(error) => {
+            world.store_failed("removing an account", &iq.from, &error);
+            (Err(rookery_hub::failure::condition(&error)), "the account was not removed: log in to try again")
         }
-    });
+    };
+    world.dismiss(iq, outcome, StreamError::NotAuthorized, text);
 }
 
 /// Changes the password (§3.3).

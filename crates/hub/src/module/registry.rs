@@ -21,14 +21,14 @@ use crate::calls::{
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;
-use crate::{World, ask, privileged, roster, shared};
+use crate::{World, ask, privileged, removal, roster, shared};
 
 impl Registry {
     /// Makes the tables of these modules.
     pub fn new(modules: Vec<Box<dyn Module>>) -> Self {
         let mut registry = Self::default();
         let mut own = Hooks { module: "hub", registry: &mut registry };
-        own.question::<roster::EndLogins>();
+        own.question::<removal::EndLogins>();
         own.letter::<roster::Befriend>();
         own.letter::<ask::Answered>();
         own.letter::<privileged::Deputy>();

@@ -1,0 +1,152 @@
+//! The end of an account: RFC 6121 §2.5.2 for its contacts, and nothing of it for the next owner of
+//! the name.
+//!
+//! # Invariants
+//!
+//! * From the moment in which an account is being removed, nothing that its sessions send is
+//!   carried out: contacts would answer the next owner of the name.
+//! * A request for it is answered when the account is gone, or stays. The session that asked is
+//!   retired meanwhile: all but its stream has ended.
+//! * Messages that sessions did not get go to nobody once the account is gone.
+
+use rookery_fanout::{Link, Packet, To};
+use rookery_jid::Jid;
+use rookery_store::{Changed, StoreError};
+use rookery_stream::error::{StanzaError, StreamError};
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::World;
+use crate::event::Event;
+use crate::iq::Iq;
+use crate::question::{Question, Reply};
+
+impl World {
+    /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts
+    /// hear that its subscriptions ended (§2.5.2), the store and this server's memory forget it.
+    /// `then` gets whether there was such an account. The next owner of the name finds nothing of
+    /// it.
+    pub fn remove_account(&mut self, account: Jid, then: impl FnOnce(&mut World, Result<bool, StoreError>) + 'static) {
+        // First of all: what sessions leave in the store when they end has to be there before the
+        // account goes.
+        self.end_sessions_of_removed(&account);
+        let roster = self.stores.rosters.get(account.as_ref());
+        self.wait(roster, move |world, roster| {
+            let items = match roster {
+                Ok(roster) => roster.items,
+                Err(StoreError::NoAccount) => Vec::new(),
+                // Nobody knows who has to hear of it: contacts would show themselves to the next
+                // owner of the name.
+                Err(error) => return then(world, Err(error)),
+            };
+            for item in items {
+                let (contact, before) = (item.jid.clone(), Some(item));
+                world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });
+            }
+            let removed = world.stores.accounts.remove(account.as_ref());
+            world.wait(removed, move |world, removed| {
+                if removed == Ok(true) {
+                    world.account_removed(&account);
+                }
+                then(world, removed);
+            });
+        });
+    }
+
+    fn account_removed(&mut self, account: &Jid) {
+        for link in self.links_with_retired(account) {
+            if let Some(session) = self.at_mut(link) {
+                session.disinherits = true;
+            }
+        }
+        // Somebody may have logged in meanwhile, or be about to with what was right when it was
+        // asked for.
+        self.end_sessions_of_removed(account);
+        self.end_logins(account);
+        self.forget_documents(account.as_ref());
+        self.call_account_removed(account.as_ref());
+    }
+
+    /// Returns the links of all sessions of an account, also of those that are ending.
+    fn links_with_retired(&self, account: &Jid) -> Vec<Link> {
+        let user = self.user_named(self.hash(account.as_str()), account.as_str());
+        let user = user.and_then(|user| self.people.users.get(user as usize));
+        user.map(|user| user.links.clone()).unwrap_or_default()
+    }
+
+    /// Ends the sessions of an account that is being removed, but for one that [is
+    /// retired](World::retire).
+    pub fn end_sessions_of_removed(&mut self, account: &Jid) {
+        for link in self.links_of(account.as_ref()) {
+            // What waits in a session's lane would ask contacts for what the next owner of the name
+            // gets.
+            self.end_stream(link, StreamError::NotAuthorized, "the account was removed");
+        }
+    }
+
+    /// Ends the connections that are logging in to an account, or have and not bound a resource
+    /// yet: what they have proved doesn't count any more.
+    pub fn end_logins(&mut self, account: &Jid) {
+        let question = EndLogins { account: account.to_bare() };
+        // A connection that was on its way to the account's home is there before the answers are.
+        self.put_to_all(question.clone(), move |world, _| {
+            let home = question.account.clone();
+            world.put_to_home(home.as_ref(), question, |_, _| {});
+        });
+    }
+
+    /// Ends the session that has sent a request, for everybody but its client: nothing more is
+    /// taken from it, it gets nothing more and is not available any more. Its stream waits for the
+    /// answer, by [`World::dismiss`].
+    pub fn retire(&mut self, iq: &Iq) {
+        let Some(session) = iq.origin.filter(|&session| self.session(session).is_some_and(|found| !found.ending))
+        else {
+            return;
+        };
+        self.empty_lane(session.link);
+        if let Some(found) = self.at_mut(session.link) {
+            found.ending = true;
+        }
+        self.become_unavailable(session.link, None);
+    }
+
+    /// Answers the request of a session that was [retired](World::retire), and ends its stream
+    /// behind the answer.
+    pub fn dismiss(
+        &mut self,
+        iq: &Iq,
+        outcome: Result<(), impl Into<StanzaError>>,
+        error: StreamError,
+        text: &'static str,
+    ) {
+        let Some(session) = iq.origin.filter(|&session| self.session(session).is_some_and(|found| !found.gone)) else {
+            return;
+        };
+        let reply = match outcome {
+            Ok(()) => iq.result(),
+            Err(error) => self.refusal(iq, error),
+        };
+        match Packet::built(&reply.finish()) {
+            Ok(packet) => _ = self.push(session.link, &packet, To::Full),
+            Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
+        }
+        self.out.events.push_back(Event::Close(session.link, error, text));
+    }
+}
+
+/// Ends the logins to an account that are under way on a shard.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct EndLogins {
+    /// Its bare JID.
+    account: Jid,
+}
+
+impl Question for EndLogins {
+    const NAME: &'static str = "hub end logins";
+    type Answer = ();
+
+    fn ask(self, world: &mut World, reply: Reply<()>) {
+        world.out.events.push_back(Event::NoLogin(self.account));
+        reply.give(world, ());
+    }
+}
