@@ -235,7 +235,7 @@ fn archives(run: &mut Run) {
             let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
             let is_own = message.account == account && !matches!(message.to, To::Room(_));
             let copies = numbers.get(&number).copied().unwrap_or_default();
-            if copies > 0 && run.book.forgotten.contains(&(account, number)) && !is_removal_uncertain(run) {
+            if copies > 0 && run.book.forgotten.contains(&(account, number)) {
                 broken.get_or_insert(format!(
                     "u{account}'s archive has message {number} of a removed account of that name (XEP-0077 §3.2)"
                 ));
@@ -317,7 +317,7 @@ fn news(run: &mut Run) {
                     "of the node {access} of u{owner} {one} was told {first:?} and {other} {second:?} (XEP-0163 §4.3)"
                 ));
             }
-            let gone = first.filter(|number| run.book.items[*number].is_gone && !is_removal_uncertain(run));
+            let gone = first.filter(|number| run.book.items[*number].is_gone);
             if let Some(number) = gone {
                 let one = one.full();
                 broken.get_or_insert(format!(
@@ -334,12 +334,6 @@ fn news(run: &mut Run) {
         }
     }
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
-}
-
-/// Returns whether an account may be there that was said to be removed: the answer comes before the
-/// deed, and the process may die between.
-fn is_removal_uncertain(run: &Run) -> bool {
-    run.book.deaths > 0 || run.book.store_failed
 }
 
 /// Everybody goes, and nothing is left.
