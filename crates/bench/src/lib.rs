@@ -16,7 +16,8 @@
 //! * [`bare_relay`]: the least that any server could do, to compare with. [`rookery`]: our own
 //!   server as a child process. [`fleet`], [`pairs`], [`idle`]: clients of one thread for the
 //!   benchmark `sockets`, which has the relay and the server take turns.
-//! * [`process`]: what a process has used. [`chat`]: the stanzas.
+//! * [`process`]: what a process has used. [`chat`]: the stanzas. `port`: ports for servers that
+//!   have to be told theirs.
 //!
 //! # How to run
 //!

@@ -198,8 +198,8 @@ async fn wait_for_lease(connection: &mut Connection, node: u16, settings: &Setti
 }
 
 /// Waits until the nodes that live go by the same table as this one, so that no account has two
-/// homes; for a node that doesn't answer not longer than until its lease is over. Those that join at
-/// the same time are in the table as soon as the database has them.
+/// homes; for a node that doesn't answer not longer than until its lease is over. Those that join
+/// at the same time are in the table as soon as the database has them.
 async fn wait_for_others(
     connection: &mut Connection,
     meta: &dyn Meta,

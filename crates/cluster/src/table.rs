@@ -108,7 +108,8 @@ impl Table {
         View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0))
     }
 
-    /// Returns a text that is the same on all nodes that go by the same homes, in the same processes.
+    /// Returns a text that is the same on all nodes that go by the same homes, in the same
+    /// processes.
     pub fn digest(&self) -> String {
         let mut members: Vec<_> = self.places.iter().filter(|place| place.is_member).collect();
         members.sort_unstable_by(|one, other| one.name.cmp(&other.name));

@@ -7,11 +7,11 @@
 //!
 //! # Layout
 //!
-//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out and keeps the list of those that took two tries. `redis` is one of
-//! the test's own, and `port` finds ports for such servers; `postgres` and
-//! `mariadb` are databases of the test's own, which `guard` ends with the test and to which `clock`
-//! tells another time, `pair` is two of which one takes over from the other, and `proxy` is a way
-//! to them that can be disturbed.
+//! `debian` installs packages, `servers` those of servers, `skip` leaves tests out and keeps the
+//! list of those that took two tries. `redis` is one of the test's own, and `port` finds ports for
+//! such servers; `postgres` and `mariadb` are databases of the test's own, which `guard` ends with
+//! the test and to which `clock` tells another time, `pair` is two of which one takes over from the
+//! other, and `proxy` is a way to them that can be disturbed.
 
 mod clock;
 mod debian;
