@@ -36,6 +36,25 @@ fn the_service_is_found_and_tells_the_largest_file() {
 }
 
 #[test]
+fn files_are_where_browsers_reach_the_server() {
+    let at = |pages: Option<&str>, options: &[(&'static str, Value)]| {
+        let server = small(options);
+        server.reload(|config| config.settings.pages = pages.map(str::to_owned));
+        let mut romeo = server.login("romeo/garden");
+        romeo.send(&request("filename='a' size='1'"));
+        let reply = romeo.expect_element();
+        let slot = reply.child("slot", ns::HTTP_UPLOAD).expect("a slot").clone();
+        let url = slot.child("put", ns::HTTP_UPLOAD).and_then(|put| put.attr("url")).expect("an address").to_owned();
+        url.rsplitn(3, '/').last().expect("what is before the token").to_owned()
+    };
+    let named = [("url", Value::Text("http://files.@:8080/shared".to_owned()))];
+    assert_eq!(at(Some("https://@:21443"), &[]), "https://example.org:21443/upload");
+    assert_eq!(at(Some("https://chat.example.net"), &[]), "https://chat.example.net/upload");
+    assert_eq!(at(None, &[]), "https://example.org/upload", "behind a proxy");
+    assert_eq!(at(Some("https://@"), &named), "http://files.example.org:8080/shared");
+}
+
+#[test]
 fn a_slot_has_an_address_that_nobody_guesses() {
     let server = Server::new();
     let mut romeo = server.login("romeo/garden");
@@ -52,7 +71,7 @@ fn a_slot_has_an_address_that_nobody_guesses() {
     let one = address("filename='tr\u{e8}s cool.jpg' size='23456' content-type='image/jpeg'");
     let other = address("filename='tr\u{e8}s cool.jpg' size='23456' content-type='image/jpeg'");
     assert_ne!(one, other);
-    let path = one.strip_prefix("https://example.org:5443/upload/").expect("the address of the web front");
+    let path = one.strip_prefix("https://example.org/upload/").expect("the address of the web front");
     let (token, name) = path.split_once('/').expect("a token and a name");
     assert_eq!((token.len(), name), (68, "tr%C3%A8s%20cool.jpg"));
     let slot = server

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use rookery_base::date::timestamp;
 use rookery_fanout::Packet;
 use rookery_hub::failure::condition;
-use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Settings, Unit, Value, World};
 use rookery_jid::JidRef;
 use rookery_modkit::disco::{Identity, Info, reply_items};
 use rookery_modkit::form::{Field, Form};
@@ -95,8 +95,9 @@ const OPTIONS: [OptionSpec; 7] = [
     },
     OptionSpec {
         key: "url",
-        default: || Value::Text("https://@:5443/upload".to_owned()),
-        doc: "where the path /upload of the web front is reached from outside; @ stands for the domain",
+        default: || Value::Text(String::new()),
+        doc: "where the path /upload of the web front is reached from outside, such as \"https://@:5443/upload\"; @ stands for \
+              the domain. \"\" means by `public_host` of [web], or at the first port of `web_tls`",
         check: address,
     },
     OptionSpec {
@@ -125,9 +126,23 @@ const OPTIONS: [OptionSpec; 7] = [
     },
 ];
 
-/// Accepts an address without a query, to which a path can be added.
+/// Returns the address below which the files of a domain's users are; `None` where the module is
+/// off. Without one in the options it is where browsers reach the web front; if they don't by TLS,
+/// a proxy in front is taken to be there for them.
+pub fn base(settings: &Settings, domain: &Domain) -> Option<String> {
+    let base = match domain.module(NAME)?.text("url") {
+        "" => format!("{}/upload", settings.pages.as_deref().unwrap_or("https://@")),
+        url => url.to_owned(),
+    };
+    Some(base.replace('@', &domain.name))
+}
+
+/// Accepts an address without a query, to which a path can be added, or none.
 fn address(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
+    if text.is_empty() {
+        return Ok(());
+    }
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#'\"<>&\\".contains(&byte);
     if rest.is_empty() || !rest.bytes().all(plain) || rest.ends_with('/') {
@@ -188,7 +203,7 @@ fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
         keep_ms: options.number("keep_days").saturating_mul(DAY_MS),
         stage: SlotStage::Reserved,
     };
-    let base = options.text("url").replace('@', &domain.name);
+    let base = base(world.settings(), domain).unwrap_or_default();
     let url = format!("{base}/{}/{}", slot.token, encoded(&slot.name));
     let quota =
         SlotQuota { bytes: options.number("quota_bytes"), files: options.number("quota_files"), waiting: MOST_WAITING };
@@ -288,7 +303,7 @@ mod tests {
     #[test]
     fn addresses_are_checked() {
         let check = |text: &str| address(&Value::Text(text.into())).is_ok();
-        assert!(check("https://@:5443/upload") && check("https://share.example.org"));
+        assert!(check("https://@:5443/upload") && check("https://share.example.org") && check(""));
         assert!(
             !check("https://")
                 && !check("ftp://a")

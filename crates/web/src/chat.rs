@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use rookery_hub::Domain;
+use rookery_hub::{Domain, Settings as Hub};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 use tracing::warn;
@@ -96,7 +96,7 @@ impl Files {
         }
         let language = Language::wanted(headers);
         let mut page = reply(StatusCode::OK, "text/html; charset=utf-8", html(settings, language));
-        if let Ok(policy) = HeaderValue::from_str(&policy(&settings.hub.domains)) {
+        if let Ok(policy) = HeaderValue::from_str(&policy(&settings.hub)) {
             page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         }
         kept(page, BRIEFLY)
@@ -147,7 +147,7 @@ fn html(settings: &Settings, language: Language) -> String {
         "bosh": settings.bosh.is_some(),
         "server": title,
         "assets_path": format!("/chat/{VERSION}/"),
-        "render_media": uploads(&settings.hub.domains).iter().filter_map(|upload| host_of(upload)).collect::<Vec<_>>(),
+        "render_media": uploads(&settings.hub).iter().filter_map(|upload| host_of(upload)).collect::<Vec<_>>(),
     });
     let (title, told) = (escaped(title), escaped(&told.to_string()));
     format!(
@@ -167,8 +167,8 @@ fn html(settings: &Settings, language: Language) -> String {
 /// Returns the policy that tells browsers what the page may load and reach (Content Security
 /// Policy, level 3). Converse.js sets styles in attributes and computes with WebAssembly; files are
 /// put and got where the slots of XEP-0363 are, which may be another port.
-fn policy(domains: &[Domain]) -> String {
-    let uploads: String = uploads(domains).iter().map(|upload| format!(" {upload}")).collect();
+fn policy(settings: &Hub) -> String {
+    let uploads: String = uploads(settings).iter().map(|upload| format!(" {upload}")).collect();
     format!(
         "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; font-src 'self'; \
          img-src 'self' data: blob:{uploads}; media-src 'self' blob:{uploads}; connect-src 'self'{uploads}; base-uri 'none'; \
@@ -177,9 +177,8 @@ fn policy(domains: &[Domain]) -> String {
 }
 
 /// Returns the origins at which files of this server's users are.
-fn uploads(domains: &[Domain]) -> Vec<String> {
-    let urls =
-        domains.iter().filter_map(|domain| Some(domain.module("upload")?.text("url").replace('@', &domain.name)));
+fn uploads(settings: &Hub) -> Vec<String> {
+    let urls = settings.domains.iter().filter_map(|domain| rookery_modules::upload::base(settings, domain));
     let mut origins: Vec<String> = urls.filter_map(|url| origin_of(&url).map(str::to_owned)).collect();
     origins.dedup();
     origins

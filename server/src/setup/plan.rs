@@ -238,7 +238,7 @@ fn text(domain: &str, issues: bool, https: bool, federation: bool, services: &[&
         listen.push("web = [\"[::]:80\", \"127.0.0.1:5280\"]".to_owned());
     }
     if https {
-        listen.push("web_tls = [\"[::]:443\", \"[::]:5443\"]".to_owned());
+        listen.push("web_tls = [\"[::]:443\"]".to_owned());
     }
     table("listen", &listen);
     if issues {
