@@ -4,12 +4,13 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use rookery_base::chance;
-use rookery_store::sql::SqlStore;
 use rookery_store::sql::copy::Address;
-use rookery_store::{Stores, TermsOf, mysql, postgres, sqlite, wait};
+use rookery_store::sql::{Patience, SqlStore};
+use rookery_store::{Meta, Stores, TermsOf, mysql, postgres, sqlite, wait};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -60,8 +61,23 @@ impl Database {
                 Database::embedded(folder, &sqlite::Options { lock_wait: Duration::from_secs(30), ..options(store) })
             }
             // A command does one thing at a time, and a few of those at most.
-            Place::Server(_) => Database::open(folder, &Store { connections: 1, ..store.clone() }),
+            Place::Server(server) => {
+                let address = served(server, &Store { connections: 1, ..store.clone() })?;
+                let name = address.to_string();
+                let database = Database::of(address.with_patience(Patience::of_commands()).open()?);
+                database.tell_waits(name);
+                Ok(database)
+            }
         }
+    }
+
+    /// Says on standard error, once, that something waits for the database for long.
+    fn tell_waits(&self, name: String) {
+        let store = Arc::downgrade(&self.store);
+        let waiting = move || Some(store.upgrade()?.activity().waiting);
+        tell_long_wait(waiting, move |minutes| {
+            eprintln!("the database {name} keeps this command waiting, which goes on for {minutes} minutes at most");
+        });
     }
 
     fn embedded(folder: &Folder, options: &sqlite::Options) -> Result<Database, Failure> {
@@ -208,5 +224,29 @@ pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
     chance::fill(&mut bytes).map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(bytes)
 }
+
+/// Looks now and then how long a command has waited for a database, and lets that be told once it
+/// is long, with the minutes that it may take. Ends when nothing is left to wait for.
+pub fn tell_long_wait(
+    waiting: impl Fn() -> Option<Duration> + Send + 'static,
+    tell: impl FnOnce(u64) + Send + 'static,
+) {
+    let watch = move || {
+        while let Some(waited) = waiting() {
+            if waited >= LONG {
+                return tell(Patience::of_commands().other.as_secs() / 60);
+            }
+            thread::sleep(LOOK);
+        }
+    };
+    // Without the thread nobody is told; the command works all the same.
+    drop(thread::Builder::new().name("waits".into()).spawn(watch));
+}
+
+/// The wait of a command for its database after which the operator hears of it.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Time between two looks for that.
+const LOOK: Duration = Duration::from_millis(500);
 
 const DECOY_SECRET: &str = "decoy-secret";

@@ -1,8 +1,11 @@
 //! `rookery store copy` and `rookery store verify`: from one database to another.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rookery_base::lock::lock;
 use rookery_store::sql::copy::{self, Address, Compared, CopyError, End, Phase, Progress};
 
 use crate::arguments::Ends;
@@ -116,16 +119,25 @@ fn report(tables: &[Compared]) -> Result<(), Failure> {
 /// A line that shows how far a copy is, at a terminal.
 pub struct Bar {
     bar: ProgressBar,
+    /// The time of the last portion.
+    moved: Arc<Mutex<Instant>>,
 }
 
 impl Bar {
-    /// Shows nothing yet.
+    /// Shows nothing yet. Says so once if it doesn't move for long.
     pub fn new() -> Bar {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
             bar.set_style(style);
         }
-        Bar { bar }
+        let moved = Arc::new(Mutex::new(Instant::now()));
+        let (last, shown) = (Arc::downgrade(&moved), bar.downgrade());
+        let waiting = move || Some(lock(&*last.upgrade()?).elapsed());
+        database::tell_long_wait(waiting, move |minutes| {
+            let tell = || eprintln!("a database keeps this copy waiting, which goes on for {minutes} minutes at most");
+            shown.upgrade().into_iter().for_each(|bar| bar.suspend(tell));
+        });
+        Bar { bar, moved }
     }
 
     /// Shows how far it is.
@@ -134,6 +146,7 @@ impl Bar {
             Phase::Copying => "copying",
             Phase::Comparing => "comparing",
         };
+        *lock(&self.moved) = Instant::now();
         self.bar.set_length(progress.of);
         self.bar.set_position(progress.rows);
         self.bar.set_prefix(phase);

@@ -1,6 +1,11 @@
 //! Servers whose database is another process, and their commands: what holds for all engines.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Child;
+use std::time::Duration;
+
+use rookery_needs::Proxy;
 
 use super::rig::{FREE_PORTS, Rig};
 
@@ -23,6 +28,12 @@ pub trait Databases: Sync {
 
     /// Runs statements and returns their rows, a line each.
     fn sql(&self, database: &str, statements: &str) -> String;
+
+    /// Makes a way to the databases that can be disturbed.
+    fn way(&self) -> Proxy;
+
+    /// Returns the address of a database by that way.
+    fn address_by(&self, way: &Proxy, name: &str) -> String;
 
     /// Gives the server's user the right to drop tables and what goes with it, if it hasn't got it.
     fn let_drop(&self, _: &str) {}
@@ -72,6 +83,55 @@ pub fn a_server_and_its_commands_keep_all_in_it<D: Databases>(databases: &D) {
     }
     assert!(!checked.out.contains("will update it"), "{}", checked.out);
     assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
+}
+
+pub fn an_import_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
+    let (address, way) = (databases.database(), databases.way());
+    rig(&address, D::KEYS).run(&["store", "migrate"]).fine();
+    let name = address.rsplit('/').next().expect("a name");
+    let rig = rig(&databases.address_by(&way, name), D::KEYS);
+    let mut import = rig.command(&["user", "import", "-"]).spawn().expect("a process");
+    let mut input = import.stdin.take().expect("its input");
+    // No pipe holds as much: it has opened the database when it has read.
+    input.write_all(&[b'\n'; 1 << 20]).expect("an import that reads");
+    way.stand(true);
+    input.write_all(b"juliet@localhost,pencil\n").expect("an import that reads");
+    drop(input);
+    goes_on(import, &way, "keeps this command waiting");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
+}
+
+pub fn a_copy_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
+    let (rig, address, way) = (rig("sqlite", D::KEYS), databases.database(), databases.way());
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let name = address.rsplit('/').next().expect("a name");
+    let by_way = databases.address_by(&way, name);
+    // As if it had been interrupted.
+    rig.run(&["store", "copy", "--to", &address]).fine();
+    databases.sql(&address, "INSERT INTO counters (name, value) VALUES ('copying', 1)");
+    databases.sql(&address, "DELETE FROM scram_keys");
+    // A hundred steps that take a while each.
+    way.delay(Duration::from_millis(100));
+    let mut copy = rig.command(&["store", "copy", "--to", &by_way]).spawn().expect("a process");
+    while databases.sql(&address, "SELECT COUNT(*) FROM scram_keys") == "0" {
+        assert_eq!(copy.try_wait().expect("a process"), None, "the copy has ended");
+    }
+    way.stand(true);
+    way.delay(Duration::ZERO);
+    goes_on(copy, &way, "keeps this copy waiting");
+    rig.run(&["store", "verify", "--to", &address]).fine();
+}
+
+/// Waits until a command has said that it waits, lets it go on, and expects that it succeeds.
+fn goes_on(mut command: Child, way: &Proxy, words: &str) {
+    let mut told = BufReader::new(command.stderr.take().expect("its errors"));
+    let mut said = String::new();
+    while !said.contains(words) {
+        assert!(told.read_line(&mut said).expect("text") > 0, "the command has ended: {said}");
+    }
+    way.stand(false);
+    let ended = command.wait_with_output().expect("an end");
+    assert!(ended.status.success(), "{ended:?}");
 }
 
 pub fn databases_are_copied_between_engines<D: Databases>(databases: &D) {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use rookery_needs::Mariadb;
+use rookery_needs::{Mariadb, Proxy};
 
 use super::databases::{self, Databases, export, rig};
 use super::rig::Rig;
@@ -21,6 +21,14 @@ impl Databases for Mariadb {
         "max_connections 300; each server makes 4",
     ];
 
+    fn way(&self) -> Proxy {
+        Proxy::start(&self.socket())
+    }
+
+    fn address_by(&self, way: &Proxy, name: &str) -> String {
+        Mariadb::address_by(self, way, name)
+    }
+
     fn database(&self) -> String {
         Mariadb::database(self)
     }
@@ -38,6 +46,8 @@ impl Databases for Mariadb {
 databases::tests! {
     SERVER:
     a_server_and_its_commands_keep_all_in_it,
+    an_import_waits_for_a_database_that_stalls,
+    a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,

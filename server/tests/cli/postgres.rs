@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use rookery_needs::Postgres;
+use rookery_needs::{Postgres, Proxy};
 
 use super::databases::{self, Databases, export, rig};
 use super::rig::{FREE_PORTS, Rig};
@@ -16,6 +16,14 @@ impl Databases for Postgres {
     const SCHEME: &'static str = "postgres://";
     const KEYS: &'static str = TRUSTING;
     const CHECKED: &'static [&'static str] = &["PostgreSQL ", "encoding UTF8", "fsync off"];
+
+    fn way(&self) -> Proxy {
+        Proxy::start(&self.socket())
+    }
+
+    fn address_by(&self, way: &Proxy, name: &str) -> String {
+        Postgres::address_by(self, way, name)
+    }
 
     fn database(&self) -> String {
         Postgres::database(self)
@@ -29,6 +37,8 @@ impl Databases for Postgres {
 databases::tests! {
     CLUSTER:
     a_server_and_its_commands_keep_all_in_it,
+    an_import_waits_for_a_database_that_stalls,
+    a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,

@@ -99,7 +99,8 @@ impl Rig {
         (server, said)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Returns a command that isn't run yet.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rookery"));
         command.args(arguments).current_dir(self.folder.path()).env_remove("ROOKERY_DATA_DIR");
         command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");

@@ -57,5 +57,5 @@ mod worker;
 
 pub use finding::{Finding, Severity};
 pub use migrate::{IndexPlan, Migrations, Plan, Step};
-pub use queue::{BOUNDS, Bounds};
+pub use queue::{BOUNDS, Bounds, Patience};
 pub use store::SqlStore;

@@ -49,6 +49,7 @@ pub(crate) struct Wanted {
     pub(crate) months: bool,
     pub(crate) terms_of: Option<TermsOf>,
     pub(crate) bounds: Bounds,
+    pub(crate) patience: Patience,
     pub(crate) migrations: Migrations,
 }
 
@@ -56,7 +57,8 @@ pub(crate) struct Wanted {
 pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Result<SqlStore, StoreError> {
     let mut first: E = fit(&target, wanted)?;
     migrate::prepare(&mut first, wanted.migrations)?;
-    first.allow(ANSWER)?;
+    let answer = wanted.patience.answer;
+    first.allow(answer)?;
     first.forget_lanes()?;
     let mut keeper = E::connect(&target, LONG_ANSWER)?;
     match wanted.migrations {
@@ -67,11 +69,11 @@ pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Resul
     let failed = keeper.engine(String::new());
     // Others may look after the archives from here on.
     drop(keeper);
-    let others = (1..wanted.connections).map(|_| E::connect(&target, ANSWER));
+    let others = (1..wanted.connections).map(|_| E::connect(&target, answer));
     let owners = std::iter::once(Ok(first)).chain(others).collect::<Result<Vec<_>, _>>()?;
-    let archive = Some(E::connect(&target, ANSWER)?);
+    let archive = Some(E::connect(&target, answer)?);
     let reads = Some(E::connect(&target, LONG_ANSWER)?);
-    let started = SqlStore::start_remote(Connections { owners, archive, reads }, wanted.bounds, PATIENCE);
+    let started = SqlStore::start_remote(Connections { owners, archive, reads }, wanted.bounds, wanted.patience);
     let store = started.map_err(|error| StoreError::Other(Engine { message: error.to_string(), ..failed }))?;
     Ok(store.with_months(Arc::new(move || look_after::<E>(&target)), wanted.migrations))
 }
@@ -120,7 +122,7 @@ pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> R
 
 /// Connects to copy from a database.
 pub(crate) fn source<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let mut driver = E::connect(target, LONG_ANSWER)?;
+    let mut driver = E::connect(target, COPY_ANSWER)?;
     migrate::refuse_newer(&mut driver)?;
     migrate::prepare(&mut driver, Migrations::Never)?;
     Ok(Box::new(driver))
@@ -141,7 +143,7 @@ pub(crate) fn destination<E: Openable>(
     if driver.has_index()? {
         driver.drop_index()?;
     }
-    driver.allow(LONG_ANSWER)?;
+    driver.allow(COPY_ANSWER)?;
     Ok(Box::new(driver))
 }
 
@@ -157,5 +159,5 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 /// archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
-/// How long an operation waits for a database that is away.
-const PATIENCE: Patience = Patience { login: Duration::from_secs(10), other: Duration::from_secs(5) };
+/// How long an answer may take that a copy waits for, which may be because the other database stands still.
+const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);

@@ -49,13 +49,31 @@ pub const BOUNDS: &[Bound] = &[
         .or("what was asked for gets <resource-constraint/>; half is for those that only read"),
 ];
 
-/// How long an operation may wait for a database that is away.
+/// How long is waited for a database that is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience {
-    /// What a login can't go on without.
-    pub(crate) login: Duration,
-    /// All others.
-    pub(crate) other: Duration,
+pub struct Patience {
+    /// What a login can't go on without waits so long for a database that is away.
+    pub login: Duration,
+    /// All other operations wait so long.
+    pub other: Duration,
+    /// Time in which the database answers a statement, unless it is away.
+    pub answer: Duration,
+}
+
+impl Patience {
+    /// Returns the patience of a command, which an operator would only have to repeat: ten minutes.
+    pub fn of_commands() -> Patience {
+        let most = Duration::from_secs(10 * 60);
+        Patience { login: most, other: most, answer: Duration::from_secs(60) }
+    }
+}
+
+impl Default for Patience {
+    /// Returns the patience of a server, behind whose operations people wait: ten seconds for a login, five for others, six for an answer.
+    fn default() -> Patience {
+        let seconds = Duration::from_secs;
+        Patience { login: seconds(10), other: seconds(5), answer: seconds(6) }
+    }
 }
 
 /// The queues of all lanes.

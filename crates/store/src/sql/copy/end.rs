@@ -11,6 +11,7 @@ use crate::sql::migrate::Plan;
 use crate::sql::mysql;
 #[cfg(feature = "postgres")]
 use crate::sql::postgres;
+use crate::sql::queue::Patience;
 use crate::sql::sqlite;
 use crate::sql::store::SqlStore;
 
@@ -81,6 +82,20 @@ impl Address {
             #[cfg(feature = "mysql")]
             Address::Mysql(options) => mysql::open(options),
         }
+    }
+
+    /// Lets what is done with the database wait so long for it, if it is another process.
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), expect(unused_variables, reason = "a file is there"))]
+    #[must_use]
+    pub fn with_patience(mut self, patience: Patience) -> Address {
+        match &mut self {
+            Address::Sqlite(_) => {}
+            #[cfg(feature = "postgres")]
+            Address::Postgres(options) => options.patience = patience,
+            #[cfg(feature = "mysql")]
+            Address::Mysql(options) => options.patience = patience,
+        }
+        self
     }
 
     /// Tells which steps of the schema the database has not gone through, and the statement that they begin with where they can be in a

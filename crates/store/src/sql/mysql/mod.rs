@@ -100,8 +100,8 @@ impl Openable for Driver {
 
 impl Options {
     fn wanted(&self) -> Wanted {
-        let Options { connections, trusts_durability, months, terms_of, bounds, migrations, .. } = *self;
-        Wanted { connections, trusts_durability, months, terms_of, bounds, migrations }
+        let Options { connections, trusts_durability, months, terms_of, bounds, patience, migrations, .. } = *self;
+        Wanted { connections, trusts_durability, months, terms_of, bounds, patience, migrations }
     }
 }
 

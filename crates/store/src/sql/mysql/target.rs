@@ -32,6 +32,8 @@ pub struct Options {
     pub terms_of: Option<TermsOf>,
     /// Bounds what may wait.
     pub bounds: crate::sql::Bounds,
+    /// Says how long is waited for the database.
+    pub patience: crate::sql::Patience,
     /// Says when the schema may change.
     pub migrations: Migrations,
 }
@@ -49,6 +51,7 @@ impl Options {
             months: false,
             terms_of: None,
             bounds,
+            patience: crate::sql::Patience::default(),
             migrations,
         }
     }

@@ -93,7 +93,8 @@ fn what_is_removed_for_everybody_runs_alone() {
 
 #[test]
 fn what_waits_for_too_long_holds_nobody_up_any_more() {
-    let patience = Patience { login: Duration::from_secs(20), other: Duration::from_secs(10) };
+    let (login, other) = (Duration::from_secs(20), Duration::from_secs(10));
+    let patience = Patience { login, other, ..Patience::default() };
     let queues = queues(2, Some(patience));
     let (lanes, [zero, one]) = owners(2);
     push(&queues, lanes.owner(&zero), 1);

@@ -185,7 +185,11 @@ impl Default for Rig {
 
 impl Rig {
     fn with_patience(other: Duration) -> Rig {
-        let queues = Queues::new(1, Bounds::default(), Some(Patience { login: Duration::from_secs(600), other }));
+        let queues = Queues::new(
+            1,
+            Bounds::default(),
+            Some(Patience { login: Duration::from_secs(600), other, ..Patience::default() }),
+        );
         let shared = Shared { queues, trouble: Trouble::default(), counts: Counts::default() };
         Rig { shared: Arc::new(shared), server: Arc::default() }
     }
