@@ -170,3 +170,43 @@ pub fn trust(config: &Config) -> Result<Trust, ConfigError> {
     }
     Ok(Trust::new(authorities))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use rookery_stream::tls::certificate::{inspect, self_signed};
+
+    use super::*;
+
+    /// Returns a certificate for these names, to be shown for these domains.
+    fn certificate(names: &[&str], domains: &[&str], own: bool) -> Certificate {
+        let [names, domains] =
+            [names, domains].map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let made = self_signed(&names, 1_700_000_000).expect("a certificate");
+        let pem = made.certificate.as_bytes();
+        let identity = Identity::from_pem(&domains, pem, made.key.as_bytes()).expect("an identity");
+        let inspection = inspect(pem).expect("a certificate");
+        Certificate { identity, domains, file: PathBuf::new(), inspection, own, made: false }
+    }
+
+    #[test]
+    fn domains_that_are_shown_the_server_s_own_certificate_have_none() {
+        let own = || certificate(&["a.example", "b.example"], &["a.example", "b.example"], true);
+        let bought = |names: &[&str]| certificate(names, &["a.example"], false);
+        let domains = ["a.example", "conference.a.example", "b.example"].map(str::to_owned);
+        let cases = [
+            (vec![own()], "a.example conference.a.example b.example"),
+            (vec![bought(&["a.example", "*.a.example"]), own()], "b.example"),
+            // It is shown for the domain that it is configured for, whatever its names.
+            (vec![bought(&["x.example"]), own()], "b.example"),
+            // No certificate is for the service, so that the first is shown.
+            (vec![own(), bought(&["a.example"])], "a.example conference.a.example b.example"),
+            (vec![bought(&["a.example"])], ""),
+            (vec![], ""),
+        ];
+        for (number, (certificates, expected)) in cases.iter().enumerate() {
+            assert_eq!(uncertified(certificates, &domains).join(" "), *expected, "case {number}");
+        }
+    }
+}
