@@ -62,16 +62,18 @@ pub(crate) fn of_absent(world: &mut World, packet: &Packet, to: JidRef<'_>) {
         },
         (Kind::Presence, _) => {}
         // XEP-0410 §3: `item-not-found` would tell a client that it is in the room.
-        (Kind::Iq, _) if to.resource().is_some() => world.bounce(packet, to, not_an_occupant(packet).into()),
+        (Kind::Iq, _) if to.resource().is_some() => world.bounce(packet, to, not_an_occupant(packet, to)),
         // §17.2.
         _ => world.bounce(packet, to, Condition::ItemNotFound.into()),
     }
 }
 
-/// Returns the error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3).
-pub(crate) fn not_an_occupant(packet: &Packet) -> Condition {
-    match packet.stanza().first_child().map(|child| child.ns()) {
+/// Returns the error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3). It
+/// names the room: what a server on the way refuses says nothing about who is in there.
+pub(crate) fn not_an_occupant(packet: &Packet, to: JidRef<'_>) -> StanzaError {
+    let condition = match packet.stanza().first_child().map(|child| child.ns()) {
         Some(namespace) if matches!(&*namespace, ns::DISCO_INFO | ns::DISCO_ITEMS) => Condition::BadRequest,
         _ => Condition::NotAcceptable,
-    }
+    };
+    StanzaError::new(condition).with_by(to.bare_str())
 }

@@ -23,7 +23,7 @@ impl Room {
             return self.pass_answer(world, stanza, from, nick);
         }
         let Some(asker) = self.occupant_of(from) else {
-            return world.bounce(packet, to, not_an_occupant(packet).into());
+            return world.bounce(packet, to, not_an_occupant(packet, to));
         };
         let Some(asked) = self.occupant_named(nick) else {
             return world.bounce(packet, to, Condition::ItemNotFound.into());

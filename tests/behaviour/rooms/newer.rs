@@ -10,8 +10,12 @@ const PING: &str = "<ping xmlns='urn:xmpp:ping'/>";
 fn a_client_can_ask_whether_it_is_there() {
     let mut s = Scene::opened();
     let own = format!("{COVEN}/thirdwitch");
-    assert_eq!(outcome(&ask(&mut s.hag, &own, "get", PING)), "not-acceptable");
-    assert_eq!(outcome(&ask(&mut s.hag, "nothing@conference.example.org/thirdwitch", "get", PING)), "not-acceptable");
+    for room in [COVEN, "nothing@conference.example.org"] {
+        let refused = ask(&mut s.hag, &format!("{room}/thirdwitch"), "get", PING);
+        assert_eq!(outcome(&refused), "not-acceptable");
+        let by = refused.child("error", ns::CLIENT).and_then(|error| error.attr("by"));
+        assert_eq!(by, Some(room), "no server on the way has refused it");
+    }
     join(&mut s.hag, "thirdwitch");
     s.hush();
     let pong = ask(&mut s.hag, &own, "get", PING);

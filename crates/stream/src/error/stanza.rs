@@ -31,12 +31,15 @@ pub struct StanzaError {
     /// An application-specific condition in a namespace of its own (§8.3.4); boxed because it is
     /// rare.
     pub application: Option<Box<Element>>,
+    /// The address that has refused the stanza, where servers in between may refuse it, too
+    /// (§8.3.2).
+    pub by: Option<Box<str>>,
 }
 
 impl StanzaError {
     /// Returns an error with its condition's default type (§8.3.3), without text.
     pub fn new(condition: Condition) -> Self {
-        Self { error_type: condition.default_type(), condition, text: None, application: None }
+        Self { error_type: condition.default_type(), condition, text: None, application: None, by: None }
     }
 
     /// Returns the same with another type than the condition's default one; §8.3.3 allows that for
@@ -61,9 +64,16 @@ impl StanzaError {
         self
     }
 
+    /// Returns the same with the address that has refused the stanza.
+    #[must_use]
+    pub fn with_by(mut self, by: &str) -> Self {
+        self.by = Some(by.into());
+        self
+    }
+
     /// Writes the `<error/>` child into the stanza that `stanza` has open.
     pub fn write(&self, stanza: &mut Writer) {
-        stanza.start("error").attr("type", self.error_type.name());
+        stanza.start("error").attr("type", self.error_type.name()).opt_attr("by", self.by.as_deref());
         stanza.start_ns(self.condition.name(), ns::STANZA_ERRORS);
         if let Condition::Gone(Some(uri)) | Condition::Redirect(Some(uri)) = &self.condition {
             stanza.text(uri);
