@@ -111,7 +111,7 @@ fn run_many(wanted: &Wanted) -> ExitCode {
     print!("{statistics}");
     println!("{:.1} seeds per second on {} threads", statistics.runs as f64 / seconds, wanted.threads);
     for failure in &failures {
-        println!("FAILED --seed {} --events {}: {}", failure.seed, wanted.events, failure.broken);
+        println!("FAILED: {failure}");
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

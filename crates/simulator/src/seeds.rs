@@ -1,6 +1,7 @@
 //! Many runs, and what came of them.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,16 @@ pub struct Failure {
     pub seed: u64,
     /// The rule.
     pub broken: String,
+    /// The events of the run.
+    pub events: usize,
+}
+
+impl fmt::Display for Failure {
+    /// Writes the rule, and the command that plays the seed again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, broken, events } = self;
+        write!(f, "{broken}\n  again: cargo run -p rookery-simulator -- --seed {seed} --events {events}")
+    }
 }
 
 thread_local! {
@@ -66,7 +77,7 @@ pub fn run_many(
                     let outcome = run(&Plan::new(seed, events), false);
                     own.add(&outcome.statistics);
                     if let Some(broken) = outcome.broken {
-                        found.lock().unwrap_or_else(PoisonError::into_inner).0.push(Failure { seed, broken });
+                        found.lock().unwrap_or_else(PoisonError::into_inner).0.push(Failure { seed, broken, events });
                         if stops {
                             next.store(seeds.end, Ordering::Relaxed);
                         }

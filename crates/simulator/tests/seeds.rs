@@ -1,6 +1,7 @@
 //! Promises of the simulator about itself, and the seeds that every change has to stand.
 
 use std::ops::Range;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_simulator::mutants::MUTANTS;
 use rookery_simulator::mutating;
@@ -55,13 +56,24 @@ fn what_was_found_is_of_mutants_that_there_are() {
     assert!(found.len() >= 20 && found.keys().all(|name| known.contains(name)), "{found:?}");
 }
 
-/// Fixed seeds: what they once found stays mended. Fresh ones are for the longer run, which
-/// CONTRIBUTING.md names.
+/// Fixed seeds: what they once found stays mended.
 #[test]
 fn fixed_seeds_break_no_rule() {
     let statistics = stand(0..500, || true);
     assert_eq!(statistics.runs, 500);
     assert!(statistics.copies > 0, "{statistics}");
+}
+
+/// Seeds that nobody has tried, for as long as `ROOKERY_FRESH_SECONDS` says. Without it there are
+/// none: what a fresh seed finds is no fault of the change that is tested.
+#[test]
+fn fresh_seeds_break_no_rule() {
+    let seconds = std::env::var("ROOKERY_FRESH_SECONDS").unwrap_or_default();
+    let seconds = if seconds.is_empty() { 0 } else { seconds.parse().expect("ROOKERY_FRESH_SECONDS is a number") };
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64 >> 10);
+    let statistics = stand(from..u64::MAX, || Instant::now() < end);
+    println!("{} fresh seeds from {from}", statistics.runs);
 }
 
 /// Seeds beyond these that have found a fault of the server.
@@ -76,7 +88,8 @@ fn seeds_that_found_faults_break_no_rule() {
 fn stand(seeds: Range<u64>, goes_on: impl Fn() -> bool + Sync) -> Statistics {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (failures, statistics) = seeds::run_many(seeds, EVENTS, threads, false, goes_on);
-    assert_eq!(failures, [], "again: cargo run -p rookery-simulator -- --seed SEED --events {EVENTS}");
+    let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     statistics
 }
 
