@@ -139,7 +139,11 @@ pub enum Command {
     /// Look over configuration, certificates, ports and storage, and say what is wrong and how to
     /// mend it
     #[command(after_help = CHECK_EXAMPLES)]
-    Check,
+    Check {
+        /// Compare DNS with the records that there should be, too
+        #[arg(long)]
+        dns: bool,
+    },
     /// Measure this server, or any other that speaks XMPP
     Bench(rookery_bench::cli::Bench),
     /// Poll each device once and serve everyone who asks for it (the accelerator's data pool
@@ -652,6 +656,7 @@ Examples:
 const CHECK_EXAMPLES: &str = "\
 Examples:
   rookery check
+  rookery check --dns
   rookery check --config new.toml && mv new.toml /etc/rookery/rookery.toml
 
 Exit code 0: the server will start (there may be warnings); 1: it won't.";

@@ -1,6 +1,7 @@
 //! `rookery check`: looks everything over that a start needs, and changes nothing.
 
 mod proxies;
+mod records;
 mod servers;
 
 use std::fmt;
@@ -26,13 +27,16 @@ use crate::listener;
 use crate::loaded::Source;
 use crate::welcome::say;
 
-/// Checks everything and says what it found.
+/// Checks everything and says what it found, with `dns` also of the records that there should be.
 ///
 /// # Errors
 ///
 /// [`Failure::Told`] if the server wouldn't start.
-pub fn run(source: &Source) -> Result<(), Failure> {
-    let report = look(source);
+pub fn run(source: &Source, dns: bool) -> Result<(), Failure> {
+    let mut report = look(source);
+    if let (true, Ok(config)) = (dns, source.read()) {
+        records::look(&mut report, &config);
+    }
     let mut text: String = report.lines.iter().map(|line| format!("{line}\n")).collect();
     let count = |severity| report.lines.iter().filter(|line| line.severity == severity).count();
     let (faults, warnings) = (count(Severity::Fault), count(Severity::Warning));

@@ -136,7 +136,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&bounds::page(&source.read()?, &table));
         }
-        Command::Check => check::run(&source)?,
+        Command::Check { dns } => check::run(&source, dns)?,
     }
     Ok(ExitCode::SUCCESS)
 }

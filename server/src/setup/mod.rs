@@ -14,9 +14,9 @@
 //! - [`records`] are the records of DNS, and their comparison with what DNS says.
 //! - [`machine`] makes what only root can: user, unit, owners.
 
-mod machine;
+pub mod machine;
 mod plan;
-mod records;
+pub mod records;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -28,6 +28,7 @@ use rookery_base::chance;
 use rookery_jid::Jid;
 use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Refusal, rights, users};
+use rookery_resolver::Settings;
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
@@ -69,6 +70,13 @@ pub struct Wishes {
     pub wait: bool,
 }
 
+impl Wishes {
+    /// Returns the way in which DNS is asked.
+    fn asked(&self) -> Settings {
+        Settings { servers: self.dns.into_iter().collect(), ..Settings::default() }
+    }
+}
+
 /// Sets a server up, or says how.
 ///
 /// # Errors
@@ -89,7 +97,7 @@ pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
     say(&plan.words("written"));
     say(&dns_words(wishes, &plan, &wanted));
     if wishes.wait {
-        records::wait_for(wishes.dns, &wanted, &plan.addresses)?;
+        records::wait_for(&wishes.asked(), &wanted, &plan.addresses)?;
     }
     say(&next_words(&plan, &links));
     Ok(())
@@ -164,7 +172,7 @@ fn link(config: &Config, database: &Database, purpose: LinkPurpose) -> Result<St
 /// Returns the records of DNS with what DNS says of each.
 fn dns_words(wishes: &Wishes, plan: &Plan, wanted: &[records::Record]) -> String {
     let mut text = String::from("\nRecords of DNS, to copy, and what DNS says of them now:\n\n");
-    match records::look(wishes.dns, wanted, &plan.addresses) {
+    match records::look(&wishes.asked(), wanted, &plan.addresses) {
         Ok(looks) => text.push_str(&records::words(wanted, &looks)),
         Err(failure) => {
             let _ = writeln!(text, "{}\n  DNS can't be asked: {failure}", records::words(wanted, &[]));

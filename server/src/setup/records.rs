@@ -1,7 +1,7 @@
 //! The records of DNS that a server needs, as lines to copy, and what DNS says of them.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -94,9 +94,8 @@ pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Re
 /// # Errors
 ///
 /// [`Failure::Failed`] if DNS can't be asked at all.
-pub fn look(server: Option<SocketAddr>, records: &[Record], addresses: &[IpAddr]) -> Result<Vec<Look>, Failure> {
-    let settings = Settings { servers: server.into_iter().collect(), ..Settings::default() };
-    let lookups = Lookups::new(&settings).map_err(|error| Failure::Failed(error.to_string()))?;
+pub fn look(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> Result<Vec<Look>, Failure> {
+    let lookups = Lookups::new(asked).map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(records.iter().map(|record| look_at(&lookups, record, addresses).unwrap_or(Look::NoAnswer)).collect())
 }
 
@@ -151,13 +150,13 @@ pub fn words(records: &[Record], looks: &[Look]) -> String {
 /// # Errors
 ///
 /// As [`look`].
-pub fn wait_for(server: Option<SocketAddr>, records: &[Record], addresses: &[IpAddr]) -> Result<(), Failure> {
+pub fn wait_for(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> Result<(), Failure> {
     let mut waiting = records.to_vec();
     let mut pause = FIRST_PAUSE;
     say("\nWaiting for DNS. All else is done: Ctrl-C ends this, and `rookery user invite` makes links later.\n");
     loop {
         // What an earlier one was told, it remembers.
-        let looks = look(server, &waiting, addresses)?;
+        let looks = look(asked, &waiting, addresses)?;
         let (came, left): (Vec<_>, Vec<_>) = waiting.into_iter().zip(looks).partition(|(_, look)| *look == Look::There);
         came.iter().for_each(|(record, _)| say(&format!("  there      {record}\n")));
         if left.is_empty() {

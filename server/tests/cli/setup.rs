@@ -219,3 +219,23 @@ fn what_is_no_domain_or_name_is_refused() {
     rig.run(&["setup", "a.example", "--dns", "nonsense"]).failed(2, "an address such as 9.9.9.9");
     assert!(!rig.path("data").exists());
 }
+
+#[test]
+fn a_check_compares_dns_if_it_is_asked_to() {
+    let (rig, dns) = (Rig::new(), Dns::start());
+    let clients = "_xmpp-client._tcp.chat.example.org";
+    dns.say(clients, SRV, srv(5222, "chat.example.org"));
+    // A check listens nowhere for longer than a moment, so these ports may be those of the records.
+    let listen = "[listen]\nc2s = [\"127.0.0.1:5222\"]\nc2s_tls = [\"127.0.0.1:5223\"]\nweb = []\nweb_tls = []\nbytestreams = []\n";
+    let text = format!("domains = [\"chat.example.org\"]\nfederation.dns = [\"{}\"]\n{listen}", dns.address);
+    rig.write("rookery.toml", &text);
+    let checked = rig.run(&["check", "--dns"]).all();
+    assert!(
+        checked.contains(&format!("ok       DNS            {clients}. IN SRV 0 5 5222 chat.example.org.")),
+        "{checked}"
+    );
+    let missing =
+        "warning  DNS            missing: _xmpps-client._tcp.chat.example.org. IN SRV 0 5 5223 chat.example.org.";
+    assert!(checked.contains(missing), "{checked}");
+    assert!(!rig.run(&["check"]).all().contains(" DNS "), "DNS is not asked unless somebody wants it");
+}

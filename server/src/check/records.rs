@@ -1,0 +1,29 @@
+//! Checks of the records of DNS: what clients, other servers and authorities look for.
+
+use super::Report;
+use crate::config::Config;
+use crate::federation;
+use crate::setup::machine;
+use crate::setup::records::{self, Look};
+
+/// Compares DNS with the records that the domains of a configuration should have on this machine.
+pub fn look(report: &mut Report, config: &Config) {
+    let addresses = machine::public_addresses();
+    let wanted = records::wanted(config, &addresses, config.federation.enabled);
+    let looks = match records::look(&federation::asked(config), &wanted, &addresses) {
+        Ok(looks) => looks,
+        Err(failure) => return report.warn(ABOUT, format!("DNS can't be asked: {failure}")),
+    };
+    for (record, look) in wanted.iter().zip(looks) {
+        // What stands in columns elsewhere is one of several texts here.
+        let record = record.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        match look {
+            Look::There => report.note(ABOUT, record),
+            Look::Missing => report.warn(ABOUT, format!("missing: {record}")),
+            Look::Elsewhere(found) => report.warn(ABOUT, format!("DNS has {found}, and not {record}")),
+            Look::NoAnswer => report.warn(ABOUT, format!("DNS gives no answer about {record}")),
+        }
+    }
+}
+
+const ABOUT: &str = "DNS";
