@@ -68,7 +68,7 @@ pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// What the store says.
+/// The error of the store.
 pub fn administrators(config: &Config, database: &Database) -> Result<Vec<Administrators>, Failure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table)))?)

@@ -40,7 +40,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// What the store says, with what mends it.
+    /// The error of the store, with what mends it.
     pub fn open(folder: &Folder, store: &Store) -> Result<Database, Failure> {
         match &store.place {
             Place::Folder => Database::embedded(folder, &options(store)),
@@ -94,7 +94,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// What the store says, or that the operating system has no random bytes.
+    /// The error of the store, or that the operating system has no random bytes.
     pub fn decoys(&self) -> Result<Decoys, Failure> {
         Ok(Decoys { secret: self.decoy_secret()?, counts: wait(self.stores.accounts.iterations())? })
     }

@@ -18,7 +18,7 @@ impl Simulated {
     /// the small one within.
     ///
     /// # Errors
-    /// What the system says, and `InvalidData` if the program doesn't say where it listens.
+    /// The error of the system, and `InvalidData` if the program doesn't say where it listens.
     pub fn start(database: Option<&Path>) -> io::Result<Self> {
         let mut process = Command::new(std::env::current_exe()?);
         process.args(["dpm", "simulate", "--attached", "--listen", "127.0.0.1:0"]);

@@ -98,7 +98,7 @@ impl Dns {
     ///
     /// # Errors
     ///
-    /// What the system says when it gives no thread, or if its own configuration of DNS can't be
+    /// The error of the system when it gives no thread, or if its own configuration of DNS can't be
     /// read and is needed.
     pub fn start(settings: Settings) -> io::Result<Self> {
         let askers = askers(&settings).map_err(io::Error::other)?;

@@ -87,7 +87,7 @@ impl Conduit {
     /// Takes it apart, for a shard.
     ///
     /// # Errors
-    /// What the system says of the socket, or if not all was sent.
+    /// The error of the system of the socket, or if not all was sent.
     pub fn into_parts(self) -> io::Result<Parts> {
         let socket = self.socket.into_std()?;
         let mut input = self.ahead;

@@ -36,7 +36,7 @@ impl Space {
     /// Reads it for the file system of a folder.
     ///
     /// # Errors
-    /// What the system says, as when the folder isn't there.
+    /// The error of the system, as when the folder isn't there.
     pub fn of(folder: &Path) -> io::Result<Space> {
         let read = statvfs(folder)?;
         let bytes = |blocks: u64| blocks.saturating_mul(read.f_frsize);

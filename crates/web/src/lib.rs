@@ -234,7 +234,7 @@ impl std::fmt::Debug for Reach {
 /// Starts the front on a thread of its own.
 ///
 /// # Errors
-/// What the system says when it gives no thread or no descriptor.
+/// The error of the system when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
     let Reach { door, files, chat, challenges, stores, journal, logins, instance, exports, control } = reach;

@@ -57,7 +57,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// What the system or the store says.
+    /// The error of the system or the store.
     pub fn clear(&self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         runtime.block_on(async {

@@ -45,7 +45,7 @@ pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, settings: &Se
 /// Gives the connection to a shard.
 ///
 /// # Errors
-/// What the system says of the socket.
+/// The error of the system of the socket.
 pub(crate) fn give(conduit: Conduit, origin: Origin, site: Site, shared: &Shared) -> io::Result<()> {
     let Parts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {

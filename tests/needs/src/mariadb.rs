@@ -134,7 +134,7 @@ impl Mariadb {
     /// their rows, a line each with tabs between columns.
     ///
     /// # Errors
-    /// What MariaDB says.
+    /// The error of MariaDB.
     pub fn sql(&self, database: &str, statements: &str) -> Result<String, String> {
         let name = database.rsplit('/').next().unwrap_or(database);
         let ran = Command::new("mariadb")

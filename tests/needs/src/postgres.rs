@@ -181,7 +181,7 @@ impl Postgres {
     /// each.
     ///
     /// # Errors
-    /// What PostgreSQL says.
+    /// The error of PostgreSQL.
     pub fn psql(&self, database: &str, statements: &str) -> Result<String, String> {
         let name = database.rsplit('/').next().unwrap_or(database);
         let ran = Command::new(programs().join("psql"))

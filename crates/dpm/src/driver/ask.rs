@@ -25,7 +25,7 @@ pub enum Until {
 /// requests. Returns true if none of them was an error.
 ///
 /// # Errors
-/// What the system says; `InvalidInput` for a request that can't be read, `InvalidData` if it is no
+/// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if it is no
 /// DPM, `TimedOut` if it says nothing for long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
     let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;

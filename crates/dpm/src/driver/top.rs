@@ -9,7 +9,7 @@ use crate::service::PAGE_END;
 /// Shows page after page, `pages` of them, or until the DPM ends.
 ///
 /// # Errors
-/// What the system says; `InvalidData` if it is no DPM that is watched.
+/// The error of the system; `InvalidData` if it is no DPM that is watched.
 pub fn show(address: SocketAddr, pages: Option<usize>) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -72,7 +72,7 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn open(address: &Address) -> Result<Foreign, StoreError> {
         let connection: Box<dyn Transactions + Send> = match address {
             Address::Sqlite(file) => sqlite::foreign(file)?,
@@ -88,7 +88,7 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn columns(&mut self, table: &str) -> Result<Vec<String>, StoreError> {
         let text = match self.connection.dialect() {
             Dialect::Sqlite => "SELECT name FROM pragma_table_info(?)",
@@ -113,7 +113,7 @@ impl Foreign {
     ///
     /// # Errors
     ///
-    /// What the engine says, also if there is no such table or column.
+    /// The error of the engine, also if there is no such table or column.
     pub fn rows(&mut self, wanted: &Wanted<'_>) -> Result<Vec<TextRow>, StoreError> {
         let text = self.text(text(wanted, self.connection.dialect()));
         let keys = wanted.equal.iter().map(|(_, key)| *key).chain(wanted.after);

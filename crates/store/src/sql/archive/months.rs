@@ -157,7 +157,7 @@ pub(crate) fn divide(months: &mut dyn Months) -> Result<bool, StoreError> {
 ///
 /// # Errors
 ///
-/// What the engine says of dividing them. Months that can't be made are told to the log: the last part takes their messages.
+/// The error of the engine of dividing them. Months that can't be made are told to the log: the last part takes their messages.
 pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), StoreError> {
     let is_whole = months.parts()?.is_empty();
     let is_wanted = is_wanted && !(is_whole && is_too_late(months)?);
@@ -181,7 +181,7 @@ pub(crate) fn prepare(months: &mut dyn Months, is_wanted: bool) -> Result<(), St
 ///
 /// # Errors
 ///
-/// What the engine says. It can be run again.
+/// The error of the engine. It can be run again.
 pub(crate) fn make_behind(months: &mut dyn Months, oldest: u64) -> Result<(), StoreError> {
     let parts = months.parts()?;
     let Some(first @ Part { below: Some(below), .. }) = parts.first() else { return Ok(()) };
@@ -257,7 +257,7 @@ fn tell(error: &StoreError) {
 ///
 /// # Errors
 ///
-/// What the engine says. The next call goes on with what was begun.
+/// The error of the engine. The next call goes on with what was begun.
 pub(crate) fn keep(
     months: &mut dyn Months,
     retention: &Retention,

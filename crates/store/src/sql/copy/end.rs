@@ -73,7 +73,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn open(&self) -> Result<SqlStore, StoreError> {
         match self {
             Address::Sqlite(file) => sqlite::open(file, &sqlite::Options::default()),
@@ -103,7 +103,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn plan(&self) -> Result<(Plan, Option<&'static str>), StoreError> {
         Ok(match self {
             Address::Sqlite(file) => (sqlite::plan(file)?, Some("BEGIN IMMEDIATE")),
@@ -118,7 +118,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn migrate(&self) -> Result<usize, StoreError> {
         match self {
             Address::Sqlite(file) => sqlite::migrate(file),
@@ -199,7 +199,7 @@ impl End {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn destination(address: &Address) -> Result<End, StoreError> {
         let connection = match address {
             Address::Sqlite(file) => sqlite::destination(file)?,

@@ -126,7 +126,7 @@ pub fn copy(from: &mut End, to: &mut End, progress: &mut dyn FnMut(Progress)) ->
 ///
 /// # Errors
 ///
-/// What the engine says; nothing is removed then.
+/// The error of the engine; nothing is removed then.
 pub fn clear(database: &mut End) -> Result<(), StoreError> {
     let database = database.connection();
     database.begin_write(UNNUMBERED)?;
@@ -145,7 +145,7 @@ pub fn clear(database: &mut End) -> Result<(), StoreError> {
 ///
 /// # Errors
 ///
-/// What the engine says.
+/// The error of the engine.
 pub fn counts(database: &mut End) -> Result<Vec<(&'static str, u64)>, StoreError> {
     let database = database.connection();
     database.begin_read()?;
@@ -158,7 +158,7 @@ pub fn counts(database: &mut End) -> Result<Vec<(&'static str, u64)>, StoreError
 ///
 /// # Errors
 ///
-/// What the engine says.
+/// The error of the engine.
 pub fn uploads(database: &mut End, each: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
     let slots = tables().iter().filter(|table| table.name == SLOTS);
     let database = database.connection();

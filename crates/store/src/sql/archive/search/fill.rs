@@ -78,7 +78,7 @@ fn busy(searches: &dyn Searches) -> StoreError {
 ///
 /// # Errors
 ///
-/// What the engine says.
+/// The error of the engine.
 pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
     Ok(!searches.has_index()? || left(searches)?.is_some())
 }
