@@ -25,8 +25,8 @@ pub enum Until {
 /// requests. Returns true if none of them was an error.
 ///
 /// # Errors
-/// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if it is no
-/// DPM, `TimedOut` if it says nothing for long.
+/// The error of the system; `InvalidInput` for a request that can't be read, `InvalidData` if it is
+/// no DPM, `TimedOut` if it says nothing for long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
     let requests = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
