@@ -11,7 +11,7 @@
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
-use rookery_store::{Changed, StoreError};
+use rookery_store::{Changed, RosterItem, StoreError};
 use rookery_stream::error::{StanzaError, StreamError};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -39,18 +39,30 @@ impl World {
                 // owner of the name.
                 Err(error) => return then(world, Err(error)),
             };
-            for item in items {
-                let (contact, before) = (item.jid.clone(), Some(item));
-                world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });
-            }
+            world.end_all_subscriptions(&account, items.iter());
+            // A request may have been approved since, in advance: one after the other, nothing comes
+            // between these two.
+            let last = world.stores.rosters.get(account.as_ref());
             let removed = world.stores.accounts.remove(account.as_ref());
-            world.wait(removed, move |world, removed| {
-                if removed == Ok(true) {
-                    world.account_removed(&account);
-                }
-                then(world, removed);
+            world.wait(last, move |world, last| {
+                let last = last.map(|roster| roster.items).unwrap_or_default();
+                world.wait(removed, move |world, removed| {
+                    if removed == Ok(true) {
+                        world.end_all_subscriptions(&account, last.iter().filter(|item| !items.contains(item)));
+                        world.account_removed(&account);
+                    }
+                    then(world, removed);
+                });
             });
         });
+    }
+
+    /// Tells contacts that the subscriptions of an account have ended.
+    fn end_all_subscriptions<'a>(&mut self, account: &Jid, items: impl Iterator<Item = &'a RosterItem>) {
+        for item in items {
+            let changed = Changed { version: 0, before: Some(item.clone()), after: None };
+            self.end_subscriptions(account, &item.jid, &changed);
+        }
     }
 
     fn account_removed(&mut self, account: &Jid) {
