@@ -40,8 +40,7 @@ impl World {
                 Err(error) => return then(world, Err(error)),
             };
             world.end_all_subscriptions(&account, items.iter());
-            // A request may have been approved since, in advance: one after the other, nothing comes
-            // between these two.
+            // A request may have been approved since, in advance. Nothing comes between these two.
             let last = world.stores.rosters.get(account.as_ref());
             let removed = world.stores.accounts.remove(account.as_ref());
             world.wait(last, move |world, last| {
