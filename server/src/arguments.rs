@@ -1,12 +1,14 @@
 //! The command line.
 
+mod examples;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
 /// Rookery, a messaging server that speaks XMPP.
 #[derive(Debug, Parser)]
-#[command(name = "rookery", version, after_help = EXAMPLES, after_long_help = EXAMPLES_AND_CODES)]
+#[command(name = "rookery", version, after_help = examples::ALL, after_long_help = examples::ALL_WITH_CODES)]
 #[command(infer_subcommands = false, max_term_width = 100)]
 pub struct Arguments {
     /// Configuration file; rookery.toml in the data folder is read if there is one [default:
@@ -25,43 +27,43 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the server until it is told to stop (the default)
-    #[command(after_help = SERVE_EXAMPLES)]
+    #[command(after_help = examples::SERVE)]
     Serve,
     /// Set a server up: configuration, administrator, records of DNS, the first invitation
-    #[command(after_help = SETUP_EXAMPLES)]
+    #[command(after_help = examples::SETUP)]
     Setup(crate::setup::Wishes),
     /// Show the running server: version, domains, who is there, certificates
-    #[command(after_help = STATUS_EXAMPLES)]
+    #[command(after_help = examples::STATUS)]
     Status {
         #[command(flatten)]
         shown: Shown,
     },
     /// Have the running server read its configuration and certificates again
-    #[command(after_help = RELOAD_EXAMPLES)]
+    #[command(after_help = examples::RELOAD)]
     Reload,
     /// Look at sessions of the running server, or end them
-    #[command(after_help = SESSION_EXAMPLES)]
+    #[command(after_help = examples::SESSION)]
     Session {
         /// The command for sessions.
         #[command(subcommand)]
         command: SessionCommand,
     },
     /// Look at rooms of the running server, or destroy one
-    #[command(after_help = ROOM_EXAMPLES)]
+    #[command(after_help = examples::ROOM)]
     Room {
         /// The command for rooms.
         #[command(subcommand)]
         command: RoomCommand,
     },
     /// Manage accounts, also while the server runs
-    #[command(after_help = USER_EXAMPLES)]
+    #[command(after_help = examples::USER)]
     User {
         /// The command for accounts.
         #[command(subcommand)]
         command: UserCommand,
     },
     /// Manage who administers the domains, also while the server runs
-    #[command(after_help = ADMIN_EXAMPLES)]
+    #[command(after_help = examples::ADMIN)]
     Admin {
         /// The command for administrators.
         #[command(subcommand)]
@@ -69,14 +71,14 @@ pub enum Command {
     },
     /// Write everything that the server has to one file, also while it runs: database, uploads,
     /// certificates, configuration
-    #[command(after_help = BACKUP_EXAMPLES)]
+    #[command(after_help = examples::BACKUP)]
     Backup {
         /// The file to write; it is compressed, and its owner alone can read it
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
     /// Put a backup into an empty data folder
-    #[command(after_help = RESTORE_EXAMPLES)]
+    #[command(after_help = examples::RESTORE)]
     Restore {
         /// The file that `rookery backup` has written
         #[arg(value_name = "FILE")]
@@ -90,14 +92,14 @@ pub enum Command {
         replace: bool,
     },
     /// Bring the database up to date, or copy it to another one
-    #[command(after_help = STORE_EXAMPLES)]
+    #[command(after_help = examples::STORE)]
     Store {
         /// The command for the database.
         #[command(subcommand)]
         command: StoreCommand,
     },
     /// Look at other servers: the streams that there are, or what happens to reach one
-    #[command(after_help = S2S_EXAMPLES)]
+    #[command(after_help = examples::S2S)]
     S2s {
         /// "list", "close", or the domain to reach
         #[arg(value_name = "list|close|DOMAIN")]
@@ -116,21 +118,21 @@ pub enum Command {
         command: NodeCommand,
     },
     /// Manage the tokens with which programs use the HTTP API, also while the server runs
-    #[command(after_help = TOKEN_EXAMPLES)]
+    #[command(after_help = examples::TOKEN)]
     Token {
         /// The command for tokens.
         #[command(subcommand)]
         command: TokenCommand,
     },
     /// Manage what browsers are served, also while the server runs
-    #[command(after_help = WEB_EXAMPLES)]
+    #[command(after_help = examples::WEB)]
     Web {
         /// The command for the web front.
         #[command(subcommand)]
         command: WebCommand,
     },
     /// Show configuration
-    #[command(after_help = CONFIG_EXAMPLES)]
+    #[command(after_help = examples::CONFIG)]
     Config {
         /// The command for the configuration.
         #[command(subcommand)]
@@ -138,7 +140,7 @@ pub enum Command {
     },
     /// Look over configuration, certificates, ports and storage, and say what is wrong and how to
     /// mend it
-    #[command(after_help = CHECK_EXAMPLES)]
+    #[command(after_help = examples::CHECK)]
     Check {
         /// Compare DNS with the records that there should be, too
         #[arg(long)]
@@ -222,7 +224,7 @@ pub enum RoomCommand {
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
     /// Add an account
-    #[command(after_help = ADD_EXAMPLES)]
+    #[command(after_help = examples::ADD)]
     Add {
         /// Its address, such as alice@example.org
         jid: String,
@@ -230,7 +232,7 @@ pub enum UserCommand {
         password: PasswordFrom,
     },
     /// Set the password of an account
-    #[command(after_help = PASSWD_EXAMPLES)]
+    #[command(after_help = examples::PASSWD)]
     Passwd {
         /// Its address
         jid: String,
@@ -238,7 +240,7 @@ pub enum UserCommand {
         password: PasswordFrom,
     },
     /// Remove an account with everything that is kept for it
-    #[command(after_help = REMOVE_EXAMPLES)]
+    #[command(after_help = examples::REMOVE)]
     Remove {
         /// Its address
         jid: String,
@@ -261,7 +263,7 @@ pub enum UserCommand {
         jid: String,
     },
     /// List the accounts, one a line
-    #[command(after_help = LIST_EXAMPLES)]
+    #[command(after_help = examples::LIST)]
     List {
         /// Only those of this domain
         #[arg(value_name = "DOMAIN")]
@@ -269,7 +271,7 @@ pub enum UserCommand {
     },
     /// Add the accounts of a file: `jid,password` lines, or an export of this or another server
     /// (XEP-0227); says what is wrong in it and adds the rest
-    #[command(after_help = IMPORT_EXAMPLES)]
+    #[command(after_help = examples::IMPORT)]
     Import {
         /// The file, or - for standard input: XML, or lines of UTF-8 whose fields may be quoted and
         /// of which a first `jid,password` is skipped
@@ -279,7 +281,7 @@ pub enum UserCommand {
         foreign: ForeignDatabase,
     },
     /// Make a link with which somebody can create an account, once
-    #[command(after_help = INVITE_EXAMPLES)]
+    #[command(after_help = examples::INVITE)]
     Invite {
         /// The domain, or the address that the account is to have
         #[arg(value_name = "DOMAIN|JID")]
@@ -288,7 +290,7 @@ pub enum UserCommand {
         valid: Valid,
     },
     /// Make a link with which the password of an account can be set, once
-    #[command(after_help = INVITE_EXAMPLES)]
+    #[command(after_help = examples::INVITE)]
     ResetLink {
         /// Its address
         jid: String,
@@ -297,7 +299,7 @@ pub enum UserCommand {
     },
     /// Write an account, or all of a domain, to a file that this and other servers can import
     /// (XEP-0227)
-    #[command(after_help = EXPORT_EXAMPLES)]
+    #[command(after_help = examples::EXPORT)]
     Export {
         /// The account, such as alice@example.org, or a domain
         #[arg(value_name = "JID")]
@@ -314,7 +316,7 @@ pub enum UserCommand {
 pub enum StoreCommand {
     /// Copy everything to a database in which nothing is, and compare the two; goes on where the
     /// same copy was interrupted
-    #[command(after_help = STORE_EXAMPLES)]
+    #[command(after_help = examples::STORE)]
     Copy {
         #[command(flatten)]
         ends: Ends,
@@ -323,14 +325,14 @@ pub enum StoreCommand {
         live: bool,
     },
     /// Compare two databases: how many rows each table has, and the SHA-256 over all of them
-    #[command(after_help = STORE_EXAMPLES)]
+    #[command(after_help = examples::STORE)]
     Verify {
         #[command(flatten)]
         ends: Ends,
     },
     /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]`
     /// is "never"
-    #[command(after_help = MIGRATE_EXAMPLES)]
+    #[command(after_help = examples::MIGRATE)]
     Migrate {
         /// Only say which steps there are to take
         #[arg(long)]
@@ -383,7 +385,7 @@ pub enum ForeignSchema {
 #[derive(Debug, Subcommand)]
 pub enum AdminCommand {
     /// Let an account administer a domain, and with the first domain the server
-    #[command(after_help = ADMIN_EXAMPLES)]
+    #[command(after_help = examples::ADMIN)]
     Add {
         /// The account, such as alice@example.org
         jid: String,
@@ -407,7 +409,7 @@ pub enum AdminCommand {
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
     /// Make a token and show it, once
-    #[command(after_help = TOKEN_EXAMPLES)]
+    #[command(after_help = examples::TOKEN)]
     Add {
         /// Name of the token
         name: String,
@@ -433,7 +435,7 @@ pub enum TokenCommand {
 pub enum WebCommand {
     /// Get the files of the chat page (/chat): one version of the npm package converse.js, whose
     /// hash is checked
-    #[command(after_help = WEB_EXAMPLES)]
+    #[command(after_help = examples::WEB)]
     Install {
         /// Take the package from there; otherwise npm gets it
         #[arg(long, value_name = "FILE|URL")]
@@ -461,202 +463,8 @@ pub struct PasswordFrom {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print a commented configuration with every key and its default
-    #[command(after_help = CONFIG_EXAMPLES)]
+    #[command(after_help = examples::CONFIG)]
     Example,
     /// Print every bound on what anybody can make the server keep or do, with the values in force
     Limits,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  rookery                                    start the server; the first start sets everything up
-  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
-  rookery user add alice@localhost           add an account, asking for its password
-  rookery config example > rookery.toml      a configuration to change
-  rookery check                              is everything as it should be?";
-
-const EXAMPLES_AND_CODES: &str = "\
-Examples:
-  rookery                                    start the server; the first start sets everything up
-  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
-  rookery user add alice@localhost           add an account, asking for its password
-  rookery config example > rookery.toml      a configuration to change
-  rookery check                              is everything as it should be?
-
-Exit codes:
-  0    fine
-  1    failed; standard error says why
-  2    wrong arguments
-  78   the configuration, a certificate that it names, or the database's schema can't be used";
-
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  rookery serve
-  rookery serve --config /etc/rookery/rookery.toml --data-dir /var/lib/rookery
-
-SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certificates again.";
-
-const SETUP_EXAMPLES: &str = "\
-Examples:
-  rookery setup example.org --dry-run        what would be done, and which records of DNS there are
-  rookery setup example.org --admin anna --wait
-  rookery setup example.org --data-dir /srv/rookery
-
-As root, where systemd runs: /etc/rookery/rookery.toml, /var/lib/rookery, a unit and the user rookery.
-Otherwise all is in the data folder. A configuration that is there stays as it is.";
-
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  rookery status
-  rookery status --json | jq .sessions
-
-Exit code 1: no server runs in the data folder.";
-
-const RELOAD_EXAMPLES: &str = "\
-Examples:
-  rookery check && rookery reload
-
-Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server runs.";
-
-const SESSION_EXAMPLES: &str = "\
-Examples:
-  rookery session list
-  rookery session list alice@example.org --json
-  rookery session end alice@example.org/phone
-
-A session without an address has lost its connection and waits for its client.";
-
-const ROOM_EXAMPLES: &str = "\
-Examples:
-  rookery room list example.org
-  rookery room show garden@conference.example.org
-  rookery room destroy garden@conference.example.org --reason \"It has moved\"";
-
-const USER_EXAMPLES: &str = "\
-Examples:
-  rookery user add alice@example.org
-  rookery user list example.org
-  rookery user show alice@example.org
-  rookery user disable mallory@example.org";
-
-const ADMIN_EXAMPLES: &str = "\
-Examples:
-  rookery admin add alice@example.org
-  rookery admin add alice@example.org --domain example.net
-  rookery admin list";
-
-const ADD_EXAMPLES: &str = "\
-Examples:
-  rookery user add alice@example.org
-  pwgen 20 1 | rookery user add bot@example.org --password-stdin";
-
-const PASSWD_EXAMPLES: &str = "\
-Examples:
-  rookery user passwd alice@example.org
-  rookery user passwd bot@example.org --password-stdin < password.txt
-
-The new password counts from the next login on.";
-
-const REMOVE_EXAMPLES: &str = "\
-Examples:
-  rookery user remove alice@example.org
-
-Contacts, offline messages and everything else that is kept for the account go with it.";
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  rookery user list
-  rookery user list example.org | wc -l";
-
-const IMPORT_EXAMPLES: &str = "\
-Examples:
-  rookery user import accounts.csv
-  rookery user import everybody.xml
-  rookery user import --from /var/lib/prosody/prosody.sqlite --schema prosody
-  rookery user import --from postgres://ejabberd@db/ejabberd --schema ejabberd --domain example.org
-
-A file of accounts:
-  jid,password
-  alice@example.org,correct horse battery staple
-  bob@example.org,\"with, comma and \"\"quotes\"\"\"";
-
-const INVITE_EXAMPLES: &str = "\
-Examples:
-  rookery user invite example.org
-  rookery user invite alice@example.org --days 2
-  rookery user reset-link alice@example.org
-
-The link goes to standard output. Clients open it; it needs the module `register`.";
-
-const EXPORT_EXAMPLES: &str = "\
-Examples:
-  rookery user export alice@example.org alice.xml
-  rookery user export example.org everybody.xml";
-
-const BACKUP_EXAMPLES: &str = "\
-Examples:
-  rookery backup /backup/rookery.tar.gz
-  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
-
-The file has every key and whatever passwords can be guessed from: keep it as secret as the data folder.
-A file of that name is replaced when the new one is whole and was read again.";
-
-const RESTORE_EXAMPLES: &str = "\
-Examples:
-  rookery restore /backup/rookery.tar.gz
-  rookery restore --replace /backup/rookery.tar.gz
-  rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
-
-Stop the server first. What was outside of the data folder, such as certificates, is put into DATA/restored.";
-
-const STORE_EXAMPLES: &str = "\
-Examples:
-  rookery store copy --to sqlite:/srv/rookery/rookery.db
-  rookery store verify --from sqlite:old/rookery.db --to sqlite:new/rookery.db
-  rookery store migrate --dry-run
-
-Exit code of verify: 0 if the two have the same, 1 if they differ.";
-
-const MIGRATE_EXAMPLES: &str = "\
-Examples:
-  rookery store migrate --dry-run
-  rookery store migrate --sql > steps.sql
-  rookery store migrate
-
-Make a backup first: an older server refuses a database that a newer one has changed.";
-
-const S2S_EXAMPLES: &str = "\
-Examples:
-  rookery s2s example.net                    DNS, addresses, TLS, certificate, login: step by step
-  rookery s2s example.net --from conference.example.org
-  rookery s2s list
-  rookery s2s close example.net              its streams end; the next stanza opens another one
-
-Exit code of the first: 0 if the domain was reached, 1 if not. `list` and `close` ask the running server.";
-
-const TOKEN_EXAMPLES: &str = "\
-Examples:
-  rookery token add dashboard --scope statistics:read
-  rookery token add helpdesk --scope users:read,users:write --domain example.org
-  rookery token revoke helpdesk
-
-The token goes to standard output. Only its hash is kept.";
-
-const WEB_EXAMPLES: &str = "\
-Examples:
-  rookery web install
-  rookery web install --from converse.js-14.0.0.tgz
-
-Without --from, and for a URL, npm has to be installed; it asks the registry that it is set up for.";
-
-const CONFIG_EXAMPLES: &str = "\
-Examples:
-  rookery config example > rookery-data/rookery.toml";
-
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  rookery check
-  rookery check --dns
-  rookery check --config new.toml && mv new.toml /etc/rookery/rookery.toml
-
-Exit code 0: the server will start (there may be warnings); 1: it won't.";

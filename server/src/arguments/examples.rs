@@ -1,0 +1,195 @@
+//! Examples that stand below the help of commands.
+
+pub(super) const ALL: &str = "\
+Examples:
+  rookery                                    start the server; the first start sets everything up
+  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
+  rookery user add alice@localhost           add an account, asking for its password
+  rookery config example > rookery.toml      a configuration to change
+  rookery check                              is everything as it should be?";
+
+pub(super) const ALL_WITH_CODES: &str = "\
+Examples:
+  rookery                                    start the server; the first start sets everything up
+  rookery setup example.org                  a server for a domain of yours: DNS, certificate, invitation
+  rookery user add alice@localhost           add an account, asking for its password
+  rookery config example > rookery.toml      a configuration to change
+  rookery check                              is everything as it should be?
+
+Exit codes:
+  0    fine
+  1    failed; standard error says why
+  2    wrong arguments
+  78   the configuration, a certificate that it names, or the database's schema can't be used";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  rookery serve
+  rookery serve --config /etc/rookery/rookery.toml --data-dir /var/lib/rookery
+
+SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certificates again.";
+
+pub(super) const SETUP: &str = "\
+Examples:
+  rookery setup example.org --dry-run        what would be done, and which records of DNS there are
+  rookery setup example.org --admin anna --wait
+  rookery setup example.org --data-dir /srv/rookery
+
+As root, where systemd runs: /etc/rookery/rookery.toml, /var/lib/rookery, a unit and the user rookery.
+Otherwise all is in the data folder. A configuration that is there stays as it is.";
+
+pub(super) const STATUS: &str = "\
+Examples:
+  rookery status
+  rookery status --json | jq .sessions
+
+Exit code 1: no server runs in the data folder.";
+
+pub(super) const RELOAD: &str = "\
+Examples:
+  rookery check && rookery reload
+
+Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server runs.";
+
+pub(super) const SESSION: &str = "\
+Examples:
+  rookery session list
+  rookery session list alice@example.org --json
+  rookery session end alice@example.org/phone
+
+A session without an address has lost its connection and waits for its client.";
+
+pub(super) const ROOM: &str = "\
+Examples:
+  rookery room list example.org
+  rookery room show garden@conference.example.org
+  rookery room destroy garden@conference.example.org --reason \"It has moved\"";
+
+pub(super) const USER: &str = "\
+Examples:
+  rookery user add alice@example.org
+  rookery user list example.org
+  rookery user show alice@example.org
+  rookery user disable mallory@example.org";
+
+pub(super) const ADMIN: &str = "\
+Examples:
+  rookery admin add alice@example.org
+  rookery admin add alice@example.org --domain example.net
+  rookery admin list";
+
+pub(super) const ADD: &str = "\
+Examples:
+  rookery user add alice@example.org
+  pwgen 20 1 | rookery user add bot@example.org --password-stdin";
+
+pub(super) const PASSWD: &str = "\
+Examples:
+  rookery user passwd alice@example.org
+  rookery user passwd bot@example.org --password-stdin < password.txt
+
+The new password counts from the next login on.";
+
+pub(super) const REMOVE: &str = "\
+Examples:
+  rookery user remove alice@example.org
+
+Contacts, offline messages and everything else that is kept for the account go with it.";
+
+pub(super) const LIST: &str = "\
+Examples:
+  rookery user list
+  rookery user list example.org | wc -l";
+
+pub(super) const IMPORT: &str = "\
+Examples:
+  rookery user import accounts.csv
+  rookery user import everybody.xml
+  rookery user import --from /var/lib/prosody/prosody.sqlite --schema prosody
+  rookery user import --from postgres://ejabberd@db/ejabberd --schema ejabberd --domain example.org
+
+A file of accounts:
+  jid,password
+  alice@example.org,correct horse battery staple
+  bob@example.org,\"with, comma and \"\"quotes\"\"\"";
+
+pub(super) const INVITE: &str = "\
+Examples:
+  rookery user invite example.org
+  rookery user invite alice@example.org --days 2
+  rookery user reset-link alice@example.org
+
+The link goes to standard output. Clients open it; it needs the module `register`.";
+
+pub(super) const EXPORT: &str = "\
+Examples:
+  rookery user export alice@example.org alice.xml
+  rookery user export example.org everybody.xml";
+
+pub(super) const BACKUP: &str = "\
+Examples:
+  rookery backup /backup/rookery.tar.gz
+  rookery backup \"/backup/rookery-$(date +%F).tar.gz\" && find /backup -name 'rookery-*' -mtime +30 -delete
+
+The file has every key and whatever passwords can be guessed from: keep it as secret as the data folder.
+A file of that name is replaced when the new one is whole and was read again.";
+
+pub(super) const RESTORE: &str = "\
+Examples:
+  rookery restore /backup/rookery.tar.gz
+  rookery restore --replace /backup/rookery.tar.gz
+  rookery --data-dir /srv/rookery restore /backup/rookery.tar.gz
+
+Stop the server first. What was outside of the data folder, such as certificates, is put into DATA/restored.";
+
+pub(super) const STORE: &str = "\
+Examples:
+  rookery store copy --to sqlite:/srv/rookery/rookery.db
+  rookery store verify --from sqlite:old/rookery.db --to sqlite:new/rookery.db
+  rookery store migrate --dry-run
+
+Exit code of verify: 0 if the two have the same, 1 if they differ.";
+
+pub(super) const MIGRATE: &str = "\
+Examples:
+  rookery store migrate --dry-run
+  rookery store migrate --sql > steps.sql
+  rookery store migrate
+
+Make a backup first: an older server refuses a database that a newer one has changed.";
+
+pub(super) const S2S: &str = "\
+Examples:
+  rookery s2s example.net                    DNS, addresses, TLS, certificate, login: step by step
+  rookery s2s example.net --from conference.example.org
+  rookery s2s list
+  rookery s2s close example.net              its streams end; the next stanza opens another one
+
+Exit code of the first: 0 if the domain was reached, 1 if not. `list` and `close` ask the running server.";
+
+pub(super) const TOKEN: &str = "\
+Examples:
+  rookery token add dashboard --scope statistics:read
+  rookery token add helpdesk --scope users:read,users:write --domain example.org
+  rookery token revoke helpdesk
+
+The token goes to standard output. Only its hash is kept.";
+
+pub(super) const WEB: &str = "\
+Examples:
+  rookery web install
+  rookery web install --from converse.js-14.0.0.tgz
+
+Without --from, and for a URL, npm has to be installed; it asks the registry that it is set up for.";
+
+pub(super) const CONFIG: &str = "\
+Examples:
+  rookery config example > rookery-data/rookery.toml";
+
+pub(super) const CHECK: &str = "\
+Examples:
+  rookery check
+  rookery check --dns
+  rookery check --config new.toml && mv new.toml /etc/rookery/rookery.toml
+
+Exit code 0: the server will start (there may be warnings); 1: it won't.";
