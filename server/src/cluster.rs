@@ -38,7 +38,7 @@ fn settings(config: &Cluster) -> Option<Settings> {
 ///
 /// # Errors
 ///
-/// What the configuration, the database or Redis say.
+/// The error of the configuration, the database or Redis.
 pub fn run(source: &Source, command: NodeCommand) -> Result<(), Failure> {
     let config = source.read()?;
     let database = Database::open_patiently(&source.folder, &config.store)?;

@@ -83,7 +83,7 @@ pub fn to_new_file(
 ///
 /// # Errors
 ///
-/// What is behind it doesn't take it, or the store failed.
+/// The writer doesn't take it, or the store failed.
 pub fn to_stream(
     what: &Jid,
     out: impl Write,

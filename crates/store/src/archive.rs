@@ -129,7 +129,7 @@ pub struct ArchivePage {
     pub messages: Vec<(u64, Vec<u8>)>,
     /// Whether there is more of what is asked for: behind the page, or before it where the end was asked for.
     pub more: bool,
-    /// How many messages were asked for, if they were counted and are not more than that. A store may leave it out where counting is much work, and may count
+    /// The number of messages that were asked for, if they were counted and are not more than that. A store may leave it out where counting is much work, and may count
     /// contacts together whose addresses it can't tell apart by an index.
     pub count: Option<usize>,
 }

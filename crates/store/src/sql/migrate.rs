@@ -108,7 +108,7 @@ pub struct Plan {
     /// The statements that divide its archives into months, if they are to be divided and aren't. They come behind the steps, in no transaction
     /// with them.
     pub division: Option<String>,
-    /// What is to be done about the index of searches, behind all that.
+    /// The step for the index of searches, behind all that.
     pub index: IndexPlan,
 }
 

@@ -152,12 +152,12 @@ pub(crate) fn foreign<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Tr
     Ok(Box::new(E::connect(target, LONG_ANSWER)?))
 }
 
-/// How long an answer may take.
+/// The time that an answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 
-/// How long an answer to a question may take that nobody else waits for, such as a search in an
+/// The time that an answer may take to a question that nobody else waits for, such as a search in an
 /// archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
-/// How long an answer may take that a copy waits for, which may be because the other database stands still.
+/// The time that an answer may take that a copy waits for, which may be because the other database stands still.
 const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);

@@ -49,10 +49,10 @@ pub const BOUNDS: &[Bound] = &[
         .or("what was asked for gets <resource-constraint/>; half is for those that only read"),
 ];
 
-/// How long is waited for a database that is another process.
+/// The times for which a database that is another process is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// What a login can't go on without waits so long for a database that is away.
+    /// The time that work without which a login can't go on waits for a database that is away.
     pub login: Duration,
     /// All other operations wait so long.
     pub other: Duration,

@@ -33,7 +33,7 @@ use tokio::runtime::Runtime;
 /// A connection to one database.
 pub(super) struct Driver {
     target: Arc<Target>,
-    /// How long an answer may take.
+    /// The time that an answer may take.
     limit: Duration,
     runtime: Runtime,
     /// `None`: lost.

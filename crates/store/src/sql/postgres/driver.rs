@@ -32,7 +32,7 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 /// A connection to one database.
 pub(super) struct Driver {
     target: Arc<Target>,
-    /// How long an answer may take.
+    /// The time that an answer may take.
     limit: Duration,
     runtime: Runtime,
     /// `None`: lost.
