@@ -10,8 +10,8 @@ use rookery_xml::{Limits, Scan, Scanner, Stanza};
 
 use super::bosh::Bosh;
 use super::login::{Login, LoginError, Next, Target};
-use super::transport::Transport;
 use super::websocket::{self, Came, WebSocket};
+use rookery_base::Transport;
 
 /// An item that has come for a client that is ready.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Client {
         };
         let wire = match target.transport {
             Transport::Tcp => Wire::Stream,
-            Transport::Websocket => Wire::WebSocket(Box::default()),
+            Transport::WebSocket => Wire::WebSocket(Box::default()),
             Transport::Bosh => Wire::Bosh(Box::new(Bosh::new(&target.domain))),
         };
         let mut client = Client {

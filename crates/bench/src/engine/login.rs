@@ -12,7 +12,7 @@ use rookery_sasl::{ChannelBindings, Mechanism};
 use rookery_stream::tls::client::ClientSettings;
 use rookery_xml::{Element, Limits, Scan, Scanner, Stanza, escape_text, header, ns, slow};
 
-use super::transport::Transport;
+use rookery_base::Transport;
 
 /// The terms that all clients of a load have in common.
 pub struct Target {

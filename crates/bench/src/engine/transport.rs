@@ -1,26 +1,24 @@
-//! Carriers of a client's stream.
+//! Transports on the command line.
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use rookery_base::Transport;
 
-/// The carrier of a client's stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Transport {
-    /// A TCP connection (RFC 6120)
-    #[default]
-    Tcp,
-    /// A WebSocket (RFC 7395), at /xmpp-websocket
-    Websocket,
-    /// Requests and answers (XEP-0124), at /http-bind
-    Bosh,
+/// All transports that clients of the engine know.
+pub const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::WebSocket, Transport::Bosh];
+
+/// Returns a parser of their names.
+pub fn parser() -> impl TypedValueParser<Value = Transport> {
+    let values = TRANSPORTS.map(|transport| PossibleValue::new(transport.label()).help(help(transport)));
+    PossibleValuesParser::new(values).map(|name| {
+        // Other names were refused.
+        TRANSPORTS.into_iter().find(|transport| transport.label() == name).unwrap_or_default()
+    })
 }
 
-impl Transport {
-    /// Returns its name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Websocket => "websocket",
-            Self::Bosh => "bosh",
-        }
+fn help(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "A TCP connection (RFC 6120)",
+        Transport::WebSocket => "A WebSocket (RFC 7395), at /xmpp-websocket",
+        Transport::Bosh => "Requests and answers (XEP-0124), at /http-bind",
     }
 }

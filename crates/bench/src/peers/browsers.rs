@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::{Peer, Population, child, program, started, told, write};
-use crate::engine::Transport;
+use crate::engine::{TRANSPORTS, Transport, parser};
 use crate::result::RunResult;
 use crate::{Outcome, process};
 
@@ -36,7 +36,7 @@ pub struct WebsocketVsBosh {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVER,…")]
     only: Vec<Peer>,
     /// Only these transports
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "TRANSPORT,…")]
+    #[arg(long, value_parser = parser(), value_delimiter = ',', value_name = "TRANSPORT,…")]
     over: Vec<Transport>,
     /// Folder for the report and the results
     #[arg(long, value_name = "DIR", default_value = "target/bench/websocket-vs-bosh")]
@@ -58,7 +58,7 @@ impl WebsocketVsBosh {
             for ((peer, transport), results) in kinds.iter().zip(&mut all) {
                 let result = self.measured(*peer, *transport);
                 println!("[{round}/{}] {}: {}", self.rounds, result.server, told(&result));
-                let name = format!("{}-{}-{round}.json", peer.name().to_lowercase(), transport.name());
+                let name = format!("{}-{}-{round}.json", peer.name().to_lowercase(), transport.label());
                 let file = self.out.join(name);
                 result.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
                 results.push(result);
@@ -85,7 +85,7 @@ impl WebsocketVsBosh {
             }
             None => true,
         });
-        let over = if self.over.is_empty() { Transport::value_variants() } else { &self.over };
+        let over = if self.over.is_empty() { &TRANSPORTS[..] } else { &self.over };
         peers.flat_map(|peer| over.iter().map(move |transport| (peer, *transport))).collect()
     }
 
@@ -94,7 +94,7 @@ impl WebsocketVsBosh {
         let found = started::start(peer, load.population).and_then(|server| load.run(peer, &server));
         let mut result = found.unwrap_or_else(|error| load.nothing(&error.to_string()));
         result.scenario = load.title.to_owned();
-        result.server = format!("{} {}", peer.name(), transport.name());
+        result.server = format!("{} {}", peer.name(), transport.label());
         result
     }
 

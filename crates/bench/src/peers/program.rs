@@ -165,7 +165,7 @@ impl Load {
             ["--password", PASSWORD],
             ["--mechanism", "SCRAM-SHA-1"],
             ["--tls", "none"],
-            ["--transport", self.transport.name()],
+            ["--transport", self.transport.label()],
             ["--server-pid", &pid],
             ["--name", peer.name()],
         ];

@@ -54,7 +54,7 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
     };
     result.settings.extend(settings(&load.scenario));
     result.settings.insert("tls".into(), format!("{:?}", load.server.place.tls).to_lowercase());
-    result.settings.insert("transport".into(), load.server.place.transport.name().to_owned());
+    result.settings.insert("transport".into(), load.server.place.transport.label().to_owned());
     let seed = (begun.as_nanos() as u32) ^ std::process::id().rotate_left(16);
     let crew = load.server.settings(seed).and_then(|settings| Ok(Crew::new(settings)?));
     let crew = match crew {

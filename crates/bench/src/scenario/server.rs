@@ -11,7 +11,7 @@ use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
 use crate::Outcome;
-use crate::engine::{Settings, Transport, login::Target};
+use crate::engine::{Settings, Transport, login::Target, parser};
 
 /// The server to measure, the way to log in, and the files to write.
 #[derive(Debug, Clone, Args)]
@@ -49,7 +49,7 @@ pub struct Place {
     #[arg(long, value_enum, default_value_t = Tls::None)]
     pub tls: Tls,
     /// Transport of the streams: HOST:PORT is the port for HTTP where it isn't TCP
-    #[arg(long, value_enum, default_value_t = Transport::Tcp)]
+    #[arg(long, value_parser = parser(), default_value = Transport::Tcp.label())]
     pub transport: Transport,
     /// Password of all accounts
     #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
