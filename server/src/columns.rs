@@ -42,6 +42,20 @@ impl std::fmt::Display for Columns {
     }
 }
 
+/// Prints an object for each entry of a list, a line each, until nobody reads any more.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if standard output can't be written.
+pub fn objects(list: impl IntoIterator<Item = Value>) -> Result<(), Failure> {
+    for object in list {
+        if !line(&object.to_string())? {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Prints a line on standard output. `false` if nobody reads there any more.
 ///
 /// # Errors

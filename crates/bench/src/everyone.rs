@@ -11,8 +11,8 @@ use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use rookery_store::memory::Memory;
 use rookery_store::{
-    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Pending, Roster, RosterItem, Rosters, StoreError,
-    Stores, Subscription,
+    Accounts, Browsed, Changed, Changes, Choice, EditRoster, LastPresence, LastSeen, Pending, Roster, RosterItem,
+    Rosters, StoreError, Stores, Subscription,
 };
 
 use crate::chat;
@@ -83,6 +83,10 @@ impl Accounts for Everyone {
         done(Vec::new())
     }
 
+    fn browse(&self, _domain: &str, _choice: Choice) -> Pending<Browsed> {
+        done(Browsed::default())
+    }
+
     fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
         done(vec![(self.credentials.sha256.iterations, self.accounts as u64)])
     }
@@ -116,6 +120,10 @@ impl Rosters for Everyone {
     }
 
     fn change(&self, _owner: JidRef<'_>, _contact: JidRef<'_>, _edit: EditRoster) -> Pending<Changed> {
+        Box::pin(ready(Err(StoreError::NoAccount)))
+    }
+
+    fn put_many(&self, _owner: JidRef<'_>, _items: Vec<RosterItem>) -> Pending<()> {
         Box::pin(ready(Err(StoreError::NoAccount)))
     }
 

@@ -10,7 +10,7 @@
 //!   [`engine`]: threads, clients, what they count. [`result`]: what a run has measured.
 //!   [`report`]: what people see of it. [`peers`]: the same loads on several servers.
 //!   [`federation`]: one load on two servers that talk to each other.
-//! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
+//! * [`multicast_test`]: the experiments of 2007, in process.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account
 //!   exists. For what doesn't fit into sockets, such as a million sessions.
 //! * [`bare_relay`]: the least that any server could do, to compare with. [`rookery`]: our own
@@ -35,7 +35,6 @@ pub mod cli;
 pub mod engine;
 pub mod everyone;
 pub mod federation;
-pub mod flamegraph;
 pub mod fleet;
 pub mod idle;
 pub mod multicast_test;

@@ -132,6 +132,9 @@ impl World {
 
     /// Brings the clients of an account up to date with contacts by group: their items as they are
     /// now, or that they are gone. They may be more than an outbox has room for.
+    ///
+    /// Like all roster pushes they wait for nothing that is held for the account: one that did
+    /// would tell an older state behind a newer one.
     pub fn push_shared(&mut self, owner: JidRef<'_>, items: Vec<(Jid, Option<RosterItem>)>) {
         let links = self.links_of(owner).into_iter();
         let interested = links.filter(|&link| self.session_at(link).is_some_and(|session| session.interested));

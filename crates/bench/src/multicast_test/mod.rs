@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use rookery_profile::{Sampler, flamegraph};
 
 use crate::Outcome;
 use bed::Bed;
@@ -131,7 +132,11 @@ impl MulticastTest {
         if self.from == 0 || self.step == 0 || self.from > self.to || self.to > MOST || self.repeat < 2 {
             return Err(format!("needs 1 ≤ --from ≤ --to ≤ {MOST}, --step from 1 and --repeat from 2").into());
         }
-        let sampler = self.flamegraph.as_deref().map(crate::flamegraph::Sampler::start).transpose()?;
+        if let Some(file) = &self.flamegraph {
+            // Now rather than after a long run.
+            std::fs::write(file, "").map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        let sampler = self.flamegraph.is_some().then(|| Sampler::start(PER_SECOND)).transpose()?;
         for &servers in &self.servers {
             for &route in &self.routes {
                 let mut bed = Bed::new(servers, self.to)?;
@@ -148,8 +153,10 @@ impl MulticastTest {
                 }
             }
         }
-        if let Some(sampler) = sampler {
-            println!("stacks: {}", sampler.finish()?.display());
+        if let (Some(sampler), Some(file)) = (sampler, &self.flamegraph) {
+            let named = rookery_profile::names::find(&sampler.finish()?)?;
+            std::fs::write(file, flamegraph::draw(&named.profile, "rookery bench multicast-test"))?;
+            println!("stacks: {}", file.display());
         }
         Ok(())
     }
@@ -188,6 +195,9 @@ fn mean(times: &[f64]) -> (f64, f64) {
 
 /// Messages before the measurement begins: caches and allocators settle.
 const WARM_UP: usize = 5;
+/// Samples for a second of CPU: not a round number, so that it doesn't beat with what is at round
+/// ones.
+const PER_SECOND: u32 = 997;
 /// More addresses don't fit into a stanza.
 const MOST: usize = 3000;
 

@@ -1,0 +1,168 @@
+//! Finds the names of sampled stacks, in a process of the build that was sampled.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::io;
+
+use crate::Profile;
+use crate::mapped::{self, Mapping};
+use crate::sampler::{Module, Sampled, Stack};
+
+/// A profile with names, and how good they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The profile.
+    pub profile: Profile,
+    /// Files of which this process has no copy, so that their functions have no names.
+    pub unknown: Vec<String>,
+    /// True if functions that were compiled into others are seen, too: the build has lines.
+    pub has_inlined: bool,
+}
+
+/// Finds the names, each of a function without its arguments.
+///
+/// # Errors
+/// The system doesn't say what this process has mapped.
+pub fn find(sampled: &Sampled) -> io::Result<Named> {
+    let mut finder = Finder {
+        modules: &sampled.modules,
+        mappings: mapped::of_process()?,
+        found: HashMap::new(),
+        has_inlined: false,
+    };
+    let mut profile = Profile { rate: sampled.rate, milliseconds: sampled.milliseconds, ..Profile::default() };
+    for stack in &sampled.stacks {
+        profile.add(finder.stack(stack), stack.samples);
+    }
+    if sampled.left_out > 0 {
+        profile.add(vec!["[rare stacks]".to_owned()], sampled.left_out);
+    }
+    let unknown = sampled.modules.iter().filter(|module| !finder.has(module) && module.path.starts_with('/'));
+    let mut unknown: Vec<_> = unknown.map(|module| module.path.clone()).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    Ok(Named { profile, unknown, has_inlined: finder.has_inlined })
+}
+
+struct Finder<'a> {
+    modules: &'a [Module],
+    mappings: Vec<Mapping>,
+    found: HashMap<&'a str, Vec<String>>,
+    has_inlined: bool,
+}
+
+impl<'a> Finder<'a> {
+    fn has(&self, module: &Module) -> bool {
+        self.mappings.iter().any(|mapping| mapping.file == module.file)
+    }
+
+    /// Returns the names of a stack, outermost first, behind that of its thread.
+    fn stack(&mut self, stack: &'a Stack) -> Vec<String> {
+        let mut frames: Vec<Vec<String>> = stack.frames.iter().map(|frame| self.names(frame)).collect();
+        // Where the signal came is below what handles it, and what the system puts between the two.
+        let handler = frames.iter().position(|names| names.iter().any(|name| name == HANDLER));
+        if let Some(handler) = handler {
+            frames.drain(..(handler + 2).min(frames.len()));
+        }
+        let names = frames.into_iter().rev().flat_map(|names| names.into_iter().rev());
+        std::iter::once(stack.thread.clone()).chain(names).collect()
+    }
+
+    /// Returns the names of a place, innermost first: a function, and those that it is compiled
+    /// into.
+    fn names(&mut self, frame: &'a str) -> Vec<String> {
+        if let Some(found) = self.found.get(frame) {
+            return found.clone();
+        }
+        let found = self.look(frame);
+        self.found.insert(frame, found.clone());
+        found
+    }
+
+    fn look(&mut self, frame: &str) -> Vec<String> {
+        let parsed = frame.split_once('+');
+        let parsed = parsed.and_then(|(module, place)| Some((module.parse::<usize>().ok()?, place)));
+        let place =
+            parsed.and_then(|(number, place)| Some((self.modules.get(number)?, u64::from_str_radix(place, 16).ok()?)));
+        let Some((module, place)) = place else { return vec!["[unknown]".to_owned()] };
+        let mut names = Vec::new();
+        if let Some(address) = self.address(module, place) {
+            backtrace::resolve(address as *mut c_void, |symbol| {
+                if let Some(name) = symbol.name() {
+                    names.push(shortened(&format!("{name:#}")));
+                }
+            });
+        }
+        self.has_inlined |= names.len() > 1;
+        if names.is_empty() {
+            let file = module.path.rsplit('/').next().unwrap_or_default().trim_matches(['[', ']']);
+            names.push(format!("[{file}]"));
+        }
+        names
+    }
+
+    /// Returns the address in this process of what another one has at a place of a file.
+    fn address(&self, module: &Module, place: u64) -> Option<usize> {
+        let has = |mapping: &&Mapping| {
+            let behind = mapping.offset + (mapping.end - mapping.start);
+            mapping.file == module.file && mapping.path.starts_with('/') && (mapping.offset..behind).contains(&place)
+        };
+        let mapping = self.mappings.iter().find(has)?;
+        usize::try_from(mapping.start + (place - mapping.offset)).ok()
+    }
+}
+
+/// Removes generic arguments from a name: they tell little in a picture.
+fn shortened(name: &str) -> String {
+    let (mut depth, mut out, mut before) = (0, String::new(), ' ');
+    for letter in name.chars() {
+        match letter {
+            '<' => depth += 1,
+            // Of an arrow.
+            '>' if depth > 0 && before != '-' => depth -= 1,
+            letter if depth <= 1 => out.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    out
+}
+
+/// The function of the library that takes a sample.
+const HANDLER: &str = "perf_signal_handler";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short() {
+        assert_eq!(shortened("<alloc::vec::Vec<T,A> as X>::push"), "alloc::vec::Vec as X::push");
+        assert_eq!(shortened("<F as FnOnce<fn() -> u8>>::call"), "F as FnOnce::call");
+    }
+
+    #[test]
+    fn what_is_not_mapped_here_is_named_by_its_file() {
+        let module = Module { path: "/opt/other/rookery".into(), file: "00:00:7".into() };
+        let stack = Stack { thread: "web".into(), samples: 2, frames: vec!["0+10".into(), "beef".into()] };
+        let sampled = Sampled { modules: vec![module], stacks: vec![stack], left_out: 1, ..Sampled::default() };
+        let named = find(&sampled).expect("names");
+        assert_eq!(named.profile.folded(), "[rare stacks] 1\nweb;[unknown];[rookery] 2\n");
+        assert_eq!(named.unknown, ["/opt/other/rookery"]);
+    }
+
+    #[test]
+    fn a_function_of_this_process_is_named() {
+        let address = a_function_of_this_process_is_named as fn() as usize as u64 + 1;
+        let mappings = mapped::of_process().expect("mappings");
+        let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).expect("code");
+        let module = Module { path: mapping.path.clone(), file: mapping.file.clone() };
+        let frames = vec![format!("0+{:x}", address - mapping.start + mapping.offset)];
+        let stack = Stack { thread: "test".into(), samples: 1, frames };
+        let sampled = Sampled { modules: vec![module], stacks: vec![stack], ..Sampled::default() };
+        let named = find(&sampled).expect("names");
+        let found = named.profile.folded();
+        assert!(found.contains("names::tests::a_function_of_this_process_is_named"), "{found}");
+        assert_eq!(named.unknown, Vec::<String>::new());
+    }
+}

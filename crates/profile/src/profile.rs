@@ -1,0 +1,105 @@
+//! Stacks with names, and folded text: a stack on each line, outermost first, with its count.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The stacks of a profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Samples per second of CPU; 0 if it isn't known, as of folded text.
+    pub rate: u32,
+    /// The time that it took, milliseconds; 0 if it isn't known.
+    pub milliseconds: u64,
+    /// The number of times that each stack was found. A stack begins with the name of its thread,
+    /// and ends with the innermost function.
+    pub stacks: BTreeMap<Vec<String>, u64>,
+}
+
+impl Profile {
+    /// Adds a stack.
+    pub fn add(&mut self, stack: Vec<String>, samples: u64) {
+        *self.stacks.entry(stack).or_default() += samples;
+    }
+
+    /// Returns the number of samples.
+    pub fn samples(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// Returns it as folded text.
+    pub fn folded(&self) -> String {
+        let mut text = String::new();
+        for (stack, samples) in &self.stacks {
+            let names: Vec<_> = stack.iter().map(|name| name.replace([';', '\n'], ",")).collect();
+            let _ = writeln!(text, "{} {samples}", names.join(";"));
+        }
+        text
+    }
+
+    /// Reads folded text.
+    ///
+    /// # Errors
+    /// A line has no count at its end.
+    pub fn from_folded(text: &str) -> Result<Profile, String> {
+        let mut profile = Profile::default();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let read = line.rsplit_once(' ').and_then(|(stack, samples)| Some((stack, samples.parse().ok()?)));
+            let (stack, samples) = read.ok_or_else(|| format!("line {}: no count stands at its end", at + 1))?;
+            profile.add(stack.split(';').map(str::to_owned).collect(), samples);
+        }
+        Ok(profile)
+    }
+
+    /// Returns for each function the samples in which it was the innermost, and those in whose
+    /// stacks it was at all.
+    pub fn functions(&self) -> BTreeMap<&str, Samples> {
+        let mut functions: BTreeMap<&str, Samples> = BTreeMap::new();
+        for (stack, &samples) in &self.stacks {
+            let names = stack.get(1..).unwrap_or_default();
+            for (at, name) in names.iter().enumerate() {
+                // A function that calls itself counts once.
+                if !names.get(..at).is_some_and(|before| before.contains(name)) {
+                    functions.entry(name).or_default().within += samples;
+                }
+            }
+            if let Some(innermost) = names.last() {
+                functions.entry(innermost).or_default().own += samples;
+            }
+        }
+        functions
+    }
+}
+
+/// The samples of a function.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// Those in which it was the innermost function.
+    pub own: u64,
+    /// Those in which it, or what it called, was running.
+    pub within: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folded_text_is_read_as_it_is_written() {
+        let mut profile = Profile::default();
+        profile.add(vec!["shard 0".into(), "a".into(), "[u8; 4]::b".into()], 3);
+        profile.add(vec!["shard 0".into(), "a".into()], 2);
+        let text = profile.folded();
+        assert_eq!(text, "shard 0;a 2\nshard 0;a;[u8, 4]::b 3\n");
+        assert_eq!(Profile::from_folded(&text).map(|read| read.folded()), Ok(text));
+        assert_eq!(Profile::from_folded("a 1\nb\n"), Err("line 2: no count stands at its end".into()));
+    }
+
+    #[test]
+    fn a_function_that_calls_itself_counts_once() {
+        let profile = Profile::from_folded("t;a;b;a 5\nt;a 1").expect("a profile");
+        let functions = profile.functions();
+        assert_eq!(functions["a"], Samples { own: 6, within: 6 });
+        assert_eq!(functions["b"], Samples { own: 0, within: 5 });
+        assert_eq!(functions.len(), 2, "threads are no functions");
+    }
+}

@@ -1,0 +1,70 @@
+//! Sampled stacks of the living server.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use rookery_operations::Refusal;
+use rookery_profile::sampler::{MOST_RATE, Sampled, Sampler, USUAL_RATE, Unsampled};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::call::{Call, Reply};
+use super::field::{Field, Kind};
+use super::problem::Problem;
+
+/// Takes a profile. If the client goes away before the end, it ends, too.
+pub(super) async fn take(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let seconds = call.body.number("seconds").unwrap_or(USUAL_SECONDS);
+    let rate = call.body.number("rate").unwrap_or(USUAL_RATE.into());
+    let rate = u32::try_from(rate).unwrap_or(MOST_RATE);
+    let sampler = apart(move || Sampler::start(rate)).await?;
+    call.note("", format!("began to sample the stacks of the server for {seconds} seconds, at {rate} Hz"));
+    sleep(Duration::from_secs(seconds)).await;
+    let sampled = apart(move || sampler.finish()).await?;
+    Ok(Reply::json(&shown(&sampled)))
+}
+
+/// Does what takes milliseconds where it holds up nobody.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Late)?;
+    done.map_err(|unsampled| match unsampled {
+        Unsampled::Busy => Problem::new(StatusCode::CONFLICT, "profile-running", unsampled.to_string()),
+        // It names a file of this machine, and those who may ask may know.
+        Unsampled::Failed(_) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", unsampled.to_string()),
+    })
+}
+
+fn shown(sampled: &Sampled) -> Value {
+    let module = |module: &rookery_profile::sampler::Module| json!({ "path": module.path, "file": module.file });
+    let stack = |stack: &rookery_profile::sampler::Stack| json!({ "thread": stack.thread, "samples": stack.samples, "frames": stack.frames });
+    json!({
+        "rate": sampled.rate,
+        "milliseconds": sampled.milliseconds,
+        "samples": sampled.samples,
+        "left_out": sampled.left_out,
+        "modules": sampled.modules.iter().map(module).collect::<Vec<_>>(),
+        "stacks": sampled.stacks.iter().map(stack).collect::<Vec<_>>(),
+    })
+}
+
+/// The members of a request.
+pub(super) const FIELDS: &[Field] = &[
+    Field {
+        name: "seconds",
+        kind: Kind::Number { min: 1, max: MOST_SECONDS },
+        is_required: false,
+        doc: "How long stacks are sampled; 10 if nothing is said.",
+    },
+    Field {
+        name: "rate",
+        kind: Kind::Number { min: 1, max: MOST_RATE as u64 },
+        is_required: false,
+        doc: "Samples for each second of CPU that the server takes; 99 if nothing is said.",
+    },
+];
+
+/// The time of a profile if nothing is said.
+const USUAL_SECONDS: u64 = 10;
+/// The longest time of one.
+pub(crate) const MOST_SECONDS: u64 = 120;

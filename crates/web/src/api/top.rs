@@ -1,0 +1,288 @@
+//! The work of the server at this moment: counts and values, of the whole or of its parts.
+//!
+//! Nothing is counted for this beyond what the shards count anyway. What isn't counted, such as who
+//! holds most, is computed when somebody asks; a list has a bounded length.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rookery_base::date;
+use rookery_operations::sessions::SessionInfo;
+use rookery_operations::{Gathered, rooms, sessions};
+use rookery_shard::{Census, Report};
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Map, Value, json};
+
+use super::call::{Call, Reply};
+use super::field::{Field, Kind};
+use super::problem::Problem;
+use crate::Shared;
+use crate::ask::now_ms;
+use crate::machine::Process;
+
+/// The CPU that questions have taken since the start, in nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Watching(AtomicU64);
+
+/// A line of a list: what only grows, and what is so at this moment.
+#[derive(Default)]
+struct Row {
+    name: String,
+    counts: Map<String, Value>,
+    values: Map<String, Value>,
+}
+
+impl Row {
+    fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    fn count(mut self, name: &str, count: impl Into<Value>) -> Self {
+        self.counts.insert(name.to_owned(), count.into());
+        self
+    }
+
+    fn value(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.values.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+/// Answers with the server as a whole, and the list that is asked for.
+pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let by = call.query.text("by").unwrap_or("threads").to_owned();
+    let most = call.query.number("limit").unwrap_or(USUAL_ROWS) as usize;
+    let shared = &call.shared;
+    let counted = shared.counts_for_top(by == "shards").await;
+    let (rows, is_partial) = match by.as_str() {
+        "shards" => (counted.shards.iter().enumerate().map(shard).collect(), false),
+        "sessions" => {
+            let domains = shared.settings().domains.clone();
+            let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+                sessions::fullest(world, domains, most, |_, found| answer.complete(Ok(found)));
+            };
+            let Gathered { items, is_partial } = shared.ask(work).await?;
+            (items.iter().map(session).collect(), is_partial)
+        }
+        "rooms" => {
+            let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+                rooms::largest(world, most, |_, found| answer.complete(Ok(found)));
+            };
+            let Gathered { items, is_partial } = shared.ask(work).await?;
+            (items.iter().map(room).collect(), is_partial)
+        }
+        "modules" => (modules(&counted.sum), false),
+        "servers" => (servers(&counted.servers), false),
+        _ => (counted.threads.iter().map(|(name, cpu)| thread(name, *cpu)).collect::<Vec<_>>(), false),
+    };
+    let whole = whole(&counted);
+    let rows: Vec<_> = rows.iter().take(most).map(shown).collect();
+    Ok(Reply::json(&json!({
+        "time": date::timestamp(now_ms()),
+        "by": by,
+        "cpu_seconds": counted.process.map_or(0.0, |process| process.cpu_seconds),
+        "watching_seconds": shared.watching.0.load(Ordering::Relaxed) as f64 / 1e9,
+        "counts": whole.counts,
+        "values": whole.values,
+        "rows": rows,
+        "partial": is_partial || !counted.sum.coverage.is_whole(),
+    })))
+}
+
+/// The readings for an answer.
+#[derive(Default)]
+struct Counted {
+    sum: Census,
+    /// Each shard, if that is wanted.
+    shards: Vec<Option<Census>>,
+    servers: Vec<Report>,
+    process: Option<Process>,
+    /// Seconds of CPU by the name of the thread.
+    threads: BTreeMap<String, f64>,
+}
+
+impl Shared {
+    async fn counts_for_top(self: &std::sync::Arc<Self>, by_shard: bool) -> Counted {
+        let shared = self.clone();
+        let read = move || {
+            let begun = clock_gettime(ClockId::ThreadCPUTime);
+            let counted = Counted {
+                sum: shared.door.counts(),
+                shards: if by_shard { shared.door.counts_of_each() } else { Vec::new() },
+                servers: shared.door.servers(),
+                process: Process::read(),
+                threads: threads(),
+            };
+            let ended = clock_gettime(ClockId::ThreadCPUTime);
+            let spent = (ended.tv_sec - begun.tv_sec) * 1_000_000_000 + (ended.tv_nsec - begun.tv_nsec);
+            let asked = counted.shards.iter().flatten().chain([&counted.sum]);
+            let on_shards: u128 = asked.map(|census| census.coverage.took.as_nanos()).sum();
+            let spent = u64::try_from(spent).unwrap_or_default() + u64::try_from(on_shards).unwrap_or_default();
+            shared.watching.0.fetch_add(spent, Ordering::Relaxed);
+            counted
+        };
+        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+    }
+}
+
+fn whole(counted: &Counted) -> Row {
+    let Census { counters, logins, unread, .. } = &counted.sum;
+    let (store, written) = (counters.store_waits.total(), counters.writes.total());
+    let sampled = rookery_observe::SAMPLED;
+    let delivery = |share| counters.delivery.quantile(share).map_or(0.0, seconds);
+    let mut row = Row::new("")
+        .count("messages", counters.messages_in)
+        .count("presence", counters.presence_in)
+        .count("iqs", counters.iqs_in)
+        .count("deliveries", counted.sum.deliveries)
+        .count("written_bytes", written.sum().saturating_mul(sampled))
+        .count("federated", counters.remote_out)
+        .count("errors", counters.errors)
+        .count("logins_succeeded", logins.succeeded)
+        .count("logins_failed", logins.failed)
+        .count("logins_refused", logins.refused.iter().sum::<u64>())
+        .count("letters", counters.mailbox.count())
+        .count("store_waits", store.count())
+        .count("store_seconds", seconds(store.sum()))
+        .count("store_errors", counters.store_errors)
+        .value("sessions", counted.sum.sessions)
+        .value("users", counted.sum.users)
+        .value("connections", counted.sum.connections)
+        .value("waiting_bytes", unread.bytes)
+        .value("slow_readers", unread.slow_readers)
+        .value("waiting_for_store", counted.sum.tasks)
+        .value("delivery_p50_seconds", delivery(0.5))
+        .value("delivery_p99_seconds", delivery(0.99));
+    if let Some(process) = counted.process {
+        row = row.value("resident_bytes", process.resident_bytes).value("descriptors", process.descriptors);
+    }
+    row
+}
+
+fn shard((number, census): (usize, &Option<Census>)) -> Row {
+    let row = Row::new(format!("shard {number}"));
+    let Some(census) = census else { return row };
+    let counters = &census.counters;
+    row.count("messages", counters.messages_in)
+        .count("presence", counters.presence_in)
+        .count("iqs", counters.iqs_in)
+        .count("deliveries", census.deliveries)
+        .count("letters", counters.mailbox.count())
+        .count("letter_seconds", seconds(counters.mailbox.sum()))
+        .value("sessions", census.sessions)
+        .value("connections", census.connections)
+        .value("waiting_bytes", census.unread.bytes)
+        .value("waiting_for_store", census.tasks)
+}
+
+fn session(info: &SessionInfo) -> Row {
+    let address = info.address.map_or_else(|| "-".to_owned(), |address| address.ip().to_canonical().to_string());
+    Row::new(info.jid.as_str()).value("waiting_bytes", info.waiting_bytes).value("address", address)
+}
+
+fn room(size: &rooms::Size) -> Row {
+    Row::new(size.room.as_str())
+        .value("sessions", size.sessions)
+        .value("occupants", size.occupants)
+        .value("affiliations", size.affiliations)
+}
+
+/// Returns the modules that have waited for the store, those first that have waited longest.
+fn modules(census: &Census) -> Vec<Row> {
+    let mut waits: Vec<_> = census.counters.store_waits.iter().collect();
+    waits.sort_by_key(|(_, histogram)| std::cmp::Reverse(histogram.sum()));
+    let row = |(name, waits): (&str, &rookery_observe::Histogram)| {
+        Row::new(name)
+            .count("store_waits", waits.count())
+            .count("store_seconds", seconds(waits.sum()))
+            .value("p99_seconds", waits.quantile(0.99).map_or(0.0, seconds))
+    };
+    waits.into_iter().map(row).collect()
+}
+
+/// Returns the remote domains, those first for which most waits.
+fn servers(reports: &[Report]) -> Vec<Row> {
+    let mut domains: BTreeMap<&str, (usize, usize, &str)> = BTreeMap::new();
+    for report in reports {
+        let (streams, waiting, trouble) = domains.entry(&report.remote).or_default();
+        (*streams, *waiting) = (*streams + 1, *waiting + report.waiting);
+        if !report.trouble.is_empty() {
+            *trouble = &report.trouble;
+        }
+    }
+    let mut domains: Vec<_> = domains.into_iter().collect();
+    domains.sort_by_key(|(_, (_, waiting, _))| std::cmp::Reverse(*waiting));
+    let row = |(name, (streams, waiting, trouble)): (&str, (usize, usize, &str))| {
+        Row::new(name).value("waiting", waiting).value("streams", streams).value("trouble", trouble)
+    };
+    domains.into_iter().map(row).collect()
+}
+
+fn thread(name: &str, cpu_seconds: f64) -> Row {
+    Row::new(name).count("cpu_seconds", cpu_seconds)
+}
+
+fn shown(row: &Row) -> Value {
+    json!({ "name": row.name, "counts": row.counts, "values": row.values })
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// Returns the seconds of CPU that the threads of this process have taken, those of one name
+/// together (proc_pid_task(5)).
+fn threads() -> BTreeMap<String, f64> {
+    let mut threads = BTreeMap::new();
+    for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        // One that ends meanwhile is left out.
+        let Ok(stat) = fs::read_to_string(task.path().join("stat")) else { continue };
+        if let Some((name, ticks)) = read_stat(&stat) {
+            *threads.entry(name.to_owned()).or_default() += ticks as f64 / clock_ticks_per_second() as f64;
+        }
+    }
+    threads
+}
+
+/// Returns the name of a thread and its ticks of CPU (proc_pid_stat(5)).
+fn read_stat(stat: &str) -> Option<(&str, u64)> {
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    Some((name, times.next()? + times.next()?))
+}
+
+/// The parameters of a request.
+pub(super) const FIELDS: &[Field] = &[
+    Field {
+        name: "by",
+        kind: Kind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers"]),
+        is_required: false,
+        doc: "The list: threads by their CPU, shards, sessions by what they haven't read, rooms by their sessions, modules by their waits for the store, other servers by what waits for them; threads if nothing is said.",
+    },
+    Field {
+        name: "limit",
+        kind: Kind::Number { min: 1, max: MOST_ROWS },
+        is_required: false,
+        doc: "The most lines of the list; 20 if nothing is said.",
+    },
+];
+
+const USUAL_ROWS: u64 = 20;
+/// The most lines of a list.
+pub(crate) const MOST_ROWS: u64 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_read_whatever_its_name() {
+        let tail = (3..=52).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(read_stat(&format!("1 (a) b (c) {tail}")), Some(("a) b (c", 14 + 15)));
+        assert_eq!(read_stat("1 (cut) R 4 5"), None);
+        assert!(!threads().is_empty());
+    }
+}

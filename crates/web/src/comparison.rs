@@ -1,0 +1,56 @@
+//! Differences between the configuration by which the server goes and the one of its file, as the
+//! API shows them; the part that reads the file says what they are.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rookery_base::{Awaited, Completer, one_shot};
+
+/// A value that differs. Secrets are masked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The key with its table.
+    pub key: String,
+    /// The value by which the server goes, as TOML; `None` if there is none.
+    pub running: Option<String>,
+    /// The value of the file.
+    pub file: Option<String>,
+    /// True if a reload doesn't make it count.
+    pub needs_restart: bool,
+}
+
+/// All values that differ, by their keys.
+#[derive(Debug)]
+pub struct Compared {
+    /// The file, unless there is none and the defaults are compared.
+    pub file: Option<PathBuf>,
+    /// The values.
+    pub changes: Vec<Change>,
+}
+
+/// The way to the part that compares.
+#[derive(Clone)]
+pub struct Comparer(Arc<Compare>);
+
+type Compare = dyn Fn(Completer<Result<Compared, String>>) + Send + Sync;
+
+impl Comparer {
+    /// Makes the way; `compare` may be called from any thread.
+    pub fn new(compare: impl Fn(Completer<Result<Compared, String>>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(compare))
+    }
+
+    /// Has the two compared. The answer is what is wrong in the file if it can't be read.
+    pub(crate) fn compare(&self) -> Awaited<Result<Compared, String>> {
+        let (completer, answer) = one_shot();
+        (self.0)(completer);
+        answer
+    }
+}
+
+impl fmt::Debug for Comparer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Comparer")
+    }
+}

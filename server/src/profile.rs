@@ -1,0 +1,269 @@
+//! `rookery profile`: where the CPU time of the running server goes, and what has changed there.
+//!
+//! The server samples its stacks as places in files. Their names are found here, by this process,
+//! which has the same file mapped: the server doesn't read its own debugging information.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use rookery_profile::names::{self, Named};
+use rookery_profile::{Profile, Sampled, compare, flamegraph, protobuf};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::arguments::Shown;
+use crate::columns::{self, Columns};
+use crate::control::Running;
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// The wishes of somebody who wants a profile.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Wishes {
+    #[command(subcommand)]
+    command: Option<Compare>,
+    /// Seconds for which stacks are sampled
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=120))]
+    seconds: u64,
+    /// Samples for each second of CPU that the server takes
+    #[arg(long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rate: u32,
+    /// The file to write, or - for standard output [default: rookery-profile with the ending of the
+    /// format]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The format [default: by the ending of the file, or svg]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+/// The forms of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A flame graph, for browsers: searched with Ctrl+F
+    Svg,
+    /// A stack on each line, outermost first, with its count
+    Folded,
+    /// The compressed message of `go tool pprof`, which many programs read
+    Pprof,
+}
+
+/// The command for two profiles.
+#[derive(Debug, Subcommand)]
+enum Compare {
+    /// Compare two profiles, as files of folded text or of pprof: whose share of the CPU has
+    /// changed
+    Compare {
+        /// The profile before
+        #[arg(value_name = "BEFORE")]
+        before: PathBuf,
+        /// The profile afterwards
+        #[arg(value_name = "AFTER")]
+        after: PathBuf,
+        /// Write the profile afterwards as a flame graph, too: red takes a larger share now, blue a
+        /// smaller one
+        #[arg(long, short, value_name = "FILE.svg")]
+        output: Option<PathBuf>,
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
+
+impl Format {
+    fn of(file: &Path) -> Option<Format> {
+        let name = file.file_name()?.to_str()?;
+        let endings = [(".svg", Format::Svg), (".folded", Format::Folded), (".txt", Format::Folded)];
+        let endings = endings.into_iter().chain([(".pb.gz", Format::Pprof), (".pprof", Format::Pprof)]);
+        endings.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format)
+    }
+
+    fn file(self) -> PathBuf {
+        let name = match self {
+            Format::Svg => "rookery-profile.svg",
+            Format::Folded => "rookery-profile.folded",
+            Format::Pprof => "rookery-profile.pb.gz",
+        };
+        PathBuf::from(name)
+    }
+}
+
+/// Takes a profile of the running server, or compares two.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if no server runs, another profile is being taken, or a file can't be read
+/// or written.
+pub fn run(source: &Source, wishes: Wishes) -> Result<(), Failure> {
+    if let Some(Compare::Compare { before, after, output, shown }) = wishes.command {
+        return compare(&before, &after, output.as_deref(), shown);
+    }
+    let format = wishes.format.or_else(|| wishes.output.as_deref().and_then(Format::of)).unwrap_or(Format::Svg);
+    let file = wishes.output.unwrap_or_else(|| format.file());
+    let server = Running::in_folder(&source.folder)?;
+    let body = json!({ "seconds": wishes.seconds, "rate": wishes.rate });
+    let patience = Duration::from_secs(wishes.seconds) + MORE;
+    let sampled = server.ask_for(patience, "POST", "/profile", Some(&body))?;
+    let sampled = Sampled::deserialize(&sampled)
+        .map_err(|error| Failure::Failed(format!("the server's answer can't be read: {error}")))?;
+    let named = names::find(&sampled).map_err(|error| Failure::Failed(format!("/proc/self/maps: {error}")))?;
+    let title = format!("rookery, {} s of CPU in {} s", cpu(&sampled), wishes.seconds);
+    let bytes = match format {
+        Format::Svg => flamegraph::draw(&named.profile, &title).into_bytes(),
+        Format::Folded => named.profile.folded().into_bytes(),
+        Format::Pprof => protobuf::write(&named.profile),
+    };
+    if file.as_os_str() == "-" {
+        let mut out = std::io::stdout().lock();
+        return out
+            .write_all(&bytes)
+            .and_then(|()| out.flush())
+            .map_err(|error| Failure::Failed(format!("standard output: {error}")));
+    }
+    fs::write(&file, bytes).map_err(|error| Failure::file(&file, &error))?;
+    say(&summary(&sampled, &named, server, &file));
+    Ok(())
+}
+
+/// Returns the seconds of CPU that the samples stand for.
+fn cpu(sampled: &Sampled) -> String {
+    format!("{:.1}", sampled.samples as f64 / f64::from(sampled.rate.max(1)))
+}
+
+/// Returns what was found, in a few lines.
+fn summary(sampled: &Sampled, named: &Named, server: Running<'_>, file: &Path) -> String {
+    let mut functions: Vec<_> = named.profile.functions().into_iter().collect();
+    functions.sort_by(|(a, some), (b, others)| others.own.cmp(&some.own).then(a.cmp(b)));
+    let mut columns = Columns::new(&["OWN %", "WITH CALLED %", "FUNCTION"]);
+    let share = |samples: u64| format!("{:.1}", 100.0 * samples as f64 / sampled.samples.max(1) as f64);
+    for (name, samples) in functions.iter().take(SHOWN) {
+        columns.row(vec![share(samples.own), share(samples.within), (*name).to_owned()]);
+    }
+    let mut text = String::new();
+    if !functions.is_empty() {
+        text += &format!("{columns}\n");
+    }
+    text += &format!(
+        "{} samples of {} threads, for {} s of CPU in {:.1} s; written to {}\n",
+        sampled.samples,
+        threads(sampled),
+        cpu(sampled),
+        sampled.milliseconds as f64 / 1000.0,
+        file.display()
+    );
+    if sampled.samples == 0 {
+        text += "the server was idle: stacks are sampled while it takes CPU\n";
+    }
+    let program = sampled.modules.first().map(|module| module.path.as_str());
+    for unknown in &named.unknown {
+        text += &format!("functions of {unknown} have no names: this command has another file");
+        let is_program = unknown.contains("rookery") || Some(unknown.as_str()) == program;
+        text += &match server.process().filter(|_| is_program) {
+            Some(process) => format!("; run it as /proc/{process}/exe, which is the server's\n"),
+            None => "\n".to_owned(),
+        };
+    }
+    if sampled.samples > 0 && !named.has_inlined {
+        text += "this build has names of functions alone: what was compiled into another one counts for that\n";
+    }
+    text
+}
+
+fn threads(sampled: &Sampled) -> usize {
+    let mut names: Vec<_> = sampled.stacks.iter().map(|stack| stack.thread.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.len()
+}
+
+fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: Shown) -> Result<(), Failure> {
+    let (old, new) = (read(before)?, read(after)?);
+    let mut columns = Columns::new(&["OWN %", "BEFORE", "POINTS", "WITH CALLED %", "BEFORE", "FUNCTION"]);
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let differences = compare::compare(&old, &new);
+    let changed = |difference: &&compare::Difference| {
+        let within = (difference.after.within - difference.before.within).abs();
+        difference.growth().abs() >= LEAST || within >= LEAST
+    };
+    if shown.json {
+        let shares = |of: &compare::Shares| json!({ "own": of.own, "with_called": of.within });
+        columns::objects(differences.iter().map(|difference| {
+            let compare::Difference { name, before, after } = difference;
+            json!({ "function": name, "before": shares(before), "after": shares(after) })
+        }))?;
+        return draw(&old, &new, before, after, output);
+    }
+    for difference in differences.iter().filter(changed).take(COMPARED) {
+        let compare::Difference { name, before, after } = difference;
+        columns.row(vec![
+            percent(after.own),
+            percent(before.own),
+            format!("{:+.1}", 100.0 * difference.growth()),
+            percent(after.within),
+            percent(before.within),
+            name.clone(),
+        ]);
+    }
+    if columns.is_empty() {
+        say("no function's share has changed by a tenth of a point\n");
+    } else {
+        say(&columns.to_string());
+    }
+    say(&format!("{} samples before, {} afterwards\n", old.samples(), new.samples()));
+    draw(&old, &new, before, after, output)
+}
+
+/// Draws the profile afterwards, if that is wanted.
+fn draw(old: &Profile, new: &Profile, before: &Path, after: &Path, output: Option<&Path>) -> Result<(), Failure> {
+    let Some(file) = output else { return Ok(()) };
+    let title = format!("{} compared with {}", after.display(), before.display());
+    let picture = flamegraph::draw_difference(old, new, &title);
+    fs::write(file, picture).map_err(|error| Failure::file(file, &error))
+}
+
+/// Reads a profile in one of the forms that say all.
+fn read(file: &Path) -> Result<Profile, Failure> {
+    let bytes = fs::read(file).map_err(|error| Failure::file(file, &error))?;
+    let wrong = |words: String| {
+        Failure::Failed(format!(
+            "{}: {words}; a profile is expected that was written with --format folded or pprof",
+            file.display()
+        ))
+    };
+    match bytes.starts_with(GZIP) {
+        true => protobuf::read(&bytes).map_err(wrong),
+        false => Profile::from_folded(&String::from_utf8_lossy(&bytes)).map_err(wrong),
+    }
+}
+
+/// The beginning of a compressed file (RFC 1952 §2.3.1).
+const GZIP: &[u8] = &[0x1f, 0x8b];
+/// The time that the server may take for collecting.
+const MORE: Duration = Duration::from_secs(30);
+/// Functions of a summary, and of a comparison.
+const SHOWN: usize = 10;
+const COMPARED: usize = 40;
+/// The least change of a share that is shown.
+const LEAST: f64 = 0.001;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_follows_from_the_name_of_the_file() {
+        for (name, format) in [
+            ("a.svg", Some(Format::Svg)),
+            ("a/b.folded", Some(Format::Folded)),
+            ("c.pb.gz", Some(Format::Pprof)),
+            ("c.gz", None),
+            ("-", None),
+        ] {
+            assert_eq!(Format::of(Path::new(name)), format, "{name}");
+        }
+    }
+}

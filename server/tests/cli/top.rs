@@ -1,0 +1,37 @@
+//! `rookery top`, beside a server that is a process of its own.
+
+use serde_json::Value;
+
+use super::rig::Rig;
+
+fn once(rig: &Rig, by: &str) -> Value {
+    let text = rig.run(&["top", "--once", "--json", "--by", by]).fine();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_list_is_there_with_totals_and_rates() {
+    let rig = Rig::fresh();
+    let (_server, _) = rig.serve();
+    for by in ["threads", "shards", "sessions", "rooms", "modules", "servers"] {
+        let page = once(&rig, by);
+        assert_eq!(page["by"], by);
+        assert_eq!((&page["values"]["sessions"], &page["totals"]["messages"]), (&0.into(), &0.into()), "{page}");
+        assert_eq!((page["rates"]["messages"].as_f64(), &page["partial"]), (Some(0.0), &false.into()), "{page}");
+        assert!(page["watching_percent"].is_number() && page["rows"].is_array(), "{page}");
+    }
+    let threads = once(&rig, "threads");
+    let names: Vec<_> = threads["rows"].as_array().expect("rows").iter().map(|row| row["name"].clone()).collect();
+    assert!(names.contains(&"web".into()), "{threads}");
+    let shards = once(&rig, "shards");
+    assert_eq!(shards["rows"][0]["name"], "shard 0");
+    assert!(shards["rows"][0]["totals"]["deliveries"].is_number(), "{shards}");
+    let text = rig.run(&["top", "--once"]).fine();
+    assert!(text.contains("THREADS") && text.contains("watching takes ") && !text.contains('\x1b'), "{text}");
+}
+
+#[test]
+fn without_a_server_there_is_nothing_to_watch() {
+    let rig = Rig::new();
+    rig.run(&["top", "--once"]).failed(1, "no server runs in ./rookery-data");
+}
