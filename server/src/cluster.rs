@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use rookery_cluster::{Failed, Joined, Settings};
+use serde_json::json;
 
-use crate::arguments::NodeCommand;
+use crate::arguments::{NodeCommand, Shown};
+use crate::columns;
 use crate::config::Cluster;
 use crate::database::Database;
 use crate::failure::Failure;
@@ -14,14 +16,14 @@ use crate::loaded::Source;
 ///
 /// # Errors
 ///
-/// [`Failure::Unfit`] if another process is this node, [`Failure::Failed`] if the database or Redis
-/// can't be used.
+/// [`Failure::Unfit`] if another process is this node, or Redis can't be used as it is;
+/// [`Failure::Blocked`] if it, or the database, can't be reached now.
 pub fn join(config: &Cluster, shards: usize, database: &Database) -> Result<Option<Joined>, Failure> {
     let Some(settings) = settings(config) else { return Ok(None) };
-    match rookery_cluster::join(&settings, shards, database.stores.meta.clone()) {
+    match rookery_cluster::join(&settings, shards, database.members()) {
         Ok(joined) => Ok(Some(joined)),
-        Err(failed @ Failed::NameTaken(_)) => Err(Failure::Unfit(failed.to_string())),
-        Err(failed) => Err(Failure::Failed(failed.to_string())),
+        Err(failed) if failed.may_pass() => Err(Failure::Blocked(failed.to_string())),
+        Err(failed) => Err(Failure::Unfit(failed.to_string())),
     }
 }
 
@@ -43,7 +45,7 @@ pub fn run(source: &Source, command: NodeCommand) -> Result<(), Failure> {
     let config = source.read()?;
     let database = Database::open_patiently(&source.folder, &config.store)?;
     let done = match command {
-        NodeCommand::List => list(&config.cluster, &database),
+        NodeCommand::List { shown } => list(&config.cluster, &database, shown),
         NodeCommand::Remove { name } => remove(&config.cluster, &database, &name),
     };
     database.close();
@@ -55,10 +57,22 @@ pub fn run(source: &Source, command: NodeCommand) -> Result<(), Failure> {
 /// # Errors
 ///
 /// There is no cluster; the database or Redis can't be used.
-fn list(config: &Cluster, database: &Database) -> Result<(), Failure> {
+fn list(config: &Cluster, database: &Database, shown: Shown) -> Result<(), Failure> {
     let settings = settings(config).ok_or_else(no_cluster)?;
     let nodes = rookery_cluster::nodes(&settings, &*database.stores.meta)
         .map_err(|failed| Failure::Failed(failed.to_string()))?;
+    if shown.json {
+        return columns::objects(nodes.into_iter().map(|node| {
+            json!({
+                "name": node.name,
+                "number": node.row.number,
+                "process": node.row.incarnation,
+                "shards": node.row.shards,
+                "up": node.is_up,
+                "host": node.row.public_host,
+            })
+        }));
+    }
     println!("{:<20} {:>6} {:>7} {:>6}  {:<5} HOST", "NAME", "NUMBER", "PROCESS", "SHARDS", "STATE");
     for node in nodes {
         let state = if node.is_up { "up" } else { "away" };
@@ -84,7 +98,7 @@ fn remove(config: &Cluster, database: &Database, name: &str) -> Result<(), Failu
             "node \"{name}\" is up: stop it first, and wait until `rookery node list` says away"
         ))),
         Some(_) => {
-            rookery_cluster::remove(&*database.stores.meta, name).map_err(failed)?;
+            rookery_cluster::remove(&database.members(), name).map_err(failed)?;
             println!("removed; the other nodes take its accounts and rooms within a second");
             Ok(())
         }

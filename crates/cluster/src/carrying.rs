@@ -7,8 +7,10 @@
 //! * Every new connection is treated as if Redis had forgotten everything: the inbox is read from
 //!   its beginning, and what others have not read is sent again.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
+//! * A letter that waits for its handling is confirmed when the last share in it is given up, and
+//!   none that a shard has not seen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,45 +19,47 @@ use rookery_base::lock::lock;
 use rookery_fanout::Station;
 use rookery_hub::Custody;
 use rookery_shard::{Door, Kind};
-use rookery_store::meta::Meta;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::courier::{Append, Arrived, Courier, Letter, Outcome};
+use crate::death::Deaths;
 use crate::engine::{Connection, Engine, START, lease_prefix};
 use crate::members;
-use crate::service::{Event, Posted};
+use crate::service::{Event, Members, Posted};
 use crate::table::{Table, Update};
 use crate::wire::Process;
 
 /// That which the loop reaches.
 pub(crate) struct Outer {
     pub engine: Engine,
-    pub meta: Arc<dyn Meta>,
+    pub members: Members,
     pub lease: Duration,
     pub door: Door,
-    pub superseded: Option<Box<dyn FnOnce() + Send>>,
+    pub ends: Option<Box<dyn FnOnce() + Send>>,
 }
 
 /// The loop and its state.
 pub(crate) struct Service {
-    outer: Outer,
-    table: Table,
-    posted: Arc<Posted>,
-    courier: Courier<Custody>,
+    pub(crate) outer: Outer,
+    pub(crate) table: Table,
+    pub(crate) posted: Arc<Posted>,
+    pub(crate) courier: Courier<Custody>,
     epoch: Instant,
     /// The connection for everything but reading, and its number.
-    connection: Option<Connection>,
+    pub(crate) connection: Option<Connection>,
     turn: u64,
     /// Tasks of the connection.
     tasks: Vec<JoinHandle<()>>,
     /// Since when Redis can be asked.
-    reachable_since: Instant,
+    pub(crate) reachable_since: Instant,
     /// The leases to be kept and looked at.
     leases: Arc<Mutex<Leases>>,
-    /// Processes that have no lease.
-    silent: BTreeSet<Process>,
+    /// That which is known of processes without a lease.
+    pub(crate) deaths: Deaths,
+    /// True once the shards end.
+    is_deaf: bool,
     /// The time when the log had an error of Redis, of the database, a full queue last.
     told: BTreeMap<&'static str, Instant>,
 }
@@ -88,7 +92,8 @@ impl Service {
             turn: 0,
             tasks: Vec::new(),
             reachable_since: Instant::now(),
-            silent: BTreeSet::new(),
+            deaths: Deaths::default(),
+            is_deaf: false,
             told: BTreeMap::new(),
         }
     }
@@ -123,7 +128,7 @@ impl Service {
         }
     }
 
-    fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64
     }
 
@@ -151,12 +156,13 @@ impl Service {
             Event::Lost(turn, error) if turn == self.turn => self.lost(&error),
             Event::Lost(..) => {}
             Event::Connected(connection) => self.connected(connection).await,
+            Event::Handled(process, seq) => self.courier.handled(process, seq),
             Event::Leases(found) => self.leases(&found),
             Event::Superseded => self.updated(Update::Superseded),
-            Event::Rows(rows) => {
-                let update = self.table.update(rows);
-                self.updated(update);
-            }
+            Event::Rows(rows) => self.rows(rows),
+            Event::FencedOff(gone, rows) => self.fenced_off(gone, rows),
+            Event::TakenOver(process, outcome) => self.taken_over(process, outcome),
+            Event::Deaf => self.is_deaf = true,
             Event::NoRows(error) => self.tell("rows", || {
                 warn!(?error, "the database does not tell the nodes of the cluster; they stay as they are");
             }),
@@ -164,7 +170,7 @@ impl Service {
     }
 
     /// Writes to the log at most once a minute for a cause.
-    fn tell(&mut self, cause: &'static str, write: impl FnOnce()) {
+    pub(crate) fn tell(&mut self, cause: &'static str, write: impl FnOnce()) {
         let now = Instant::now();
         if self.told.get(cause).is_none_or(|last| now.duration_since(*last) >= MINUTE) {
             self.told.insert(cause, now);
@@ -182,8 +188,13 @@ impl Service {
                 continue;
             }
             let letter = Letter { kind: number(kind), from, to: to.shard, body: bytes, outlives, share: custody };
-            if let Some(letter) = self.courier.post(to.node, letter) {
-                self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
+            match self.courier.post(to.node, letter) {
+                None => {}
+                Some(letter) if self.courier.knows(to.node) => {
+                    self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
+                }
+                // Its shard did not go by the new homes yet.
+                Some(letter) => self.send_again(vec![letter]),
             }
         }
     }
@@ -196,7 +207,7 @@ impl Service {
     }
 
     /// Hands letters back to the shards that have written them, for their senders to hear of it.
-    fn refuse(&mut self, letters: Vec<Letter<Custody>>, why: &'static str) {
+    pub(crate) fn refuse(&mut self, letters: Vec<Letter<Custody>>, why: &'static str) {
         let count = letters.len();
         self.tell(why, || warn!(count, "{why}"));
         for letter in letters.into_iter().filter(|letter| letter.kind == number(Kind::Mail)) {
@@ -217,7 +228,12 @@ impl Service {
     }
 
     fn read(&mut self, entry: &[u8]) {
-        let Arrived { from, letters, is_torn } = match self.courier.arrived(entry) {
+        if self.is_deaf {
+            // What is none was told before.
+            _ = self.courier.only_confirmed(entry);
+            return;
+        }
+        let Arrived { from, letters, is_torn, waits } = match self.courier.arrived(entry) {
             Ok(Some(arrived)) => arrived,
             Ok(None) => return,
             Err(error) => {
@@ -228,6 +244,7 @@ impl Service {
             warn!(%from, "a node has given up letters for this one, which was away for too long; connections between them end");
             self.outer.door.departed(from.node, from.incarnation);
         }
+        let custody = waits.map(|seq| self.custody(from, seq));
         let mut letters = letters.into_iter().peekable();
         while let Some((kind, shard, to, body)) = letters.next() {
             let mut run: Vec<_> = kind_of(kind).map(|kind| (kind, body)).into_iter().collect();
@@ -235,17 +252,32 @@ impl Service {
                 run.extend(kind_of(kind).map(|kind| (kind, body)));
             }
             let from = Station { node: from.node, incarnation: from.incarnation, shard };
-            self.outer.door.deliver(usize::from(to), from, run);
+            self.outer.door.deliver(usize::from(to), from, run, custody.clone());
         }
     }
 
-    fn updated(&mut self, update: Update) {
+    /// Returns the first share in the custody of an entry's letters.
+    fn custody(&self, from: Process, seq: u64) -> Custody {
+        let (custody, settled) = Custody::apart();
+        let events = self.posted.events.clone();
+        tokio::spawn(async move {
+            if settled.await.is_ok() {
+                _ = events.send(Event::Handled(from, seq));
+            }
+        });
+        custody
+    }
+
+    pub(crate) fn updated(&mut self, update: Update) {
         match update {
             Update::Same => {}
             Update::Superseded => {
-                if let Some(superseded) = self.outer.superseded.take() {
-                    error!("another process is this node of the cluster, or it was removed: this one ends");
-                    superseded();
+                if let Some(ends) = self.outer.ends.take() {
+                    error!(
+                        "others have taken over from this process of the cluster, or another one is this node: it \
+                         ends; look why it stood still or was cut off from Redis, and start it again"
+                    );
+                    ends();
                 }
             }
             Update::Changed(gone) => {
@@ -262,32 +294,9 @@ impl Service {
                 for node in self.courier.nodes() {
                     if !others.iter().any(|(_, process)| process.node == node) {
                         let letters = self.courier.forget(node);
-                        self.refuse(letters, "letters for another node are refused: it was removed");
+                        self.send_again(letters);
                     }
                 }
-            }
-        }
-    }
-
-    fn departed(&mut self, process: Process) {
-        info!(%process, "a process of the cluster is gone");
-        self.silent.remove(&process);
-        self.outer.door.departed(process.node, process.incarnation);
-    }
-
-    fn leases(&mut self, found: &[(Process, bool)]) {
-        let (now, now_ms) = (Instant::now(), self.now_ms());
-        for &(process, has_lease) in found {
-            if has_lease {
-                self.silent.remove(&process);
-                self.courier.set_present(process, true, now_ms);
-                continue;
-            }
-            let is_sure = now.duration_since(self.reachable_since) >= self.outer.lease;
-            if is_sure && self.silent.insert(process) {
-                self.courier.set_present(process, false, now_ms);
-                self.outer.door.departed(process.node, process.incarnation);
-                warn!(%process, "a node of the cluster is silent: its accounts can't be reached until it is back");
             }
         }
     }
@@ -336,7 +345,7 @@ impl Service {
         self.tell("redis", || {
             warn!(%error, waiting, "Redis can't be reached: letters for other nodes wait, what stays on this node goes on");
         });
-        self.silent.clear();
+        self.deaths.forget_silence();
         self.tasks.drain(..).for_each(|task| task.abort());
         if self.connection.take().is_some() {
             self.turn += 1;
@@ -410,7 +419,7 @@ impl Service {
 
     /// Looks at the rows of the database each second.
     fn watch_rows(&self) {
-        let (meta, events) = (self.outer.meta.clone(), self.posted.events.clone());
+        let (meta, events) = (self.outer.members.meta.clone(), self.posted.events.clone());
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(SECOND).await;
@@ -443,7 +452,7 @@ fn is_broken(error: &RedisError) -> bool {
 }
 
 /// Returns the number of a kind of letter. Others follow; none is ever used again.
-fn number(kind: Kind) -> u8 {
+pub(crate) fn number(kind: Kind) -> u8 {
     match kind {
         Kind::Mail => 1,
         Kind::Line => 2,
@@ -459,7 +468,7 @@ fn kind_of(number: u8) -> Option<Kind> {
     }
 }
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 /// The longest wait of the loop.
 const IDLE: Duration = Duration::from_millis(500);

@@ -1,25 +1,27 @@
 //! The courier of a process, without I/O: what waits for other nodes, what is on its way, and what
 //! has been read there.
 //!
-//! It is given letters, entries that have arrived, answers of the engine and the time, and says
-//! what is to be appended to whose inbox. One append per node is under way at a time; what comes
-//! meanwhile is the next entry, so that batches grow with the load.
+//! It is given letters, entries that have arrived, what was handled of them, answers of the engine
+//! and the time, and says what is to be appended to whose inbox. One append per node is under way
+//! at a time; what comes meanwhile is the next entry, so that batches grow with the load.
 //!
 //! # Invariants
 //!
 //! * Letters of one shard to another arrive in the order in which they were posted, and each once,
 //!   as long as both processes live: entries are numbered, a reader takes the next number and no
-//!   other, and a writer sends again what was not read.
+//!   other, and a writer sends again what it is not known to have read.
 //! * A reader learns of what was given up, so that neither side waits for it.
-//! * A share is kept until the other side has read the letter, or until it was refused.
+//! * A share is kept until the other side has handled the letter, or until it was refused: what is
+//!   confirmed is what was handled, together with all that is before it. So a process that dies has
+//!   lost nothing that its writers don't still have.
 //! * What waits for a node is bounded in bytes and in time; what is refused is handed back.
 //! * Positions in a stream mean nothing here: an engine may lose what it has taken.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::wire::{self, Carried, Header, Malformed, Process};
 
-/// A letter for a shard of another node. `S` is what is kept until it has been read.
+/// A letter for a shard of another node. `S` is what is kept until it has been handled.
 #[derive(Debug)]
 pub struct Letter<S> {
     /// The kind of what it says.
@@ -32,7 +34,7 @@ pub struct Letter<S> {
     pub body: Vec<u8>,
     /// True if the node's next process may read it as well, when this one has gone.
     pub outlives: bool,
-    /// Kept until it has been read.
+    /// Kept until it has been handled.
     pub share: Option<S>,
 }
 
@@ -66,6 +68,9 @@ pub struct Arrived {
     pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
     /// True if the writer has given up letters between the last ones and these.
     pub is_torn: bool,
+    /// The number to be given to [`Courier::handled`] when the letters have been handled, if the
+    /// writer waits for that; otherwise they count as handled.
+    pub waits: Option<u64>,
 }
 
 /// The state towards all other nodes.
@@ -82,18 +87,23 @@ struct Peer<S> {
     /// Since when nothing can be appended, in milliseconds.
     away_since: Option<u64>,
     queue: VecDeque<Letter<S>>,
-    /// Entries that were not read yet, oldest first.
+    /// Entries that were not handled yet, oldest first.
     sent: VecDeque<Sent<S>>,
     /// The number of the next of them to be appended.
     cursor: u64,
+    /// The last of them that the other side is known to have read.
+    received: u64,
     /// Bytes of both.
     bytes: usize,
     last_seq: u64,
     is_appending: Option<Appending>,
     /// The last of its entries that was read here.
     read: u64,
-    /// That which it was told of that.
-    told: u64,
+    /// Those of them that are not handled yet; the other side has no more of them unconfirmed than
+    /// it may.
+    at_work: BTreeSet<u64>,
+    /// The last one of which it was told that it was handled, and that it was read.
+    told: (u64, u64),
     told_at: u64,
     is_urgent: bool,
 }
@@ -119,7 +129,7 @@ impl<S> Courier<S> {
         Self { me, peers: BTreeMap::new() }
     }
 
-    /// Takes note of the process that a node has now. Of what its last one had not read, letters
+    /// Takes note of the process that a node has now. Of what its last one had not handled, letters
     /// that outlive it go to this one; the others are lost with it.
     pub fn meet(&mut self, process: Process) {
         match self.peers.get_mut(&process.node) {
@@ -137,6 +147,11 @@ impl<S> Courier<S> {
     /// Forgets a node. Returns what waited for it.
     pub fn forget(&mut self, node: u16) -> Vec<Letter<S>> {
         self.peers.remove(&node).map(Peer::into_letters).unwrap_or_default()
+    }
+
+    /// Returns whether a node is known.
+    pub fn knows(&self, node: u16) -> bool {
+        self.peers.contains_key(&node)
     }
 
     /// Returns the numbers of the nodes that it knows.
@@ -177,7 +192,9 @@ impl<S> Courier<S> {
             let next = Peer {
                 away_since,
                 last_seq: peer.last_seq,
+                received: peer.last_seq,
                 read: peer.read,
+                at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,
                 ..Peer::new(peer.process)
             };
@@ -215,7 +232,7 @@ impl<S> Courier<S> {
     }
 
     /// Takes an entry out of the own inbox. Returns what was not read before, if there is any;
-    /// shares of what its writer has read are dropped.
+    /// shares of what its writer has handled are dropped.
     ///
     /// # Errors
     /// It is none.
@@ -224,28 +241,56 @@ impl<S> Courier<S> {
         let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) else {
             return Ok(None);
         };
-        peer.was_read(header.read);
+        peer.heard(&header, &letters);
         let is_torn = header.first > peer.read.saturating_add(1);
         if is_torn {
             peer.read = header.first - 1;
+            // Nobody waits for those any more.
+            peer.at_work = peer.at_work.split_off(&header.first);
         }
         if header.seq != peer.read.saturating_add(1) {
             // It was read before, or comes again in its order.
             peer.is_urgent |= header.seq != 0;
-            return Ok(is_torn.then(|| Arrived { from: header.from, letters: Vec::new(), is_torn }));
+            return Ok(is_torn.then(|| Arrived { from: header.from, letters: Vec::new(), is_torn, waits: None }));
         }
         peer.read = header.seq;
-        peer.is_urgent |= header.is_urgent;
-        let letters = letters.iter().map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
-        Ok(Some(Arrived { from: header.from, letters: letters.collect(), is_torn }))
+        let waits = header.is_urgent.then_some(header.seq);
+        peer.at_work.extend(waits);
+        let letters = letters
+            .iter()
+            .filter(|letter| letter.kind != RECEIVED)
+            .map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
+        Ok(Some(Arrived { from: header.from, letters: letters.collect(), is_torn, waits }))
     }
 
-    /// Returns the bytes that wait for nodes or have not been read there.
+    /// Takes what an entry says of the own ones, and none of its letters: nobody is there for them.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn only_confirmed(&mut self, entry: &[u8]) -> Result<(), Malformed> {
+        let (header, letters) = wire::read(entry)?;
+        if let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) {
+            peer.heard(&header, &letters);
+        }
+        Ok(())
+    }
+
+    /// Takes note that the letters of an entry have been handled, for which its writer waits.
+    pub fn handled(&mut self, from: Process, seq: u64) {
+        if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
+            let before = peer.confirmed();
+            peer.at_work.remove(&seq);
+            // Others behind it may have waited for it.
+            peer.is_urgent |= peer.confirmed() > before;
+        }
+    }
+
+    /// Returns the bytes that wait for nodes or have not been handled there.
     pub fn waiting_bytes(&self) -> usize {
         self.peers.values().map(|peer| peer.bytes).sum()
     }
 
-    /// Returns whether everything that was posted has been read.
+    /// Returns whether everything that was posted has been handled.
     pub fn is_idle(&self) -> bool {
         self.peers.values().all(|peer| peer.queue.is_empty() && peer.sent.is_empty())
     }
@@ -259,11 +304,13 @@ impl<S> Peer<S> {
             queue: VecDeque::new(),
             sent: VecDeque::new(),
             cursor: 0,
+            received: 0,
             bytes: 0,
             last_seq: 0,
             is_appending: None,
             read: 0,
-            told: 0,
+            at_work: BTreeSet::new(),
+            told: (0, 0),
             told_at: 0,
             is_urgent: false,
         }
@@ -273,16 +320,38 @@ impl<S> Peer<S> {
         self.sent.into_iter().flat_map(|sent| sent.letters).chain(self.queue).collect()
     }
 
-    fn was_read(&mut self, seq: u64) {
-        while let Some(sent) = self.sent.pop_front_if(|sent| sent.seq <= seq) {
+    /// Returns the last entry that was handled together with all that are before it.
+    fn confirmed(&self) -> u64 {
+        self.at_work.first().map_or(self.read, |first| first.saturating_sub(1))
+    }
+
+    /// Takes what the other side says of the own entries.
+    fn heard(&mut self, header: &Header, letters: &[Carried<'_>]) {
+        while let Some(sent) = self.sent.pop_front_if(|sent| sent.seq <= header.read) {
             self.bytes -= sent.letters.iter().map(Letter::size).sum::<usize>();
         }
+        let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
+        let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();
+        let known = received.unwrap_or_default().max(header.read).min(self.last_seq);
+        self.received = self.received.max(known);
+    }
+
+    /// Returns an entry that was not handled yet.
+    fn entry(&self, seq: u64) -> Option<&Sent<S>> {
+        let first = self.sent.front()?.seq;
+        self.sent.get(usize::try_from(seq.checked_sub(first)?).ok()?)
     }
 
     /// Returns the next entry to be appended.
     fn next_entry(&self) -> Option<&Sent<S>> {
         let first = self.sent.front()?.seq;
-        self.sent.get(usize::try_from(self.cursor.saturating_sub(first)).ok()?)
+        self.entry(self.cursor.max(self.received + 1).max(first))
+    }
+
+    /// Returns the oldest entry that the other side is not known to have read.
+    fn oldest_unread(&self) -> Option<&Sent<S>> {
+        let first = self.sent.front()?.seq;
+        self.entry(first.max(self.received + 1))
     }
 
     fn append(&mut self, me: Process, now_ms: u64, unix_ms: u64) -> Option<Append> {
@@ -290,30 +359,41 @@ impl<S> Peer<S> {
             return None;
         }
         let is_late = |sent: &Sent<S>| now_ms >= sent.at_ms + AGAIN_MS;
-        if self.next_entry().is_none() && self.sent.front().is_some_and(is_late) {
+        if self.next_entry().is_none() && self.oldest_unread().is_some_and(is_late) {
             self.cursor = 0;
-            self.sent.iter_mut().for_each(|sent| sent.at_ms = now_ms);
+            let received = self.received;
+            let unread = self.sent.iter_mut().rev().take_while(|sent| sent.seq > received);
+            unread.for_each(|sent| sent.at_ms = now_ms);
         }
-        if self.next_entry().is_none() && !self.queue.is_empty() && self.sent.len() < MOST_SENT {
+        if self.next_entry().is_none() && !self.queue.is_empty() && self.last_seq - self.received < MOST_UNREAD {
             self.pack(now_ms);
         }
         let first = self.sent.front().map_or(self.last_seq + 1, |sent| sent.seq);
-        let header = |seq, is_urgent| Header { from: me, seq, first, read: self.read, is_urgent, unix_ms };
+        let (read, received) = (self.confirmed(), self.read);
+        let header = |seq, is_urgent| Header { from: me, seq, first, read, is_urgent, unix_ms };
         let mut entry = Vec::new();
+        let note = |entry: &mut Vec<u8>| {
+            if received > read {
+                let body = received.to_le_bytes();
+                wire::push(&Carried { kind: RECEIVED, from: 0, to: 0, body: &body }, entry);
+            }
+        };
         let next = match self.next_entry() {
             Some(sent) => {
                 let is_urgent = sent.letters.iter().any(|letter| letter.share.is_some()) || self.bytes > LARGE;
                 wire::begin(&header(sent.seq, is_urgent), &mut entry);
+                note(&mut entry);
                 sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
                 Appending::Letters(sent.seq)
             }
-            None if self.is_urgent || self.told < self.read && now_ms >= self.told_at + TELL_MS => {
+            None if self.is_urgent || self.told != (read, received) && now_ms >= self.told_at + TELL_MS => {
                 wire::begin(&header(0, false), &mut entry);
+                note(&mut entry);
                 Appending::Header
             }
             None => return None,
         };
-        (self.is_appending, self.told, self.told_at, self.is_urgent) = (Some(next), self.read, now_ms, false);
+        (self.is_appending, self.told, self.told_at, self.is_urgent) = (Some(next), (read, received), now_ms, false);
         Some(Append { to: self.process, entry })
     }
 
@@ -329,8 +409,8 @@ impl<S> Peer<S> {
     }
 
     fn due(&self) -> Option<u64> {
-        let tell = (self.told < self.read).then_some(self.told_at + TELL_MS);
-        let again = self.sent.front().map(|sent| sent.at_ms + AGAIN_MS);
+        let tell = (self.told != (self.confirmed(), self.read)).then_some(self.told_at + TELL_MS);
+        let again = self.oldest_unread().map(|sent| sent.at_ms + AGAIN_MS);
         let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
         if self.away_since.is_some() { over } else { tell.into_iter().chain(again).min() }
     }
@@ -348,15 +428,18 @@ impl<S> Letter<S> {
 
 /// Bytes of letters in one entry, unless it is one letter that is larger.
 const LARGE: usize = 256 * 1024;
-/// Entries to one node that may be without confirmation.
-const MOST_SENT: usize = 256;
+/// Entries to one node that it may not be known to have read.
+const MOST_UNREAD: u64 = 4096;
+/// The kind of a letter between couriers: the last entry that was read, where that is more than
+/// what was handled. Versions that don't know it skip it.
+const RECEIVED: u8 = 255;
 /// Bytes that may wait for one node, or be on their way to it.
 pub const MOST_WAITING: usize = 32 << 20;
 /// The time for which letters wait for a node that is away, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
 /// The time after which what was not read is sent again, in milliseconds.
 const AGAIN_MS: u64 = 5_000;
-/// The time within which a writer hears that it was read, in milliseconds, if there is no hurry.
+/// The time within which a writer hears that it was handled, in milliseconds, if there is no hurry.
 const TELL_MS: u64 = 200;
 /// Bytes that a letter takes besides what it says.
 const OVERHEAD: usize = 64;

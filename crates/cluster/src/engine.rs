@@ -171,6 +171,14 @@ impl Connection {
         cmd("INFO").arg(section).query_async(&mut self.connection).await
     }
 
+    /// Asks for a sign of life.
+    ///
+    /// # Errors
+    /// The words of the system or of Redis.
+    pub async fn ping(&mut self) -> Result<(), RedisError> {
+        cmd("PING").query_async::<()>(&mut self.connection).await
+    }
+
     /// Returns the policy by which Redis makes room when its memory is full; `None` if it doesn't
     /// say.
     pub async fn eviction(&mut self) -> Option<String> {

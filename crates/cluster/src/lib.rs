@@ -8,15 +8,16 @@
 //! # Layout
 //!
 //! * [`wire`]: what one append to an inbox carries. [`courier`]: order, confirmation, bounds,
-//!   without
-//!   I/O. [`engine`]: Redis, as it is used.
+//!   without I/O. [`engine`]: Redis, as it is used.
 //! * [`placement`]: which node has which slot. [`members`]: the rows of the database; [`table`]:
-//!   what
-//!   follows from them for a process.
-//! * [`service`]: joining, and the handle on the thread; `carrying`: its loop.
+//!   what follows from them for a process.
+//! * [`service`]: joining, and the handle on the thread; `carrying`: its loop; `death`: processes
+//!   that are gone, and their homes. `check` looks at the Redis for an operator.
 
 mod carrying;
+mod check;
 pub mod courier;
+mod death;
 pub mod engine;
 pub mod members;
 pub mod placement;
@@ -24,4 +25,5 @@ pub mod service;
 pub mod table;
 pub mod wire;
 
-pub use service::{Failed, Joined, Node, Running, Settings, join, nodes, remove};
+pub use check::check;
+pub use service::{Failed, Joined, Members, Node, Running, Settings, join, nodes, remove};

@@ -2,16 +2,26 @@
 //!
 //! The database decides who is a member and under which number; Redis only tells who lives. What is
 //! here are entries of lists ([`Meta`]), each a row of its own.
+//!
+//! # Invariants
+//!
+//! * No two processes ever have the same numbers.
+//! * A process that has no row here any more is fenced off ([`Fencing`]): before it is removed, and
+//!   again by each process that finds it gone, before that one takes a home of it over.
+
+use std::collections::BTreeSet;
 
 use rookery_base::chance;
-use rookery_store::StoreError;
 use rookery_store::meta::{Added, Meta};
+use rookery_store::{Fencing, StoreError, Writer};
 use serde::{Deserialize, Serialize};
+
+use crate::wire::Process;
 
 /// That which the cluster knows of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
-    /// Its number: in this cluster no other node ever has it.
+    /// Its number: in this cluster no node of another name ever has it.
     pub number: u16,
     /// The number of its processes so far.
     pub incarnation: u32,
@@ -68,28 +78,73 @@ pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, Row)>, NotJoined> {
     Ok(rows)
 }
 
-/// Makes this process the node of a name, in place of the process before it.
+/// Makes this process the node of a name, in place of the process before it, which writes nothing
+/// any more from then on.
 ///
 /// # Errors
 /// The error of the database; another process was faster.
-pub async fn join(meta: &dyn Meta, name: &str, shards: u16, public_host: Option<String>) -> Result<Row, NotJoined> {
+pub async fn join(
+    meta: &dyn Meta,
+    fencing: &dyn Fencing,
+    name: &str,
+    shards: u16,
+    public_host: Option<String>,
+) -> Result<Row, NotJoined> {
     let before = all(meta).await?.into_iter().find(|(other, _)| other == name).map(|(_, row)| row);
     let number = match &before {
         Some(row) => row.number,
         None => number(meta, name).await?,
     };
-    let incarnation = before.as_ref().map_or(1, |row| row.incarnation.saturating_add(1));
-    let claim = format!("{number}.{incarnation}");
+    let mut earlier = processes(meta, number).await?;
+    earlier.extend(before.map(|row| row.incarnation));
+    for incarnation in &earlier {
+        fencing.fence(Writer { node: number, incarnation: *incarnation }).await?;
+    }
+    let incarnation = earlier.last().map_or(1, |last| last.saturating_add(1));
+    let claim = claim(number, incarnation);
     if meta.add_entry(PROCESSES, &claim, name.as_bytes().to_vec(), MOST).await? != Added::Done {
         return Err(NotJoined::Taken);
     }
+    // Before others know of it: they fence off what has rows.
+    fencing.enlist(Writer { node: number, incarnation }).await?;
     let row = Row { number, incarnation, shards, public_host };
     let bytes = postcard::to_allocvec(&row).map_err(|_| NotJoined::Unreadable(name.to_owned()))?;
     meta.put_entry(NODES, name, bytes).await?;
-    if let Some(before) = before {
-        meta.remove_entry(PROCESSES, &format!("{number}.{}", before.incarnation)).await?;
+    for incarnation in earlier {
+        meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
     }
     Ok(row)
+}
+
+/// Returns the numbers of the processes that a node has had and that are not cleared away, in their
+/// order: those of its last one, and of those that ended while they joined.
+async fn processes(meta: &dyn Meta, number: u16) -> Result<BTreeSet<u32>, NotJoined> {
+    let of_node = |claim: &str| {
+        let (node, incarnation) = claim.split_once('.')?;
+        (node.parse() == Ok(number)).then(|| incarnation.parse().ok())?
+    };
+    let claims = meta.entries(PROCESSES).await?;
+    Ok(claims.iter().filter_map(|(claim, _)| of_node(claim)).collect())
+}
+
+fn claim(number: u16, incarnation: u32) -> String {
+    format!("{number}.{incarnation}")
+}
+
+/// Takes the homes of a process away: the others have its accounts from then on. Returns `false` if
+/// the node has another process by now, or was removed before.
+///
+/// # Errors
+/// The error of the database; this process was fenced off itself.
+pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: Process) -> Result<bool, NotJoined> {
+    let Process { node, incarnation } = process;
+    fencing.fence(Writer { node, incarnation }).await?;
+    let rows = all(meta).await?;
+    let found = rows.iter().find(|(_, row)| (row.number, row.incarnation) == (node, incarnation));
+    match found {
+        Some((name, _)) => Ok(meta.remove_entry(NODES, name).await?),
+        None => Ok(false),
+    }
 }
 
 /// Removes a node, which must have ended: others have its accounts from then on. `false` if there
@@ -97,13 +152,18 @@ pub async fn join(meta: &dyn Meta, name: &str, shards: u16, public_host: Option<
 ///
 /// # Errors
 /// The error of the database.
-pub async fn remove(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
-    Ok(meta.remove_entry(NODES, name).await?)
+pub async fn remove(meta: &dyn Meta, fencing: &dyn Fencing, name: &str) -> Result<bool, NotJoined> {
+    let Some((_, row)) = all(meta).await?.into_iter().find(|(other, _)| other == name) else { return Ok(false) };
+    take_over(meta, fencing, Process { node: row.number, incarnation: row.incarnation }).await
 }
 
-/// Takes a number that no node has had.
+/// Returns the number that a node of this name has had, or takes one that none has had.
 async fn number(meta: &dyn Meta, name: &str) -> Result<u16, NotJoined> {
     let taken = meta.entries(NUMBERS).await?;
+    let own = taken.iter().find(|(_, of)| of == name.as_bytes());
+    if let Some(own) = own.and_then(|(number, _)| number.parse().ok()) {
+        return Ok(own);
+    }
     let highest = taken.iter().filter_map(|(number, _)| number.parse::<u16>().ok()).max().unwrap_or(0);
     for number in highest.saturating_add(1)..=u16::MAX {
         if meta.add_entry(NUMBERS, &number.to_string(), name.as_bytes().to_vec(), MOST).await? == Added::Done {
@@ -121,24 +181,91 @@ const KEY: &str = "addresses";
 const NODES: &str = "cluster nodes";
 /// The list of numbers that nodes have, or have had.
 const NUMBERS: &str = "cluster numbers";
-/// The list of processes: an entry for each that is the newest of its node.
+/// The list of processes: an entry for the newest of each node, also when the node was removed.
 const PROCESSES: &str = "cluster processes";
 /// Entries that a list may have.
 const MOST: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use rookery_base::wait;
+    use rookery_store::Pending;
     use rookery_store::memory::Memory;
 
     use super::*;
 
+    /// Writes down what is asked of it.
+    #[derive(Default)]
+    struct Noted(Mutex<Vec<String>>);
+
+    impl Fencing for Noted {
+        fn enlist(&self, own: Writer) -> Pending<()> {
+            self.0.lock().unwrap().push(format!("enlist {own}"));
+            Box::pin(async { Ok(()) })
+        }
+
+        fn fence(&self, other: Writer) -> Pending<bool> {
+            self.0.lock().unwrap().push(format!("fence {other}"));
+            Box::pin(async { Ok(true) })
+        }
+
+        fn when_fenced(&self, _: Box<dyn FnOnce() + Send>) {}
+    }
+
+    impl Noted {
+        fn take(&self) -> Vec<String> {
+            std::mem::take(&mut *self.0.lock().unwrap())
+        }
+    }
+
+    fn names(meta: &dyn Meta) -> Vec<String> {
+        wait(all(meta)).unwrap().into_iter().map(|(name, _)| name).collect()
+    }
+
     #[test]
     fn nodes_keep_their_numbers_and_processes_get_new_ones() {
-        let stores = Memory::stores();
+        let (stores, noted) = (Memory::stores(), Noted::default());
         let meta = &*stores.meta;
-        let joined = |name: &str| wait(join(meta, name, 2, None)).unwrap();
-        let rows = [joined("n1"), joined("n2"), joined("n1")];
-        assert_eq!(rows.map(|row| (row.number, row.incarnation)), [(1, 1), (2, 1), (1, 2)]);
+        let joined = |name: &str| wait(join(meta, &noted, name, 2, None)).unwrap();
+        let numbers = |row: Row| (row.number, row.incarnation);
+        assert_eq!(["n1", "n2", "n1"].map(joined).map(numbers), [(1, 1), (2, 1), (1, 2)]);
+        assert_eq!(noted.take(), ["enlist 1.1", "enlist 2.1", "fence 1.1", "enlist 1.2"]);
+        assert!(wait(remove(meta, &noted, "n1")).unwrap());
+        assert_eq!(numbers(joined("n3")), (3, 1));
+        assert_eq!(numbers(joined("n1")), (1, 3), "it has its number again, and none of its processes");
+        assert_eq!(noted.take(), ["fence 1.2", "enlist 3.1", "fence 1.2", "enlist 1.3"]);
+    }
+
+    #[test]
+    fn a_process_that_ended_while_it_joined_is_in_nobodys_way() {
+        let (stores, noted) = (Memory::stores(), Noted::default());
+        let meta = &*stores.meta;
+        wait(join(meta, &noted, "n1", 2, None)).unwrap();
+        wait(meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
+        noted.take();
+        let row = wait(join(meta, &noted, "n1", 2, None)).unwrap();
+        assert_eq!((row.number, row.incarnation), (1, 3));
+        assert_eq!(noted.take(), ["fence 1.1", "fence 1.2", "enlist 1.3"]);
+        assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
+    }
+
+    #[test]
+    fn a_process_is_fenced_off_before_others_have_its_homes() {
+        let (stores, noted) = (Memory::stores(), Noted::default());
+        let meta = &*stores.meta;
+        for name in ["n1", "n2", "n1"] {
+            wait(join(meta, &noted, name, 2, None)).unwrap();
+        }
+        noted.take();
+        let over = |node, incarnation| wait(take_over(meta, &noted, Process { node, incarnation })).unwrap();
+        assert!(!over(1, 1), "it has a successor, which keeps its homes");
+        assert_eq!(names(meta), ["n1", "n2"]);
+        assert!(over(1, 2));
+        assert!(!over(1, 2), "another node was faster");
+        assert_eq!(names(meta), ["n2"]);
+        assert_eq!(noted.take(), ["fence 1.1", "fence 1.2", "fence 1.2"]);
+        assert!(!wait(remove(meta, &noted, "n7")).unwrap());
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! * Nobody is served before the database says that this process is the node, and before the nodes
 //!   that live go by the homes that follow from it.
+//! * No home is taken over from a process before that one is fenced off.
 //! * Shards never wait for letters to leave: they hand them over and go on.
 
 use std::sync::{Arc, Mutex};
@@ -16,11 +17,13 @@ use rookery_fanout::View;
 use rookery_observe::vital;
 use rookery_shard::{Door, Outlet};
 use rookery_store::meta::Meta;
+use rookery_store::{Fencing, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
 use crate::carrying::{Outer, Service};
+use crate::check::is_new_enough;
 use crate::courier::Outcome;
 use crate::engine::{Connection, Engine};
 use crate::members::{self, NotJoined, Row};
@@ -47,6 +50,8 @@ pub enum Failed {
     Members(NotJoined),
     /// Redis can't be asked.
     Redis(RedisError),
+    /// Redis is too old: its version.
+    TooOld(String),
     /// A process has this name already.
     NameTaken(String),
     /// No thread or no runtime.
@@ -65,6 +70,9 @@ impl std::fmt::Display for Failed {
             }
             Self::Members(NotJoined::Chance) => f.write_str("the operating system has no random bytes"),
             Self::Redis(error) => write!(f, "the cluster's Redis can't be used: {error}"),
+            Self::TooOld(version) => {
+                write!(f, "the cluster's Redis is of version {version}: 6.2 or later is needed, or Valkey")
+            }
             Self::NameTaken(name) => {
                 write!(f, "another process runs as node \"{name}\" of this cluster: give each node a name of its own")
             }
@@ -93,7 +101,7 @@ pub struct Joined {
     pub addresses: AddressHash,
     runtime: Runtime,
     engine: Engine,
-    meta: Arc<dyn Meta>,
+    members: Members,
     lease: Duration,
     table: Table,
     posted: Arc<Posted>,
@@ -139,6 +147,12 @@ impl std::fmt::Debug for Running {
 }
 
 impl Running {
+    /// Takes no more letters of others, before the shards end: who writes them keeps them for those
+    /// who have the homes then.
+    pub fn stop_reading(&self) {
+        _ = self.posted.events.send(Event::Deaf);
+    }
+
     /// Ends the node's part, when the shards have ended: what they have said last still leaves, if
     /// that is possible within two seconds.
     pub fn stop(self) {
@@ -147,42 +161,58 @@ impl Running {
     }
 }
 
+/// The part of the database that a cluster needs.
+#[derive(Clone)]
+pub struct Members {
+    /// Has the rows of the nodes.
+    pub meta: Arc<dyn Meta>,
+    /// Keeps processes from writing.
+    pub fencing: Arc<dyn Fencing>,
+}
+
+impl std::fmt::Debug for Members {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Members").finish_non_exhaustive()
+    }
+}
+
 /// Joins the cluster of a database, with so many shards.
 ///
 /// # Errors
 /// See [`Failed`].
-pub fn join(settings: &Settings, shards: usize, meta: Arc<dyn Meta>) -> Result<Joined, Failed> {
+pub fn join(settings: &Settings, shards: usize, members: Members) -> Result<Joined, Failed> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
     let shards = u16::try_from(shards).unwrap_or(u16::MAX);
-    let store = meta.clone();
+    let (meta, fencing) = (members.meta.clone(), members.fencing.clone());
     let (engine, table, addresses) = runtime.block_on(async move {
-        let (engine, addresses) = engine(settings, &*store).await?;
+        let (engine, addresses) = engine(settings, &*meta).await?;
         let mut connection = engine.connect().await?;
+        is_new_enough(&mut connection).await?;
         if let Some(policy) = connection.eviction().await.filter(|policy| policy != "noeviction") {
             warn!(
                 policy,
                 "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
             );
         }
-        let rows = members::all(&*store).await?;
+        let rows = members::all(&*meta).await?;
         if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
             wait_for_lease(&mut connection, row.number, settings).await?;
         }
-        let row = members::join(&*store, &settings.node, shards, settings.public_host.clone()).await?;
+        let row = members::join(&*meta, &*fencing, &settings.node, shards, settings.public_host.clone()).await?;
         let me = Process { node: row.number, incarnation: row.incarnation };
         let mut table = Table::new(settings.node.clone(), row);
-        table.update(members::all(&*store).await?);
+        table.update(members::all(&*meta).await?);
         if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
             return Err(Failed::NameTaken(settings.node.clone()));
         }
         connection.create_inbox(me).await?;
-        wait_for_others(&mut connection, &*store, &mut table, settings).await?;
+        wait_for_others(&mut connection, &*meta, &*fencing, &mut table, settings).await?;
         Ok((engine, table, addresses))
     })?;
     let lease = settings.lease;
     let (sender, events) = unbounded_channel();
     let posted = Arc::new(Posted { letters: Mutex::default(), events: sender });
-    Ok(Joined { view: table.view(), addresses, runtime, engine, meta, lease, table, posted, events })
+    Ok(Joined { view: table.view(), addresses, runtime, engine, members, lease, table, posted, events })
 }
 
 /// Waits until the lease of a node's last process is over.
@@ -203,13 +233,16 @@ async fn wait_for_lease(connection: &mut Connection, node: u16, settings: &Setti
 async fn wait_for_others(
     connection: &mut Connection,
     meta: &dyn Meta,
+    fencing: &dyn Fencing,
     table: &mut Table,
     settings: &Settings,
 ) -> Result<(), Failed> {
     let until = Instant::now() + settings.lease + GRACE;
     let taken = || Failed::NameTaken(settings.node.clone());
     loop {
-        if table.update(members::all(meta).await?) == Update::Superseded {
+        let rows = members::all(meta).await?;
+        fence_off(fencing, &table.gone(&rows)).await?;
+        if table.update(rows) == Update::Superseded {
             return Err(taken());
         }
         // Renewed, so that they see this one and by what it goes.
@@ -223,6 +256,15 @@ async fn wait_for_others(
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Fences processes off that are gone by the rows of the database. Most were when they were
+/// removed.
+pub(crate) async fn fence_off(fencing: &dyn Fencing, gone: &[Process]) -> Result<(), NotJoined> {
+    for Process { node, incarnation } in gone {
+        fencing.fence(Writer { node: *node, incarnation: *incarnation }).await?;
+    }
+    Ok(())
 }
 
 /// Returns the name of a node that lives and goes by another table.
@@ -264,13 +306,13 @@ pub fn nodes(settings: &Settings, meta: &dyn Meta) -> Result<Vec<Node>, Failed> 
     })
 }
 
-/// Removes a node that is away: the others have its accounts from then on. `false` if there is none
-/// of that name.
+/// Removes a node that is away, and keeps it from writing: the others have its accounts from then
+/// on. `false` if there is none of that name.
 ///
 /// # Errors
 /// See [`Failed`].
-pub fn remove(meta: &dyn Meta, name: &str) -> Result<bool, Failed> {
-    Ok(wait(members::remove(meta, name))?)
+pub fn remove(of: &Members, name: &str) -> Result<bool, Failed> {
+    Ok(wait(members::remove(&*of.meta, &*of.fencing, name))?)
 }
 
 /// Returns the engine of the cluster of a database, and its address hash.
@@ -287,16 +329,18 @@ impl Joined {
         self.posted.clone()
     }
 
-    /// Carries letters from now on, for shards that run. `superseded` is called when another
-    /// process has become this node: then this one has to end.
+    /// Carries letters from now on, for shards that run. `ends` is called when others have taken
+    /// over from this process: then it has to end.
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn run(self, door: Door, superseded: impl FnOnce() + Send + 'static) -> Result<Running, Failed> {
+    pub fn run(self, door: Door, ends: impl FnOnce() + Send + 'static) -> Result<Running, Failed> {
         let posted = self.posted.clone();
+        let fenced = self.posted.events.clone();
+        self.members.fencing.when_fenced(Box::new(move || drop(fenced.send(Event::Superseded))));
         let run = move || {
-            let Self { runtime, engine, meta, lease, table, posted, events, .. } = self;
-            let outer = Outer { engine, meta, lease, door, superseded: Some(Box::new(superseded)) };
+            let Self { runtime, engine, members, lease, table, posted, events, .. } = self;
+            let outer = Outer { engine, members, lease, door, ends: Some(Box::new(ends)) };
             vital(|| runtime.block_on(Service::new(outer, table, posted).run(events)));
         };
         let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(Failed::System)?;
@@ -318,12 +362,22 @@ pub(crate) enum Event {
     Connected(Connection),
     /// Of these processes it is known whether they have leases.
     Leases(Vec<(Process, bool)>),
-    /// Another process has the lease of this node.
+    /// The letters of an entry of this process and number were handled.
+    Handled(Process, u64),
+    /// Others have taken over: another process has the lease of this node, or the database takes
+    /// nothing more of this one.
     Superseded,
     /// The rows of the database.
     Rows(Vec<(String, Row)>),
+    /// These processes write nothing any more, and are not in these rows of the database.
+    FencedOff(Vec<Process>, Vec<(String, Row)>),
+    /// A process that was silent has no homes any more: this node has taken them away, or found
+    /// that another one has.
+    TakenOver(Process, Result<bool, NotJoined>),
     /// The rows can't be read.
     NoRows(NotJoined),
+    /// The shards end: nothing more is read.
+    Deaf,
     /// The process ends.
     Stop,
 }

@@ -60,6 +60,14 @@ impl Table {
         others.map(|place| (place.name.clone(), place.process())).collect()
     }
 
+    /// Returns the processes of other nodes that are gone by the rows of the database.
+    pub fn gone(&self, rows: &[(String, Row)]) -> Vec<Process> {
+        let is_there = |process: Process| {
+            rows.iter().any(|(_, row)| (row.number, row.incarnation) == (process.node, process.incarnation))
+        };
+        self.others().into_iter().map(|(_, process)| process).filter(|process| !is_there(*process)).collect()
+    }
+
     /// Takes the rows of the database.
     pub fn update(&mut self, rows: Vec<(String, Row)>) -> Update {
         let own = self.places.first().map(|own| (own.name.clone(), own.row.clone()));
@@ -83,9 +91,17 @@ impl Table {
             }
         }
         for (name, row) in rows {
-            if !self.places.iter().any(|place| place.is_member && place.name == name) {
-                is_same = false;
-                self.places.push(Place { name, row, is_member: true });
+            if self.places.iter().any(|place| place.is_member && place.name == name) {
+                continue;
+            }
+            is_same = false;
+            let was_there = |place: &&mut Place| {
+                let (old, new) = (&place.row, &row);
+                place.name == name && (old.number, old.shards) == (new.number, new.shards)
+            };
+            match self.places.iter_mut().find(was_there) {
+                Some(place) => (place.row, place.is_member) = (row, true),
+                None => self.places.push(Place { name, row, is_member: true }),
             }
         }
         if is_same { Update::Same } else { Update::Changed(gone) }
@@ -169,6 +185,16 @@ mod tests {
             assert!(!(2..8).contains(&hop), "nobody has a home on a node that is removed: {hop}");
         }
         assert_eq!(table.others(), [("n3".to_owned(), Process { node: 3, incarnation: 1 })]);
+        let back = rows(&[("n1", row(1, 6, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 8))]);
+        assert_eq!(table.gone(&back), []);
+        assert_eq!(table.update(back), Update::Changed(vec![]));
+        assert_eq!(table.view().hops(), 16, "who comes back has the place that it had");
+        let none = rows(&[("n1", row(1, 7, 2)), ("n2", row(2, 5, 2))]);
+        assert_eq!(
+            table.gone(&none),
+            [Process { node: 1, incarnation: 6 }, Process { node: 3, incarnation: 1 }],
+            "one has a successor, the other was removed"
+        );
     }
 
     #[test]

@@ -42,11 +42,12 @@ pub struct Header {
     /// without letters, which has none.
     pub seq: u64,
     /// The number of the oldest entry that the writer still has for the reader, or of the next one:
-    /// what is before it was read, or given up.
+    /// what is before it was handled, or given up.
     pub first: u64,
-    /// The number of the reader's last entry that the writer has read.
+    /// The number of the reader's last entry that the writer has handled, as all that are before
+    /// it.
     pub read: u64,
-    /// True if the writer wants to hear soon that this was read.
+    /// True if the writer waits until this was handled, and wants to hear of it soon.
     pub is_urgent: bool,
     /// The writer's time of day, in milliseconds since 1970.
     pub unix_ms: u64,

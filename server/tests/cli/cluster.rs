@@ -15,6 +15,7 @@ rookery_needs::needing!("cli.cluster":
     a_node_dies_and_comes_back,
     names_are_for_one_process_each,
     a_process_that_stood_still_gives_way,
+    a_check_and_a_start_say_what_is_wrong_with_redis,
 );
 
 #[test]
@@ -42,17 +43,17 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
 }
 
 /// The database, the Redis and the folders of two nodes.
-struct Nodes {
+pub struct Nodes {
     redis: Redis,
-    rigs: [Rig; 2],
+    rigs: Vec<Rig>,
     _postgres: Postgres,
 }
 
 impl Nodes {
-    fn new() -> Nodes {
+    pub fn new(number: usize) -> Nodes {
         let (postgres, redis) = (Postgres::start(), Redis::start());
         let database = postgres.database();
-        let rigs = ["n1", "n2"].map(|name| {
+        let rig = |name: String| {
             let rig = Rig::new();
             let cluster = format!("[cluster]\nnode = \"{name}\"\nredis = \"{}\"\nlease_seconds = 2", redis.url());
             let store = format!("[store]\nurl = \"{database}\"\ndurability = \"trust\"\nconnections = 2");
@@ -63,7 +64,8 @@ impl Nodes {
                 ),
             );
             rig
-        });
+        };
+        let rigs: Vec<Rig> = (1..=number).map(|node| rig(format!("n{node}"))).collect();
         for user in USERS {
             let jid = format!("{user}@localhost");
             rigs[0].run_with(&["user", "add", &jid, "--password-stdin"], "secret\n").fine();
@@ -71,7 +73,7 @@ impl Nodes {
         Nodes { redis, rigs, _postgres: postgres }
     }
 
-    fn serve(&self, node: usize) -> (Server, u16) {
+    pub fn serve(&self, node: usize) -> (Server, u16) {
         let (server, said) = self.rigs[node].serve();
         let running = said.lines().find(|line| line.contains("is running")).expect("its ports");
         let port = running.split("127.0.0.1:").nth(1).expect("the port for clients that begin in the clear");
@@ -80,7 +82,7 @@ impl Nodes {
     }
 
     /// Waits until a node is listed in a state.
-    fn wait_for(&self, node: &str, state: &str) {
+    pub fn wait_for(&self, node: &str, state: &str) {
         let until = Instant::now() + PATIENCE;
         loop {
             let listed = self.rigs[0].run(&["node", "list"]).fine();
@@ -91,26 +93,48 @@ impl Nodes {
             thread::sleep(Duration::from_millis(200));
         }
     }
+
+    /// Returns whether a node is listed: otherwise others have its homes.
+    pub fn lists(&self, node: &str) -> bool {
+        self.rigs[0].run(&["node", "list"]).fine().lines().any(|line| line.starts_with(node))
+    }
+
+    /// Waits until others have the homes of a node.
+    pub fn wait_until_taken_over(&self, node: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.lists(node) {
+            assert!(Instant::now() < until, "{node} still has homes");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
 }
 
 /// Enough that one node is home to all of them in one of 32 768 runs only.
-const USERS: [&str; 16] = [
+pub const USERS: [&str; 16] = [
     "alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "kim", "leo", "mia", "nick",
     "olga", "paul",
 ];
 
 /// A client that speaks the fewest words.
-struct Client {
+pub struct Client {
     stream: TcpStream,
-    got: String,
-    jid: String,
+    pub got: String,
+    pub jid: String,
 }
 
 impl Client {
-    fn log_in(user: &str, port: u16) -> Client {
+    pub fn log_in(user: &str, port: u16) -> Client {
+        let mut client = Client::bind(user, &format!("r{port}"), port);
+        client.send("<presence/>");
+        client.wait("<presence");
+        client
+    }
+
+    /// Logs in and is not available.
+    pub fn bind(user: &str, resource: &str, port: u16) -> Client {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
-        let mut client = Client { stream, got: String::new(), jid: format!("{user}@localhost/r{port}") };
+        let mut client = Client { stream, got: String::new(), jid: format!("{user}@localhost/{resource}") };
         client.send(HEADER);
         client.wait("</stream:features>");
         let plain = encode(format!("\0{user}\0secret").as_bytes());
@@ -119,15 +143,13 @@ impl Client {
         client.send(HEADER);
         client.wait("</stream:features>");
         client.send(&format!(
-            "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r{port}</resource></bind></iq>"
+            "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{resource}</resource></bind></iq>"
         ));
         client.wait("</bind>");
-        client.send("<presence/>");
-        client.wait("<presence");
         client
     }
 
-    fn send(&mut self, text: &str) {
+    pub fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).expect("a written stanza");
     }
 
@@ -137,7 +159,7 @@ impl Client {
 
     /// Waits until something comes, and forgets what came before its end.
     #[track_caller]
-    fn wait(&mut self, what: &str) -> String {
+    pub fn wait(&mut self, what: &str) -> String {
         let at = self.has(what);
         let rest = self.got.split_off(at + what.len());
         std::mem::replace(&mut self.got, rest)
@@ -157,7 +179,7 @@ impl Client {
     }
 
     /// Returns it if its home answers, or nothing if its stream ends before that.
-    fn while_served(mut self) -> Option<Client> {
+    pub fn while_served(mut self) -> Option<Client> {
         let (until, mut buffer) = (Instant::now() + PATIENCE, [0; 1024]);
         let account = self.jid.split('/').next().unwrap_or_default();
         let ping = format!("<iq type='get' id='here' to='{account}'><ping xmlns='urn:xmpp:ping'/></iq>");
@@ -172,6 +194,22 @@ impl Client {
             }
         }
         Some(self)
+    }
+
+    /// Sends something and reads what there is. Returns `false` once the stream has ended.
+    pub fn exchange(&mut self, text: &str) -> bool {
+        let mut buffer = [0; 64 * 1024];
+        if self.stream.write_all(text.as_bytes()).is_err() {
+            return false;
+        }
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(len) => {
+                self.got.push_str(&String::from_utf8_lossy(&buffer[..len]));
+                true
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
     }
 
     fn read(&mut self) {
@@ -200,7 +238,7 @@ fn encode(bytes: &[u8]) -> String {
 const HEADER: &str = "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
                       xmlns:stream='http://etherx.jabber.org/streams'>";
 /// The time within which everything happens.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 mod test {
     use super::*;
@@ -229,7 +267,7 @@ mod test {
     }
 
     pub fn two_nodes_are_one_server() {
-        let nodes = Nodes::new();
+        let nodes = Nodes::new(2);
         let ((first, port1), (second, port2)) = (nodes.serve(0), nodes.serve(1));
         nodes.wait_for("n1", "up");
         nodes.wait_for("n2", "up");
@@ -277,12 +315,12 @@ mod test {
         clients[0].wait("both");
         drop((clients, other));
         assert_eq!(second.stop(), 0);
-        nodes.wait_for("n2", "away");
+        nodes.wait_until_taken_over("n2");
         assert_eq!(first.stop(), 0);
     }
 
     pub fn redis_may_go_and_forget() {
-        let nodes = Nodes::new();
+        let nodes = Nodes::new(2);
         let ((_first, port1), (_second, port2)) = (nodes.serve(0), nodes.serve(1));
         let ports = [port1, port2];
         let mut clients: Vec<Client> =
@@ -300,12 +338,12 @@ mod test {
     }
 
     pub fn a_node_dies_and_comes_back() {
-        let nodes = Nodes::new();
+        let nodes = Nodes::new(2);
         let ((_first, port1), (second, _)) = (nodes.serve(0), nodes.serve(1));
         let clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port1)).collect();
         // Those who are at home on the other node are disconnected when it dies.
         drop(second);
-        nodes.wait_for("n2", "away");
+        nodes.wait_until_taken_over("n2");
         let (mut here, mut gone) = (Vec::new(), Vec::new());
         for client in clients {
             let jid = client.jid.clone();
@@ -314,17 +352,22 @@ mod test {
         assert!(!gone.is_empty() && !here.is_empty(), "both nodes had accounts: {gone:?}");
         all_chat(&mut here, "without n2");
         let missed = gone[0].split('/').next().expect("an account").to_owned();
+        let user = missed.split('@').next().expect("a name").to_owned();
         here[0].say(&missed, "until you are back");
-        let (_second, port2) = nodes.serve(1);
-        let mut back = Client::log_in(missed.split('@').next().expect("a name"), port2);
+        let mut back = Client::log_in(&user, port1);
         back.wait("until you are back");
+        drop(back);
+        let (_second, port2) = nodes.serve(1);
+        here[0].say(&missed, "and home");
+        let mut back = Client::log_in(&user, port2);
+        back.wait("and home");
         let jid = back.jid.clone();
         here[0].say(&jid, "again");
         back.wait("again");
     }
 
     pub fn names_are_for_one_process_each() {
-        let nodes = Nodes::new();
+        let nodes = Nodes::new(2);
         let (_first, _) = nodes.serve(0);
         let other = Rig::new();
         let keys = std::fs::read_to_string(nodes.rigs[0].path("rookery.toml")).expect("a configuration");
@@ -335,21 +378,51 @@ mod test {
     }
 
     pub fn a_process_that_stood_still_gives_way() {
-        let nodes = Nodes::new();
+        let nodes = Nodes::new(2);
         let ((_first, port1), (frozen, _)) = (nodes.serve(0), nodes.serve(1));
         frozen.signal("STOP");
-        nodes.wait_for("n2", "away");
-        let other = Rig::new();
-        let keys = std::fs::read_to_string(nodes.rigs[1].path("rookery.toml")).expect("a configuration");
-        other.write("rookery.toml", &keys);
-        let (_second, _) = other.serve();
+        nodes.wait_until_taken_over("n2");
+        // Its accounts are those of the other node now.
         let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port1)).collect();
         all_chat(&mut clients, "while it stands still");
         frozen.signal("CONT");
-        let log = frozen.ended();
-        assert!(log.contains("another process is this node of the cluster"), "{log}");
-        nodes.wait_for("n2", "up");
-        // Nobody was disconnected by it.
+        let (code, log) = frozen.ended();
+        assert!(log.contains("others have taken over from this process of the cluster"), "{log}");
+        assert_eq!(code, Some(75), "a supervisor should start it again");
         all_chat(&mut clients, "when it has gone");
+        let (_second, port2) = nodes.serve(1);
+        nodes.wait_for("n2", "up");
+        let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port2)).collect();
+        all_chat(&mut clients, "when it is back");
+    }
+
+    pub fn a_check_and_a_start_say_what_is_wrong_with_redis() {
+        let nodes = Nodes::new(1);
+        let (rig, redis) = (&nodes.rigs[0], &nodes.redis);
+        let check = || rig.run(&["check"]);
+        let is_told = |words: &str| {
+            let checked = check();
+            assert!(checked.out.contains(words), "{words:?} is not in:\n{}", checked.out);
+            checked.code
+        };
+        is_told("ok       redis          maxmemory-policy noeviction");
+        is_told("ok       redis          a round trip takes ");
+        redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+        assert_eq!(is_told("warning  redis          maxmemory-policy allkeys-lru"), 3);
+        redis.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        assert_eq!(is_told("blocked  redis          it is a replica"), 75);
+        rig.run(&["serve"]).failed(75, "read only replica");
+        redis.command(&["REPLICAOF", "NO", "ONE"]);
+        // A password that the configuration doesn't have.
+        redis.command(&["CONFIG", "SET", "requirepass", "secret"]);
+        assert_eq!(is_told("fault    redis          the cluster's Redis can't be used"), 78);
+        rig.run(&["serve"]).failed(78, "the cluster's Redis can't be used");
+        let config = std::fs::read_to_string(rig.path("rookery.toml")).expect("the configuration");
+        let with = |address: &str| rig.write("rookery.toml", &config.replace(&redis.url(), address));
+        with(&redis.url().replace("redis://", "redis://:wrong@"));
+        assert_eq!(is_told("fault    redis          the cluster's Redis can't be used"), 78);
+        with("redis://127.0.0.1:1");
+        assert_eq!(is_told("blocked  redis          the cluster's Redis can't be used"), 75);
+        rig.run(&["serve"]).failed(75, "the cluster's Redis can't be used");
     }
 }

@@ -18,6 +18,13 @@ fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
     (here, there)
 }
 
+/// Reads an entry, and handles what it brings.
+fn take(there: &mut Courier<Rc<()>>, entry: &[u8]) -> Option<Arrived> {
+    let arrived = there.arrived(entry).unwrap()?;
+    arrived.waits.into_iter().for_each(|seq| there.handled(arrived.from, seq));
+    Some(arrived)
+}
+
 fn texts(arrived: Option<Arrived>) -> Vec<String> {
     let letters = arrived.map(|arrived| arrived.letters).unwrap_or_default();
     letters.into_iter().map(|(.., body)| String::from_utf8(body).unwrap()).collect()
@@ -41,21 +48,93 @@ fn what_comes_meanwhile_is_the_next_entry() {
 }
 
 #[test]
-fn shares_are_kept_until_the_other_side_has_read() {
+fn shares_are_kept_until_the_other_side_has_handled_all() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     here.post(2, letter("one", &share));
     let entry = here.appends(0, 0).remove(0).entry;
     here.appended(THERE, Outcome::Taken, 0);
     assert_eq!(Rc::strong_count(&share), 2, "the engine has it, which is not enough");
-    there.arrived(&entry).unwrap();
-    let told = there.appends(1, 1).remove(0);
+    here.post(2, letter("two", &share));
+    let second = here.appends(0, 0).remove(0).entry;
+    here.appended(THERE, Outcome::Taken, 0);
+    let waits = [entry, second].map(|entry| there.arrived(&entry).unwrap().unwrap().waits.unwrap());
+    let told = there.appends(1_000, 1_000).remove(0);
+    here.arrived(&told.entry).unwrap();
+    there.appended(HERE, Outcome::Taken, 1_000);
+    assert_eq!(Rc::strong_count(&share), 3, "it has read both, which is not enough");
+    assert_eq!(here.appends(60_000, 60_000), [], "but they needn't be sent again");
+    there.handled(HERE, waits[1]);
+    assert_eq!(there.appends(2_000, 2_000), [], "the first is still at work");
+    there.handled(Process { incarnation: 3, ..HERE }, waits[0]);
+    assert_eq!(there.appends(2_000, 2_000), [], "that was another process");
+    assert_eq!(Rc::strong_count(&share), 3);
+    there.handled(HERE, waits[0]);
+    let told = there.appends(1_000, 1_000).remove(0);
     assert_eq!(told.to, HERE, "somebody waits for that: it is told at once");
     assert!(here.arrived(&told.entry).unwrap().is_none());
     assert_eq!(Rc::strong_count(&share), 1);
     assert!(here.is_idle());
-    there.appended(HERE, Outcome::Taken, 1);
+    there.appended(HERE, Outcome::Taken, 1_000);
     assert_eq!(there.appends(9_000, 1), [], "who is told says nothing of it");
+}
+
+#[test]
+fn who_takes_long_to_handle_much_holds_up_nothing() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    let (mut waits, mut got) = (Vec::new(), 0);
+    for round in 0..2 * MOST_UNREAD {
+        here.post(2, letter("more", &share));
+        for append in here.appends(round, round) {
+            here.appended(THERE, Outcome::Taken, round);
+            let arrived = there.arrived(&append.entry).unwrap().expect("news");
+            got += arrived.letters.len() as u64;
+            waits.extend(arrived.waits);
+        }
+        for append in there.appends(round, round) {
+            there.appended(HERE, Outcome::Taken, round);
+            assert!(here.arrived(&append.entry).unwrap().is_none());
+        }
+    }
+    assert_eq!((got, Rc::strong_count(&share) as u64), (2 * MOST_UNREAD, 2 * MOST_UNREAD + 1));
+    let told = there.appends(60_000, 60_000).remove(0);
+    here.arrived(&told.entry).unwrap();
+    there.appended(HERE, Outcome::Taken, 60_000);
+    here.reconnected();
+    let appends = here.appends(60_000, 60_000);
+    let seqs: Vec<u64> = appends.iter().map(|append| wire::read(&append.entry).unwrap().0.seq).collect();
+    assert_eq!(seqs, [0], "all of it was read, and isn't sent again");
+    waits.into_iter().for_each(|seq| there.handled(HERE, seq));
+    here.arrived(&there.appends(60_000, 60_000).remove(0).entry).unwrap();
+    assert!(here.is_idle());
+}
+
+#[test]
+fn what_a_process_had_not_handled_when_it_died_comes_back() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    for text in ["handled", "read", "on its way"] {
+        here.post(2, letter(text, &share));
+        let entry = here.appends(0, 0).remove(0).entry;
+        here.appended(THERE, Outcome::Taken, 0);
+        match text {
+            "handled" => drop(take(&mut there, &entry)),
+            "read" => drop(there.arrived(&entry).unwrap()),
+            _ => {}
+        }
+        for told in there.appends(0, 0) {
+            here.arrived(&told.entry).unwrap();
+            there.appended(HERE, Outcome::Taken, 0);
+        }
+    }
+    // Its last words confirm what it had handled, and bring nothing that nobody would see.
+    there.post(1, letter("last words", &Rc::new(())));
+    here.only_confirmed(&there.appends(300, 300).remove(0).entry).unwrap();
+    assert_eq!(here.peers[&2].read, 0);
+    here.post(2, letter("not sent", &share));
+    let back: Vec<_> = here.forget(2).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
+    assert_eq!(back, ["read", "on its way", "not sent"]);
 }
 
 #[test]
@@ -113,7 +192,7 @@ fn what_was_given_up_keeps_nothing_back() {
     here.set_present(THERE, true, 2 + PATIENCE_MS);
     here.post(2, letter("later", &share));
     let entry = here.appends(3 + PATIENCE_MS, 3).remove(0).entry;
-    let arrived = there.arrived(&entry).unwrap().expect("news");
+    let arrived = take(&mut there, &entry).expect("news");
     assert!(arrived.is_torn, "lines that went over it have a hole");
     assert_eq!(texts(Some(arrived)), ["later"]);
     here.appended(THERE, Outcome::Taken, 4 + PATIENCE_MS);
@@ -135,7 +214,7 @@ proptest! {
         let (mut posted, mut got) = (Vec::new(), Vec::new());
         // What the engine has for each side, and appends that wait for their answers.
         let (mut to_there, mut to_here) = (VecDeque::new(), VecDeque::new());
-        let mut now = 0;
+        let (mut now, mut at_work) = (0, Vec::new());
         let settle = steps.len();
         for step in steps.into_iter().chain(std::iter::repeat_n(255, settle + 50)) {
             now += if step == 255 { AGAIN_MS } else { 50 };
@@ -169,11 +248,18 @@ proptest! {
             }
             if step >= 6 {
                 while let Some(entry) = to_there.pop_front() {
-                    got.extend(texts(there.arrived(&entry).unwrap()));
+                    let arrived = there.arrived(&entry).unwrap();
+                    at_work.extend(arrived.iter().filter_map(|arrived| arrived.waits));
+                    got.extend(texts(arrived));
                 }
+                prop_assert!(Rc::strong_count(&share) > at_work.len(), "what is at work is kept");
                 while let Some(entry) = to_here.pop_front() {
                     here.arrived(&entry).unwrap();
                 }
+            }
+            if step >= 7 {
+                // In whatever order.
+                at_work.drain(..).rev().for_each(|seq| there.handled(HERE, seq));
             }
         }
         prop_assert_eq!(got, posted);

@@ -13,6 +13,8 @@
 //! - However many processes start at once, one of them runs the steps: the others wait, look again, and find nothing to do.
 //! - A step and the note of its number are one transaction where the engine's schema changes can be in one. Where they can't, the statements
 //!   of a step may be run again: a crash in the middle goes on from the step that was interrupted.
+//! - Servers that use the database go on while a step runs: none writes the rows of a table again, none waits for the use of a table for so long
+//!   that others wait behind it, and an index is made while others write to its table.
 
 use super::connection::{Value, one};
 use super::copy::mark::is_unfinished;
@@ -22,6 +24,10 @@ use crate::StoreError;
 use rookery_base::hex;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use sha2::{Digest, Sha256};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::thread;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use std::time::{Duration, Instant};
 
 /// A step of a schema.
 pub(crate) struct Change {
@@ -29,17 +35,26 @@ pub(crate) struct Change {
     pub(crate) sql: &'static str,
     /// The oldest version whose servers can use the result; `None` if only those can that know the step.
     pub(crate) runs_from: Option<i64>,
+    /// The index that it makes, if it makes one and nothing else: others write to the table meanwhile.
+    #[allow(dead_code, reason = "for the engines that are other processes")]
+    pub(crate) index: Option<&'static str>,
 }
 
 impl Change {
     /// A step that servers must know.
     pub(crate) const fn alone(sql: &'static str) -> Change {
-        Change { sql, runs_from: None }
+        Change { sql, runs_from: None, index: None }
     }
 
     /// A step that servers needn't know if they know this version.
     pub(crate) const fn beside(runs_from: i64, sql: &'static str) -> Change {
-        Change { sql, runs_from: Some(runs_from) }
+        Change { sql, runs_from: Some(runs_from), index: None }
+    }
+
+    /// Says that the step makes an index, of a table that is in no parts, and nothing else.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) const fn making(self, index: &'static str) -> Change {
+        Change { index: Some(index), ..self }
     }
 
     /// Returns what the statements are known by.
@@ -64,14 +79,17 @@ pub(crate) trait Migrating: Transactions {
     /// Returns where the database is, for operators.
     fn place(&self) -> String;
 
-    /// Waits until nobody else migrates, and keeps others from it. Begins a transaction where the schema can change in one.
+    /// Waits until nobody else migrates, and keeps others from it.
     fn lock_schema(&mut self) -> Result<(), StoreError>;
 
-    /// Runs the statements of a text.
-    fn run_statements(&mut self, text: &str) -> Result<(), StoreError>;
+    /// Runs a step and the note of its number. `is_new`: nobody uses the database yet.
+    fn run_step(&mut self, number: i64, change: &Change, is_new: bool) -> Result<(), StoreError>;
 
     /// Returns the statements that note that a step was run, and which servers can use the result.
     fn note_of(&self, number: i64, change: &Change) -> String;
+
+    /// Returns the statements of a step with its note, and with those of a transaction where it can be in one, for those who run them themselves.
+    fn by_hand(&self, number: i64, change: &Change, is_new: bool) -> String;
 
     /// Keeps what was done, or undoes as much of it as the engine can if it failed, and lets others migrate.
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError>;
@@ -92,7 +110,7 @@ pub enum Migrations {
 pub struct Step {
     /// The version of the schema behind it.
     pub number: i64,
-    /// Its statements, with the one that notes its number.
+    /// Its statements, with the one that notes its number, and with those of a transaction where they can be in one.
     pub sql: String,
 }
 
@@ -184,7 +202,7 @@ pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i
 pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
     let found = version(database)?;
     let steps = left(database, found).map(|(number, change)| {
-        let sql = format!("{}{}\n", change.sql, database.note_of(number, change));
+        let sql = database.by_hand(number, change, found == 0);
         Step { number, sql }
     });
     let steps = steps.collect();
@@ -244,14 +262,30 @@ fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     let found = version(database)?;
     let steps: Vec<_> = left(database, found).collect();
     for (number, change) in &steps {
-        database.run_statements(change.sql)?;
-        database.run_statements(&database.note_of(*number, change))?;
+        database.run_step(*number, change, found == 0)?;
         // A new database is no news.
         if found > 0 {
             tracing::info!(database = database.place(), schema = number, "the database schema was updated");
         }
     }
     Ok(steps.len())
+}
+
+/// Tries again and again what others get in the way of, a short time each: who comes meanwhile waits behind it.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let (until, mut is_told) = (Instant::now() + PATIENCE, false);
+    loop {
+        match attempt() {
+            Err(error) if error.is_conflict() && Instant::now() < until => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::info!(%error, "a step of the schema waits until others let go of its tables");
+                }
+                thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 fn left(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'static Change)> + use<> {
@@ -261,6 +295,14 @@ fn left(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'st
 fn known(database: &dyn Migrating) -> i64 {
     database.changes().len() as i64
 }
+
+/// The time for which a step is tried.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+
+/// The time in which others use the tables of a step that is tried again.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Value: the version.
 const RUNS_FROM: &str = "SELECT runs_from FROM rookery_schema WHERE version = ?";

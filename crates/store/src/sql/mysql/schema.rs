@@ -7,7 +7,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::{Change, Migrating, compare};
+use crate::sql::migrate::{Change, Migrating, compare, persistently};
 use crate::sql::opening::ANSWER;
 use std::time::Duration;
 
@@ -34,8 +34,10 @@ impl Migrating for Driver {
         }
     }
 
-    fn run_statements(&mut self, text: &str) -> Result<(), StoreError> {
-        self.run(text).map(drop)
+    fn run_step(&mut self, number: i64, change: &Change, _: bool) -> Result<(), StoreError> {
+        let statements = format!("{BRIEFLY}; {}", online(change));
+        persistently(|| self.run(&statements))?;
+        self.run(&self.note_of(number, change)).map(drop)
     }
 
     fn note_of(&self, number: i64, change: &Change) -> String {
@@ -50,9 +52,22 @@ impl Migrating for Driver {
         )
     }
 
+    fn by_hand(&self, number: i64, change: &Change, _: bool) -> String {
+        format!("{}{}\n", online(change), self.note_of(number, change))
+    }
+
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
-        let unlocked = self.run(&format!("SELECT RELEASE_LOCK({LOCK})")).and_then(|_| self.wait_for(ANSWER));
+        let unlock = format!("SET SESSION lock_wait_timeout = DEFAULT; SELECT RELEASE_LOCK({LOCK})");
+        let unlocked = self.run(&unlock).and_then(|_| self.wait_for(ANSWER));
         outcome.and(unlocked.map(drop))
+    }
+}
+
+/// Returns the statements of a step. One that makes an index is refused if others couldn't write to the table meanwhile.
+fn online(change: &Change) -> String {
+    match change.index {
+        None => change.sql.to_owned(),
+        Some(_) => change.sql.replacen(END_OF_INDEX, ") ALGORITHM = INPLACE LOCK = NONE'", 1),
     }
 }
 
@@ -77,9 +92,16 @@ pub(super) const KNOWN: i64 = CHANGES.len() as i64;
 const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-1.sql")),
     Change::alone(include_str!("schema-2.sql")),
-    Change::alone(include_str!("schema-3.sql")),
+    Change::alone(include_str!("schema-3.sql")).making("roster_items_shown"),
     Change::beside(3, include_str!("schema-4.sql")),
+    Change::beside(4, include_str!("schema-5.sql")),
 ];
+
+/// The end of the text of a statement that makes an index.
+const END_OF_INDEX: &str = ")'";
+
+/// Bounds the wait for all who use a table, whom others wait behind.
+const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'rookery_schema'";
@@ -94,3 +116,22 @@ const LOCK: &str = "CONCAT('rookery ', LEFT(SHA2(DATABASE(), 256), 40))";
 
 /// How long a migration may take, and twice as long as another server's may.
 const PATIENCE: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_makes_an_index_lets_others_write() {
+        for change in CHANGES.iter().skip(1) {
+            match change.index {
+                None => assert!(!change.sql.contains(" INDEX "), "say which index this makes: {}", change.sql),
+                Some(index) => {
+                    assert_eq!(change.sql.matches(END_OF_INDEX).count(), 1, "{}", change.sql);
+                    assert_eq!(change.sql.matches(&format!("'CREATE INDEX {index} ON ")).count(), 1, "{}", change.sql);
+                    assert!(online(change).contains(") ALGORITHM = INPLACE LOCK = NONE');"), "{}", online(change));
+                }
+            }
+        }
+    }
+}

@@ -1,12 +1,18 @@
 //! PostgreSQL's schema and how an older one becomes the current one.
 //!
-//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest version whose servers can use it. Each migration runs once, in one transaction with its row, and of
-//! several servers that start at a time only one does it. A migration that was released is never changed: the next one mends it.
+//! `rookery_schema` has a row for each version, with the digest of what made it and the oldest version whose servers can use it. Each step runs once,
+//! in one transaction with its row, and of several servers that start at a time only one does it. A step that was released is never
+//! changed: the next one mends it.
+//!
+//! A step that makes an index is in no transaction: PostgreSQL makes it while others write to the table, and waits for all who began before. So nobody
+//! may wait for the lock of migrations in a statement, whose snapshot would be waited for: it is asked for again and again.
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::{Change, Migrating, compare};
-use std::time::Duration;
+use crate::sql::migrate::{Change, Migrating, PAUSE, compare, persistently};
+use crate::sql::opening::ANSWER;
+use std::thread;
+use std::time::{Duration, Instant};
 
 impl Migrating for Driver {
     fn changes(&self) -> &'static [Change] {
@@ -21,15 +27,28 @@ impl Migrating for Driver {
         self.database().to_owned()
     }
 
-    /// Others wait for a lock that is none of a table; however long that takes, and the steps.
+    /// The lock is the session's, and goes with it.
     fn lock_schema(&mut self) -> Result<(), StoreError> {
         self.wait_for(PATIENCE)?;
-        self.run("BEGIN; SET LOCAL lock_timeout = 0")?;
-        self.run(&format!("SELECT pg_advisory_xact_lock({LOCK})")).map(drop)
+        let until = Instant::now() + PATIENCE;
+        while self.run(&format!("SELECT pg_try_advisory_lock({LOCK})"))?.concat() != "t" {
+            if Instant::now() >= until {
+                return Err(StoreError::Locked(self.target().engine("another server migrates it".to_owned())));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
-    fn run_statements(&mut self, text: &str) -> Result<(), StoreError> {
-        self.run(text).map(drop)
+    /// Statements that come together are one transaction.
+    fn run_step(&mut self, number: i64, change: &Change, is_new: bool) -> Result<(), StoreError> {
+        let note = self.note_of(number, change);
+        if let Some(index) = change.index.filter(|_| !is_new) {
+            self.make_index(index, change.sql)?;
+            return self.run(&note).map(drop);
+        }
+        let statements = format!("{}{note}", change.sql);
+        persistently(|| self.run(&statements)).map(drop)
     }
 
     fn note_of(&self, number: i64, change: &Change) -> String {
@@ -42,10 +61,50 @@ impl Migrating for Driver {
         }
     }
 
-    fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
-        let ended = self.run(if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" });
-        outcome.and(ended.map(drop))
+    fn by_hand(&self, number: i64, change: &Change, is_new: bool) -> String {
+        let note = self.note_of(number, change);
+        match change.index.is_some() && !is_new {
+            true => format!(
+                "-- in no transaction, since others write to the table meanwhile\n{}{note}\n",
+                concurrently(change.sql)
+            ),
+            false => format!("BEGIN;\n{}{note}\nCOMMIT;\n", change.sql),
+        }
     }
+
+    fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+        let unlocked = self.run(&format!("SELECT pg_advisory_unlock({LOCK})")).and_then(|_| self.wait_for(ANSWER));
+        outcome.and(unlocked.map(drop))
+    }
+}
+
+impl Driver {
+    /// Makes an index while others write to its table. What is left of one whose making was ended goes before.
+    fn make_index(&mut self, index: &str, sql: &str) -> Result<(), StoreError> {
+        // It waits for those who began before, and nobody waits for it.
+        self.run("SET lock_timeout = 0")?;
+        tracing::info!(
+            database = self.database(),
+            index,
+            "an index is being made, once all transactions that are open have ended"
+        );
+        let made = persistently(|| {
+            let look = format!("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('{index}')");
+            match self.run(&look)?.concat().as_str() {
+                "t" => return Ok(()),
+                "" => {}
+                _ => drop(self.run(&format!("DROP INDEX CONCURRENTLY {index}"))?),
+            }
+            self.run(&concurrently(sql)).map(drop)
+        });
+        let restored = self.wait_for(PATIENCE);
+        made.and(restored.map(drop))
+    }
+}
+
+/// Returns the statement that makes an index, as it is run while others write to the table.
+fn concurrently(sql: &str) -> String {
+    sql.replacen("CREATE INDEX ", "CREATE INDEX CONCURRENTLY ", 1)
 }
 
 fn version(driver: &mut Driver) -> Result<i64, StoreError> {
@@ -69,8 +128,9 @@ const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-1.sql")),
     Change::alone(include_str!("schema-2.sql")),
     Change::alone(include_str!("schema-3.sql")),
-    Change::alone(include_str!("schema-4.sql")),
+    Change::alone(include_str!("schema-4.sql")).making("roster_items_shown"),
     Change::beside(4, include_str!("schema-5.sql")),
+    Change::beside(5, include_str!("schema-6.sql")),
 ];
 
 const HAS_SCHEMA: &str = "\
@@ -86,3 +146,23 @@ const LOCK: i64 = 0x526F_6F6B;
 
 /// How long a change of the schema may take, and the wait for another server that makes it.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_makes_an_index_makes_nothing_else() {
+        for change in CHANGES.iter().skip(1) {
+            let statements = change.sql.lines().filter(|line| !line.starts_with("--")).collect::<String>();
+            match change.index {
+                None => assert!(!statements.contains(" INDEX "), "say which index this makes: {statements}"),
+                Some(index) => {
+                    assert!(statements.starts_with(&format!("CREATE INDEX {index} ON ")), "{statements}");
+                    assert_eq!(statements.matches(';').count(), 1, "{statements}");
+                    assert!(concurrently(change.sql).contains(&format!("\nCREATE INDEX CONCURRENTLY {index} ON ")));
+                }
+            }
+        }
+    }
+}

@@ -28,8 +28,9 @@ impl Migrating for Driver {
         self.begin_write(0)
     }
 
-    fn run_statements(&mut self, text: &str) -> Result<(), StoreError> {
-        self.run(text)
+    fn run_step(&mut self, number: i64, change: &Change, _: bool) -> Result<(), StoreError> {
+        self.run(change.sql)?;
+        self.run(&self.note_of(number, change))
     }
 
     fn note_of(&self, number: i64, change: &Change) -> String {
@@ -40,6 +41,10 @@ impl Migrating for Driver {
                 format!("{note} INSERT INTO rookery_schema (version, runs_from) VALUES ({number}, {from});")
             }
         }
+    }
+
+    fn by_hand(&self, number: i64, change: &Change, _: bool) -> String {
+        format!("BEGIN IMMEDIATE;\n{}{}\nCOMMIT;\n", change.sql, self.note_of(number, change))
     }
 
     fn unlock_schema(&mut self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {

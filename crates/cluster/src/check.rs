@@ -1,0 +1,160 @@
+//! Checks of the Redis that carries what nodes tell each other, for the operator: `rookery check`.
+
+use std::time::{Duration, Instant};
+
+use redis::{ErrorKind, RedisError};
+use rookery_store::sql::{Finding, Severity};
+use tokio::runtime::Builder;
+
+use crate::engine::{Connection, Engine};
+use crate::service::Failed;
+
+impl Failed {
+    /// Returns whether another start may do better although nobody changes anything.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Redis(error) => may_pass(error),
+            Self::Members(crate::members::NotJoined::Store(error)) => error.is_temporary(),
+            Self::Members(crate::members::NotJoined::Taken) | Self::System(_) => true,
+            Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
+        }
+    }
+}
+
+/// Checks the Redis at an address, which may be in use: whether it can be reached and lets us in,
+/// its version and its settings, and how far away it is. Changes nothing in it.
+pub fn check(address: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let looked = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(look(address, &mut findings)),
+        Err(error) => Err(Failed::System(error)),
+    };
+    if let Err(failed) = looked {
+        let severity = if failed.may_pass() { Severity::Blocked } else { Severity::Fault };
+        findings.push(Finding { severity, text: failed.to_string() });
+    }
+    findings
+}
+
+/// Stops at the first thing that makes further looks pointless.
+async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), Failed> {
+    let mut note = |severity, text| findings.push(Finding { severity, text });
+    let engine = Engine::new(address, "")?;
+    let mut connection = engine.connect().await?;
+    let version = is_new_enough(&mut connection).await?;
+    note(Severity::Note, format!("Redis or Valkey, as Redis {version}"));
+    if is_replica(&connection.information("replication").await?) {
+        let text = "it is a replica, which can't be written to: name the primary in `redis` of [cluster]";
+        note(Severity::Blocked, text.to_owned());
+    }
+    let persistence = connection.information("persistence").await?;
+    for (severity, text) in persisted(&persistence) {
+        note(severity, text);
+    }
+    let (severity, text) = evicted(connection.eviction().await.as_deref());
+    note(severity, text);
+    let mut trips = Vec::with_capacity(TRIPS);
+    for _ in 0..TRIPS {
+        let start = Instant::now();
+        connection.ping().await?;
+        trips.push(start.elapsed());
+    }
+    trips.sort_unstable();
+    let (severity, text) = distance(&trips);
+    note(severity, text);
+    Ok(())
+}
+
+/// Returns the version of a Redis, if it is one that nodes can use.
+///
+/// # Errors
+/// The words of the system or of Redis; its version is too old.
+pub(crate) async fn is_new_enough(connection: &mut Connection) -> Result<String, Failed> {
+    let information = connection.information("server").await?;
+    let version = member(&information, "redis_version").unwrap_or("unknown").to_owned();
+    let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
+    // One that doesn't tell is tried.
+    match numbers.as_slice() {
+        [major, minor, ..] if (*major, *minor) < OLDEST => Err(Failed::TooOld(version)),
+        _ => Ok(version),
+    }
+}
+
+/// Returns whether another start may do better than one that Redis has answered so.
+fn may_pass(error: &RedisError) -> bool {
+    let is_refused = matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig);
+    !is_refused && !matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM"))
+}
+
+/// Finds a member of what Redis tells of itself: lines of `name:value`.
+fn member<'a>(information: &'a str, name: &str) -> Option<&'a str> {
+    information.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn is_replica(replication: &str) -> bool {
+    member(replication, "role").is_some_and(|role| role == "slave" || role == "replica")
+}
+
+/// Says what is kept on its disk: nothing has to be, but a disk that fails may keep it from taking
+/// anything (`stop-writes-on-bgsave-error`).
+fn persisted(persistence: &str) -> Vec<(Severity, String)> {
+    let failed = |name: &str| member(persistence, name) == Some("err");
+    if failed("rdb_last_bgsave_status") || failed("aof_last_write_status") {
+        let text =
+            "it can't write to its disk, and may take nothing more: make room there, or switch its persistence off";
+        return vec![(Severity::Warning, text.to_owned())];
+    }
+    let log = if member(persistence, "aof_enabled") == Some("1") { "on" } else { "off" };
+    vec![(Severity::Note, format!("persistence: its log (AOF) is {log}; none is needed"))]
+}
+
+/// Says what happens when its memory is full.
+fn evicted(policy: Option<&str>) -> (Severity, String) {
+    match policy {
+        Some("noeviction") => (Severity::Note, "maxmemory-policy noeviction".to_owned()),
+        Some(policy) => {
+            let mend = "it may throw letters away when its memory is full; set it to noeviction";
+            (Severity::Warning, format!("maxmemory-policy {policy}: {mend}"))
+        }
+        None => (Severity::Note, "maxmemory-policy can't be seen by this user; it has to be noeviction".to_owned()),
+    }
+}
+
+/// Tells the times of round trips in their order.
+fn distance(trips: &[Duration]) -> (Severity, String) {
+    let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
+    let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
+    let text =
+        format!("a round trip takes {:.2} ms (half of {}), {:.2} ms (90 %)", ms(at(50)), trips.len(), ms(at(90)));
+    match at(50) > FAR {
+        true => (Severity::Warning, format!("{text}: what one node tells another waits for that; use a nearer Redis")),
+        false => (Severity::Note, text),
+    }
+}
+
+/// Redis 6.2 has what inboxes need: `XADD … NOMKSTREAM` and `XTRIM … MINID`.
+const OLDEST: (u32, u32) = (6, 2);
+/// Round trips that are timed.
+const TRIPS: usize = 50;
+/// The time of a round trip above which people notice.
+const FAR: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_tells_is_judged() {
+        assert_eq!(
+            member("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", "redis_version"),
+            Some("7.0.15")
+        );
+        assert!(is_replica("role:slave\r\nmaster_host:a\r\n") && !is_replica("role:master\r\n"));
+        assert_eq!(persisted("aof_enabled:0\r\nrdb_last_bgsave_status:err\r\n")[0].0, Severity::Warning);
+        assert_eq!(persisted("aof_enabled:1\r\nrdb_last_bgsave_status:ok\r\n")[0].0, Severity::Note);
+        assert_eq!(evicted(Some("allkeys-lru")).0, Severity::Warning);
+        assert_eq!((evicted(Some("noeviction")).0, evicted(None).0), (Severity::Note, Severity::Note));
+        assert_eq!(distance(&[Duration::from_millis(1); 50]).0, Severity::Note);
+        assert_eq!(distance(&[Duration::from_millis(30); 50]).0, Severity::Warning);
+    }
+}

@@ -1,0 +1,168 @@
+//! The deaths of other processes: these are fenced off, their homes go to others, and what they had
+//! not handled goes there.
+//!
+//! A process without a lease is suspected; one that has had none for a while more is fenced off in
+//! the database and its row removed, by whichever nodes see it. The row decides: all nodes find it
+//! gone, and go by the homes that follow. Each of them fences it off first, also where another one
+//! removed the row.
+//!
+//! # Invariants
+//!
+//! * A home is taken over only from a process that writes nothing any more.
+//! * Nobody is suspected while Redis can't be asked, nor for a lease after that.
+//! * Letters that a process had not handled are with their writers, who send them to the new homes
+//!   once they go by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use rookery_hub::Custody;
+use rookery_shard::Kind;
+use tracing::{info, warn};
+
+use crate::carrying::{SECOND, Service, number};
+use crate::courier::Letter;
+use crate::members::{self, NotJoined, Row};
+use crate::service::{Event, fence_off};
+use crate::wire::Process;
+
+/// The processes that may be gone.
+#[derive(Default)]
+pub(crate) struct Deaths {
+    /// Those that have no lease, and since when.
+    silent: BTreeMap<Process, Instant>,
+    /// Those that are being taken over from.
+    under_way: BTreeSet<Process>,
+    /// True while processes are fenced off that have no row any more.
+    is_fencing: bool,
+}
+
+impl Deaths {
+    /// Forgets who was silent: Redis can't be asked.
+    pub(crate) fn forget_silence(&mut self) {
+        self.silent.clear();
+    }
+}
+
+impl Service {
+    /// Takes note of who has a lease.
+    pub(crate) fn leases(&mut self, found: &[(Process, bool)]) {
+        let (now, now_ms) = (Instant::now(), self.now_ms());
+        for &(process, has_lease) in found {
+            if has_lease {
+                self.deaths.silent.remove(&process);
+                self.courier.set_present(process, true, now_ms);
+                continue;
+            }
+            if now.duration_since(self.reachable_since) < self.outer.lease {
+                continue;
+            }
+            match self.deaths.silent.get(&process) {
+                None => {
+                    self.deaths.silent.insert(process, now);
+                    self.courier.set_present(process, false, now_ms);
+                    self.outer.door.departed(process.node, process.incarnation);
+                    warn!(%process, "a process of the cluster is silent; others take over if it stays so");
+                }
+                Some(since) if now.duration_since(*since) >= (self.outer.lease / 2).max(DOUBT) => {
+                    self.take_over(process);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Takes the homes of a silent process away, unless that is under way.
+    fn take_over(&mut self, process: Process) {
+        if !self.deaths.under_way.insert(process) {
+            return;
+        }
+        let (members, events) = (self.outer.members.clone(), self.posted.events.clone());
+        tokio::spawn(async move {
+            let outcome = members::take_over(&*members.meta, &*members.fencing, process).await;
+            if let Ok(rows) = members::all(&*members.meta).await {
+                _ = events.send(Event::Rows(rows));
+            }
+            if outcome.is_err() {
+                tokio::time::sleep(SECOND).await;
+            }
+            _ = events.send(Event::TakenOver(process, outcome));
+        });
+    }
+
+    pub(crate) fn taken_over(&mut self, process: Process, outcome: Result<bool, NotJoined>) {
+        self.deaths.under_way.remove(&process);
+        match outcome {
+            Ok(false) => {}
+            Ok(true) => {
+                warn!(%process, "a process of the cluster was silent for too long: others have its accounts and rooms now");
+                self.clear_away(process);
+            }
+            // It is tried again at the next look.
+            Err(error) => self.tell("take over", || {
+                warn!(?error, %process, "the accounts of a silent node can't be taken over: the database does not let it");
+            }),
+        }
+    }
+
+    /// Removes what a process has left in Redis.
+    fn clear_away(&self, process: Process) {
+        if let Some(mut connection) = self.connection.clone() {
+            tokio::spawn(async move {
+                // What stays is removed when the node comes back.
+                _ = connection.remove_inbox(process).await;
+                _ = connection.end_lease(process).await;
+            });
+        }
+    }
+
+    /// Takes the rows of the database, once those are fenced off that are gone by them.
+    pub(crate) fn rows(&mut self, rows: Vec<(String, Row)>) {
+        let gone = self.table.gone(&rows);
+        if gone.is_empty() {
+            let update = self.table.update(rows);
+            return self.updated(update);
+        }
+        if std::mem::replace(&mut self.deaths.is_fencing, true) {
+            return;
+        }
+        let (members, events) = (self.outer.members.clone(), self.posted.events.clone());
+        tokio::spawn(async move {
+            let event = match fence_off(&*members.fencing, &gone).await {
+                Ok(()) => Event::FencedOff(gone, rows),
+                Err(error) => {
+                    _ = events.send(Event::NoRows(error));
+                    // They come again.
+                    Event::FencedOff(Vec::new(), Vec::new())
+                }
+            };
+            _ = events.send(event);
+        });
+    }
+
+    pub(crate) fn fenced_off(&mut self, gone: Vec<Process>, rows: Vec<(String, Row)>) {
+        self.deaths.is_fencing = false;
+        if !gone.is_empty() {
+            let update = self.table.update(rows);
+            self.updated(update);
+        }
+    }
+
+    pub(crate) fn departed(&mut self, process: Process) {
+        info!(%process, "a process of the cluster is gone");
+        self.deaths.silent.remove(&process);
+        self.outer.door.departed(process.node, process.incarnation);
+    }
+
+    /// Hands letters back to the shards that have written them, for them to go to the homes that
+    /// there are now.
+    pub(crate) fn send_again(&mut self, letters: Vec<Letter<Custody>>) {
+        for letter in letters.into_iter().filter(|letter| letter.kind == number(Kind::Mail)) {
+            self.outer.door.again(usize::from(letter.from), letter.body, letter.share);
+        }
+    }
+}
+
+/// The time for which a process has to be silent beyond its lease, at least: it renews that each
+/// second, and Redis may have forgotten it.
+const DOUBT: Duration = Duration::from_secs(2);

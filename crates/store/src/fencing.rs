@@ -1,0 +1,62 @@
+//! Keeps a process from writing once others have taken over from it.
+//!
+//! Several processes may share a database and give each account to one of them. One that stood
+//! still is taken for dead, and others get its accounts; when it goes on, it knows nothing of that.
+//! So a process that takes over has the database refuse all that the other one writes from then on,
+//! and reads only behind that.
+
+use crate::{Pending, StoreError};
+use std::fmt;
+
+/// A process that shares the database with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The number of its node.
+    pub node: u16,
+    /// The number of the node's processes so far.
+    pub incarnation: u32,
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.node, self.incarnation)
+    }
+}
+
+/// Fences processes off.
+///
+/// # Invariants
+///
+/// - When [`fence`](Fencing::fence) has succeeded, what the process had begun to write is either
+///   committed or undone, and nothing else of it is ever committed.
+/// - Of two processes that fence each other off one succeeds at most.
+pub trait Fencing: Send + Sync {
+    /// Has all that this store writes from now on written as a process, whose number no other ever
+    /// has. To be called once, before others know of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the database.
+    fn enlist(&self, own: Writer) -> Pending<()>;
+
+    /// Fences another process off. Returns `false` if it was fenced off before, or has never
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`] if this process was fenced off itself, otherwise those of the
+    /// database.
+    fn fence(&self, other: Writer) -> Pending<bool>;
+
+    /// Has this called, once, when the database refuses a write since this process was fenced off:
+    /// on a thread of the store.
+    fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>);
+}
+
+/// Returns the error of a store that other processes don't share.
+pub(crate) fn not_shared() -> StoreError {
+    StoreError::Other(crate::error::Engine {
+        database: "this database".to_owned(),
+        message: "processes can't share it".to_owned(),
+    })
+}

@@ -1,0 +1,80 @@
+//! The fence of a process: its connections learn here that others have taken over.
+//!
+//! Each connection that writes has a row in `rookery_lanes`, and a transaction that writes begins
+//! with an update of that row. When the store is enlisted as that of a process, the rows are given
+//! its number. To fence the process off is to mark them: that waits for the transactions that hold
+//! them, and every later one finds a mark instead of its row.
+//!
+//! # Invariants
+//!
+//! - A connection that was enlisted never makes its row again: one that is missing counts as
+//!   marked.
+//! - A process that fences another one off holds a row of its own meanwhile, so that two that fence
+//!   each other off get in each other's way.
+//! - A connection that looks after months has no row here: every process may drop what is too old
+//!   for all.
+
+use crate::StoreError;
+use crate::fencing::Writer;
+use rookery_base::lock::lock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// The state that the connections of a store have in common.
+#[derive(Default)]
+pub(crate) struct Fence {
+    /// The keys of those connections whose rows have the number of this process.
+    enlisted: OnceLock<Vec<i64>>,
+    is_fenced: AtomicBool,
+    tell: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Fence {
+    /// Returns whether the connection with this key writes as that of a process.
+    pub(crate) fn is_enlisted(&self, lane: i64) -> bool {
+        self.enlisted.get().is_some_and(|lanes| lanes.contains(&lane))
+    }
+
+    /// Notes that connections write as those of a process: their rows have its number.
+    pub(crate) fn enlist(&self, lanes: &[i64]) {
+        // It is called once.
+        drop(self.enlisted.set(lanes.to_vec()));
+    }
+
+    /// Returns a row of this process, if it has any.
+    pub(crate) fn own(&self) -> Option<i64> {
+        self.enlisted.get()?.first().copied()
+    }
+
+    /// Has this called, once, when others have taken over from this process.
+    pub(crate) fn when_closed(&self, tell: Box<dyn FnOnce() + Send>) {
+        *lock(&self.tell) = Some(tell);
+        if self.is_fenced() {
+            self.close();
+        }
+    }
+
+    /// Returns whether others have taken over from this process.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.is_fenced.load(Ordering::Acquire)
+    }
+
+    /// Notes that others have taken over from this process.
+    pub(crate) fn close(&self) {
+        self.is_fenced.store(true, Ordering::Release);
+        let tell = lock(&self.tell).take();
+        if let Some(tell) = tell {
+            tell();
+        }
+    }
+}
+
+/// Changes the rows of processes, each time over a connection of its own: nothing that waits in a
+/// lane holds it up.
+pub(crate) trait Fences: Send + Sync {
+    fn enlist(&self, own: Writer) -> Result<(), StoreError>;
+
+    fn fence(&self, other: Writer) -> Result<bool, StoreError>;
+
+    fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>);
+}

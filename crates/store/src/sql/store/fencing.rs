@@ -1,0 +1,41 @@
+//! Fences processes off, each time on a thread of its own: it waits for no queue.
+
+use super::SqlStore;
+use crate::fencing::{Writer, not_shared};
+use crate::pending::{caught, pending, ready};
+use crate::sql::fence::Fences;
+use crate::{Fencing, Pending, StoreError};
+use std::thread;
+
+impl Fencing for SqlStore {
+    fn enlist(&self, own: Writer) -> Pending<()> {
+        self.apart(move |fences| fences.enlist(own))
+    }
+
+    fn fence(&self, other: Writer) -> Pending<bool> {
+        self.apart(move |fences| fences.fence(other))
+    }
+
+    fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>) {
+        if let Some(fences) = self.fences() {
+            fences.when_fenced(tell);
+        }
+    }
+}
+
+impl SqlStore {
+    /// Runs something on a thread of its own.
+    fn apart<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&dyn Fences) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        let Some(fences) = self.fences() else { return ready(Err(not_shared())) };
+        let (completer, done) = pending();
+        let run = move || completer.complete(caught(|| run(&*fences)));
+        // One that can't be started completes nothing, which is told as the end of the store.
+        if let Ok(thread) = thread::Builder::new().name("store-fence".into()).spawn(run) {
+            self.keep(thread);
+        }
+        done
+    }
+}

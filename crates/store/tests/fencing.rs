@@ -1,0 +1,191 @@
+//! Processes that share a database and take over from each other: one that was fenced off writes
+//! nothing more, whatever it was about to.
+
+#[allow(dead_code, reason = "tests of other troubles need more of it")]
+mod engines;
+
+use engines::{Harm, Server};
+use rookery_jid::Jid;
+use rookery_needs::Proxy;
+use rookery_sasl::Credentials;
+use rookery_store::sql::SqlStore;
+use rookery_store::{Fencing, OfflineRoom, Pending, Pushed, StoreError, Stores, Writer, wait};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+engines::tests! {
+    a_process_that_was_fenced_off_writes_nothing_and_is_told,
+    what_a_process_has_begun_is_undone_when_it_is_fenced_off,
+    of_two_that_fence_each_other_off_one_goes_on,
+    a_row_that_is_missing_counts_as_marked,
+    a_process_is_fenced_off_once,
+}
+
+#[test]
+fn the_process_of_a_file_has_no_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = rookery_store::sqlite::Options::default();
+    let store = rookery_store::sqlite::open(&folder.path().join("rookery.db"), &options).expect("a database");
+    assert!(matches!(wait(store.enlist(FIRST)), Err(StoreError::Other(_))));
+    assert!(matches!(wait(store.fence(SECOND)), Err(StoreError::Other(_))));
+}
+
+fn a_process_that_was_fenced_off_writes_nothing_and_is_told<S: Server>() {
+    let Some(rig) = Rig::<S>::start() else { return };
+    let first = rig.process(FIRST);
+    let second = rig.process(SECOND);
+    let names: Vec<_> = (0..8).map(|n| format!("user{n}")).collect();
+    for name in &names {
+        assert_eq!(wait(first.push(name, "before")), Ok(Pushed::Kept));
+    }
+    assert_eq!(wait(second.store.fence(FIRST)), Ok(true));
+    assert_eq!(first.told.try_recv(), Err(TryRecvError::Empty), "it has written nothing since");
+    // On all of its connections, and more than once on each.
+    for round in 0..2 {
+        for name in &names {
+            let refused = wait(first.push(name, "after"));
+            assert!(matches!(refused, Err(StoreError::Fenced(_))), "{round}: {refused:?}");
+        }
+    }
+    first.told.recv_timeout(Duration::from_secs(10)).expect("it is told");
+    let entry = wait(first.stores.meta.put("fenced", vec![1]));
+    assert!(matches!(entry, Err(StoreError::Fenced(_))), "{entry:?}");
+    for name in &names {
+        assert_eq!(second.waiting(name), ["before"]);
+        assert_eq!(wait(second.push(name, "from another")), Ok(Pushed::Kept));
+    }
+    assert_eq!(wait(second.stores.meta.get("fenced")), Ok(None));
+    assert_eq!(second.told.try_recv(), Err(TryRecvError::Empty));
+}
+
+/// As when it was stopped in the middle of a transaction, which holds locks.
+fn what_a_process_has_begun_is_undone_when_it_is_fenced_off<S: Server>() {
+    let Some(rig) = Rig::<S>::start() else { return };
+    let proxy = Proxy::start(&rig.server.socket());
+    let first = rig.process_at(&rig.server.address_by(&proxy, &rig.database), FIRST);
+    let second = rig.process(SECOND);
+    rig.server.harm(&rig.database, Harm::Slow);
+    let stuck = first.push("romeo", "begun");
+    while !rig.server.is_slow(&rig.database) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    proxy.stand(true);
+    assert_eq!(wait(second.store.fence(FIRST)), Ok(true));
+    rig.server.harm(&rig.database, Harm::None);
+    assert_eq!(wait(second.push("romeo", "meanwhile")), Ok(Pushed::Kept));
+    proxy.stand(false);
+    // One that it was cut off from for too long is given up before it is found out.
+    let refused = wait(stuck);
+    assert!(matches!(refused, Err(StoreError::Fenced(_) | StoreError::Busy | StoreError::Lost(_))), "{refused:?}");
+    let later = loop {
+        match wait(first.push("romeo", "later")) {
+            Err(StoreError::Busy | StoreError::Lost(_)) => thread::sleep(Duration::from_millis(50)),
+            other => break other,
+        }
+    };
+    assert!(matches!(later, Err(StoreError::Fenced(_))), "{later:?}");
+    first.told.recv_timeout(Duration::from_secs(10)).expect("it is told");
+    assert_eq!(second.waiting("romeo"), ["meanwhile"]);
+}
+
+fn of_two_that_fence_each_other_off_one_goes_on<S: Server>() {
+    let Some(rig) = Rig::<S>::start() else { return };
+    for round in 1..=4 {
+        let [one, other] = [1, 2].map(|node| Writer { node, incarnation: round });
+        let [first, second] = [rig.process(one), rig.process(other)];
+        let outcomes = [first.store.fence(other), second.store.fence(one)].map(wait);
+        let pushed = [&first, &second].map(|process| wait(process.push("romeo", "still here")));
+        assert_eq!(outcomes.iter().filter(|outcome| **outcome == Ok(true)).count(), 1, "{outcomes:?}");
+        for (outcome, pushed) in outcomes.iter().zip(&pushed) {
+            assert_eq!(outcome.is_ok(), pushed.is_ok(), "{outcomes:?} {pushed:?}");
+        }
+        let is_told = |process: &Process| process.told.recv_timeout(Duration::from_millis(1)).is_ok();
+        assert_eq!([is_told(&first), is_told(&second)], outcomes.map(|outcome| outcome.is_err()));
+    }
+}
+
+fn a_row_that_is_missing_counts_as_marked<S: Server>() {
+    let Some(rig) = Rig::<S>::start() else { return };
+    let first = rig.process(FIRST);
+    rig.server.sql(&rig.database, "DELETE FROM rookery_lanes WHERE node = 1");
+    let refused = wait(first.push("romeo", "without a row"));
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    assert_eq!(rig.process(SECOND).waiting("romeo"), Vec::<String>::new());
+}
+
+fn a_process_is_fenced_off_once<S: Server>() {
+    let Some(rig) = Rig::<S>::start() else { return };
+    let first = rig.process(FIRST);
+    // A command is none of the processes.
+    let command = S::open(&rig.address, 1);
+    assert_eq!(wait(command.fence(Writer { incarnation: 8, ..FIRST })), Ok(false), "it has never written");
+    assert_eq!(wait(command.fence(FIRST)), Ok(true));
+    assert_eq!(wait(command.fence(FIRST)), Ok(false));
+    let next = rig.process(Writer { incarnation: 8, ..FIRST });
+    assert_eq!(wait(next.push("romeo", "from the next one")), Ok(Pushed::Kept));
+    assert!(matches!(wait(first.push("romeo", "from the last one")), Err(StoreError::Fenced(_))));
+    assert_eq!(next.waiting("romeo"), ["from the next one"]);
+}
+
+/// A database with some accounts.
+struct Rig<S> {
+    server: S,
+    address: String,
+    database: String,
+}
+
+/// A process of several.
+struct Process {
+    store: Arc<SqlStore>,
+    stores: Stores,
+    told: Receiver<()>,
+}
+
+impl<S: Server> Rig<S> {
+    /// Starts one; `None` if it is to be left out here.
+    fn start() -> Option<Rig<S>> {
+        let server = S::start()?;
+        let address = server.database();
+        let database = address.rsplit('/').next().expect("a name").to_owned();
+        let rig = Rig { server, address, database };
+        let stores = Stores::of(Arc::new(S::open(&rig.address, 1)));
+        let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("a password");
+        let names = ["romeo".to_owned()].into_iter().chain((0..8).map(|n| format!("user{n}")));
+        wait(stores.accounts.create_many(names.map(|name| (jid(&name), credentials.clone())).collect()))
+            .expect("accounts");
+        Some(rig)
+    }
+
+    fn process(&self, own: Writer) -> Process {
+        self.process_at(&self.address, own)
+    }
+
+    fn process_at(&self, address: &str, own: Writer) -> Process {
+        let store = Arc::new(S::open(address, 2));
+        wait(store.enlist(own)).expect("its rows");
+        let (tell, told) = channel();
+        store.when_fenced(Box::new(move || tell.send(()).expect("somebody hears it")));
+        Process { stores: Stores::of(store.clone()), store, told }
+    }
+}
+
+impl Process {
+    fn push(&self, to: &str, stanza: &str) -> Pending<Pushed> {
+        let (to, from) = (jid(to), jid("mercutio"));
+        self.stores.offline.push(to.as_ref(), from.as_ref(), stanza.into(), 1, OfflineRoom::UNBOUNDED)
+    }
+
+    fn waiting(&self, owner: &str) -> Vec<String> {
+        let page = wait(self.stores.offline.load(jid(owner).as_ref(), 0, usize::MAX)).expect("a page");
+        page.into_iter().map(|message| String::from_utf8(message.stanza).expect("text")).collect()
+    }
+}
+
+fn jid(local: &str) -> Jid {
+    Jid::parse(&format!("{local}@a.example")).expect("an address")
+}
+
+const FIRST: Writer = Writer { node: 1, incarnation: 7 };
+const SECOND: Writer = Writer { node: 2, incarnation: 1 };

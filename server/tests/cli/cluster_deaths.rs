@@ -1,0 +1,167 @@
+//! A node of a cluster that is killed under load: what was acknowledged is there.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use super::cluster::{Client, Nodes, PATIENCE, USERS};
+
+rookery_needs::needing!("cli.cluster": a_node_is_killed_under_load);
+
+/// Writes to everybody, and counts what is acknowledged.
+struct Sender {
+    client: Client,
+    name: usize,
+    sent: Vec<(usize, String)>,
+    acknowledged: usize,
+    has_ended: bool,
+}
+
+impl Sender {
+    fn new(name: usize, port: u16) -> Sender {
+        let mut client = Client::bind(USERS[name], "sender", port);
+        client.send("<enable xmlns='urn:xmpp:sm:3'/>");
+        client.wait("<enabled");
+        Sender { client, name, sent: Vec::new(), acknowledged: 0, has_ended: false }
+    }
+
+    /// Writes to everybody once, asks for an acknowledgement and reads what there is.
+    fn write(&mut self, round: usize) {
+        let mut all = String::new();
+        for (at, user) in USERS.iter().enumerate() {
+            let text = format!("{round} of {} to {user}", self.name);
+            all.push_str(&format!("<message type='chat' to='{user}@localhost'><body>{text}</body></message>"));
+            self.sent.push((at, text));
+        }
+        self.exchange(&format!("{all}<r xmlns='urn:xmpp:sm:3'/>"));
+    }
+
+    fn exchange(&mut self, text: &str) {
+        if self.has_ended {
+            return;
+        }
+        self.has_ended = !self.client.exchange(text);
+        if self.has_ended {
+            println!("sender {}: the stream has ended behind {:?}", self.name, self.client.got);
+        }
+        for part in self.client.got.split("<a ").skip(1) {
+            let count = part.split("h='").nth(1).and_then(|rest| rest.split('\'').next());
+            self.acknowledged = count.and_then(|count| count.parse().ok()).unwrap_or(self.acknowledged);
+        }
+        let rest = self.client.got.rfind("<a ").unwrap_or_default();
+        self.client.got.drain(..rest);
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_ended || self.acknowledged == self.sent.len()
+    }
+}
+
+/// Returns the bodies in what a client has got.
+fn bodies(got: &str) -> impl Iterator<Item = String> {
+    got.split("<body>").skip(1).filter_map(|rest| Some(rest.split_once("</body>")?.0.to_owned()))
+}
+
+/// Returns the bodies in the archive of an account.
+fn archived(user: &str, port: u16) -> Vec<String> {
+    let (mut client, mut found, mut after) = (Client::bind(user, "archive", port), Vec::new(), String::new());
+    for page in 0.. {
+        client.send(&format!(
+            "<iq type='set' id='m{page}'><query xmlns='urn:xmpp:mam:2'><set xmlns='http://jabber.org/protocol/rsm'>\
+             <max>100</max>{after}</set></query></iq>"
+        ));
+        let got = client.wait("</fin>");
+        found.extend(bodies(&got));
+        let last = got.split("<last>").nth(1).and_then(|rest| rest.split("</last>").next());
+        match last.filter(|_| !got.contains("complete='true'")) {
+            Some(last) => after = format!("<after>{last}</after>"),
+            None => break,
+        }
+    }
+    found
+}
+
+mod test {
+    use super::*;
+
+    /// Writes until something has happened, and a few rounds more.
+    fn write_until(
+        senders: &mut [Sender],
+        receivers: &mut [Client],
+        rounds: &mut usize,
+        mut has: impl FnMut() -> bool,
+    ) {
+        let until = Instant::now() + PATIENCE;
+        let mut more = 5;
+        while more > 0 {
+            assert!(Instant::now() < until, "it has not happened in {rounds} rounds");
+            senders.iter_mut().for_each(|sender| sender.write(*rounds));
+            receivers.iter_mut().for_each(|receiver| _ = receiver.exchange(""));
+            *rounds += 1;
+            more -= usize::from(has());
+        }
+    }
+
+    pub fn a_node_is_killed_under_load() {
+        let nodes = Nodes::new(3);
+        let (first, second, third) = (nodes.serve(0), nodes.serve(1), nodes.serve(2));
+        let ports = [first.1, second.1, third.1];
+        ["n1", "n2", "n3"].iter().for_each(|node| nodes.wait_for(node, "up"));
+        let mut receivers: Vec<Client> =
+            USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 3])).collect();
+        let mut senders: Vec<Sender> = (0..12).map(|at| Sender::new(at, ports[at % 3])).collect();
+        let mut rounds = 0;
+        write_until(&mut senders, &mut receivers, &mut rounds, || true);
+        drop(third);
+        let killed = Instant::now();
+        write_until(&mut senders, &mut receivers, &mut rounds, || !nodes.lists("n3"));
+        println!("taken over after {:?}, {rounds} rounds", killed.elapsed());
+        let until = Instant::now() + PATIENCE;
+        while senders.iter().any(|sender| !sender.is_done()) {
+            assert!(Instant::now() < until, "what was sent to accounts of the dead node is acknowledged");
+            senders.iter_mut().for_each(|sender| sender.exchange("<r xmlns='urn:xmpp:sm:3'/>"));
+            receivers.iter_mut().for_each(|receiver| _ = receiver.exchange(""));
+        }
+        let survived = senders.iter().filter(|sender| !sender.has_ended).count();
+        let acknowledged: usize = senders.iter().map(|sender| sender.acknowledged).sum();
+        println!("{survived} senders are still there; {acknowledged} messages are acknowledged");
+        assert!(survived > 0);
+
+        let mut untouched = 0;
+        let found: Vec<HashSet<String>> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(at, receiver)| {
+                let user = USERS[at];
+                let mut so_far = receiver.got.clone();
+                if let Some(receiver) = receiver.while_served() {
+                    // Its home is on a node that lives: it has got all itself.
+                    untouched += 1;
+                    return bodies(&receiver.got).collect();
+                }
+                let mut again = Client::log_in(user, ports[at % 2]);
+                let until = Instant::now() + Duration::from_secs(1);
+                while Instant::now() < until {
+                    assert!(again.exchange(""), "{user} is served again");
+                }
+                so_far.push_str(&again.got);
+                bodies(&so_far).chain(archived(user, ports[0])).collect()
+            })
+            .collect();
+        println!("{untouched} of {} clients were not disconnected", USERS.len());
+        assert!((1..USERS.len()).contains(&untouched));
+        for sender in &senders {
+            for (to, text) in sender.sent.iter().take(sender.acknowledged) {
+                assert!(found[*to].contains(text), "{text} was acknowledged and is lost");
+            }
+        }
+        // The node comes back, and all is as before.
+        let (_third, port) = nodes.serve(2);
+        nodes.wait_for("n3", "up");
+        let mut back = Client::log_in(USERS[0], port);
+        let jid = back.jid.clone();
+        let mut other = Client::log_in(USERS[1], ports[0]);
+        other.send(&format!("<message type='chat' to='{jid}'><body>welcome back</body></message>"));
+        back.wait("welcome back");
+        drop((first, second));
+    }
+}
