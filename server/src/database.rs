@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_base::chance;
+use rookery_cluster::Members;
 use rookery_store::sql::copy::Address;
 use rookery_store::sql::{Patience, SqlStore};
 use rookery_store::{Meta, Stores, TermsOf, mysql, postgres, sqlite, wait};
@@ -58,7 +59,8 @@ impl Database {
         match &store.place {
             Place::Folder => {
                 folder.find()?;
-                Database::embedded(folder, &sqlite::Options { lock_wait: Duration::from_secs(30), ..options(store) })
+                let lock_wait = sqlite::Options::of_commands().lock_wait;
+                Database::embedded(folder, &sqlite::Options { lock_wait, ..options(store) })
             }
             // A command does one thing at a time, and a few of those at most.
             Place::Server(server) => {
@@ -69,6 +71,11 @@ impl Database {
                 Ok(database)
             }
         }
+    }
+
+    /// Returns what a cluster needs of it.
+    pub fn members(&self) -> Members {
+        Members { meta: self.stores.meta.clone(), fencing: self.store.clone() }
     }
 
     /// Says on standard error, once, that something waits for the database for long.
@@ -241,6 +248,15 @@ pub fn tell_long_wait(
     };
     // Without the thread nobody is told; the command works all the same.
     drop(thread::Builder::new().name("waits".into()).spawn(watch));
+}
+
+/// Says on standard error that a command waits for a file of SQLite.
+pub fn tell_wait_for_file(most: Duration) {
+    let minutes = most.as_secs() / 60;
+    eprintln!(
+        "another process holds the database, which keeps this command waiting for {minutes} minutes at most; an SQL shell is the \
+         usual cause, and `fuser` names what has the file open"
+    );
 }
 
 /// The wait of a command for its database after which the operator hears of it.

@@ -6,7 +6,7 @@ use std::process::Command;
 use rookery_testkit::engine::ENGINE;
 
 /// The tests of what is kept, by the beginnings of their names.
-const TESTS: [&str; 14] = [
+const TESTS: [&str; 15] = [
     "archive::",
     "at_login::",
     "last_activity::",
@@ -18,6 +18,7 @@ const TESTS: [&str; 14] = [
     "registration::",
     "removal::",
     "rooms::keeping",
+    "rooms::past",
     "roster::",
     "subscriptions::",
     "upload::",

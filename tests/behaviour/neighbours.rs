@@ -196,6 +196,30 @@ fn contacts_of_another_server_hear_of_the_nodes_that_they_want() {
     assert!(text.contains("id='three'") && text.contains("id='picture'"), "{text}");
 }
 
+/// The first contact that shows a hash is asked what it stands for (XEP-0115 §6.2), and no other.
+#[test]
+fn a_hash_is_asked_for_once_however_many_contacts_show_it() {
+    let mut scene = Scene::new();
+    scene.befriend();
+    want(&mut scene.romeo, &[TUNE]);
+    for number in 0..5 {
+        let mut other = scene.a.online(&format!("friend{number}@a.example/x"));
+        other.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+        other.send("<presence type='subscribe' to='juliet@b.example'/>");
+        scene.juliet.all();
+        scene.juliet.send(&format!("<presence type='subscribed' to='friend{number}@a.example'/>"));
+        scene.juliet.send(&format!("<presence type='subscribe' to='friend{number}@a.example'/>"));
+        other.all();
+        other.send("<presence type='subscribed' to='juliet@b.example'/>");
+        scene.juliet.all();
+        other.all();
+        let asked = want(&mut other, &[TUNE]);
+        assert!(!asked.contains(&"b.example".to_owned()), "{asked:?}");
+        publish(&mut scene.juliet, TUNE, &number.to_string());
+        assert_eq!(news(&mut other), [number.to_string()]);
+    }
+}
+
 #[test]
 fn contacts_of_another_server_hear_of_no_node_that_is_not_for_them() {
     let mut scene = Scene::new();

@@ -152,27 +152,39 @@ impl Account {
         Ok(())
     }
 
-    /// §4.4, item by item.
+    /// §4.4, many items at a time: written one by one, each would be a transaction's way to the
+    /// disk.
     fn roster(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
+        let (mut items, mut bytes) = (Vec::new(), 0);
         while let Next::Start(tag) = input.next()? {
             let line = tag.line;
             let Some(element) = self.element(import, input, tag)? else { continue };
             match roster_item(&element) {
-                Some(item) => self.put_item(import, item)?,
+                Some(item) => {
+                    bytes += item.jid.as_str().len() + item.bytes();
+                    items.push(item);
+                }
                 None => import.leave_out(input, line, "an item of a roster that names no contact"),
             }
+            if items.len() >= BATCH || bytes >= BATCH_BYTES {
+                self.put_items(import, &mut items, &mut bytes)?;
+            }
         }
-        Ok(())
+        self.put_items(import, &mut items, &mut bytes)
     }
 
-    fn put_item(&mut self, import: &Import<'_>, item: RosterItem) -> Result<(), ImportError> {
-        let contact = item.jid.clone();
-        let edit: EditRoster = Box::new(move |before, _| {
-            Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item.clone() })
-        });
-        let changed = import.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
-        self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
+    fn put_items(
+        &mut self,
+        import: &Import<'_>,
+        items: &mut Vec<RosterItem>,
+        bytes: &mut usize,
+    ) -> Result<(), ImportError> {
+        let (items, bytes) = (std::mem::take(items), std::mem::take(bytes));
+        match items.is_empty() {
+            true => Ok(()),
+            false => self.write(bytes, import.stores.rosters.put_many(self.jid.as_ref(), items)),
+        }
     }
 
     /// §4.9: a request that waits for an answer.
@@ -468,9 +480,9 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// The estimated size of a roster item.
+/// The estimated size of what is written beside an item's payload.
 const BYTES_PER_ITEM: usize = 1024;
-/// Messages of an archive that are written together.
+/// Messages of an archive, or items of a roster, that are written together.
 const BATCH: usize = 200;
 /// The same in bytes.
 const BATCH_BYTES: usize = 1 << 20;

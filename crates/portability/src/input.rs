@@ -139,7 +139,7 @@ impl Input {
     /// Returns the next piece, without text.
     ///
     /// # Errors
-    /// What is wrong with the file, with its name and line.
+    /// The text says what is wrong with the file, with its name and line.
     pub fn next(&mut self) -> Result<Next, String> {
         loop {
             match self.event()? {

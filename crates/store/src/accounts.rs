@@ -58,7 +58,70 @@ pub trait Accounts: Send + Sync {
     /// Up to `limit` accounts of a domain, ordered by the bytes of their localpart, those behind the account `after`.
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
+    /// Returns a part of the accounts of a domain that a choice is about, and the number of them all. Looks at each
+    /// account of the domain: for operators.
+    fn browse(&self, domain: &str, choice: Choice) -> Pending<Browsed>;
+
     /// How many accounts a domain has, or all domains together. Counts rows (tens of milliseconds per million): for
     /// operators.
     fn count(&self, domain: Option<&str>) -> Pending<u64>;
+}
+
+/// A choice of accounts, in an order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// A part that their localparts have.
+    pub contains: String,
+    /// The kind that they are of.
+    pub only: Only,
+    /// The order.
+    pub order: Order,
+    /// Accounts in front of the first one to return.
+    pub skip: usize,
+    /// Accounts to return, at most.
+    pub limit: usize,
+}
+
+/// A kind of accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Only {
+    /// All.
+    #[default]
+    All,
+    /// Those that are kept from logging in.
+    Disabled,
+    /// Those that have no [last presence](crate::LastPresence).
+    NeverSeen,
+}
+
+/// An order of accounts. Those that are alike in it are ordered by the bytes of their localparts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By the bytes of their localparts.
+    #[default]
+    Name,
+    /// The last seen ones first, those never seen last.
+    Newest,
+    /// Those never seen first, the last seen ones last.
+    Oldest,
+}
+
+/// A part of a choice of accounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Browsed {
+    /// The number of accounts that the choice is about.
+    pub total: u64,
+    /// The accounts of this part.
+    pub accounts: Vec<Browse>,
+}
+
+/// An account as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Browse {
+    /// Its bare JID.
+    pub jid: Jid,
+    /// True if it is kept from logging in.
+    pub is_disabled: bool,
+    /// The time of its last presence, milliseconds since 1970.
+    pub last_seen_ms: Option<u64>,
 }

@@ -65,6 +65,8 @@ pub enum StoreError {
     },
     /// Whatever else the engine reported.
     Other(Engine),
+    /// Others have taken over from this process: it must not write any more.
+    Fenced(Engine),
 }
 
 /// What the storage engine said.
@@ -99,6 +101,8 @@ impl StoreError {
                 | StoreError::Io(_)
                 // As while one host takes over from another.
                 | StoreError::ReadOnly(_)
+                // Those who have taken over can do it.
+                | StoreError::Fenced(_)
         )
     }
 
@@ -187,6 +191,11 @@ impl fmt::Display for StoreError {
                 path.display()
             ),
             StoreError::Other(engine) => write!(f, "the database failed: {engine}"),
+            StoreError::Fenced(engine) => write!(
+                f,
+                "the database {engine} takes nothing more from this process: others had heard nothing of it and have \
+                 taken over; start it again, and look why it stood still or was cut off"
+            ),
         }
     }
 }

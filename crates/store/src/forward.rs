@@ -7,10 +7,11 @@ use crate::pubsub::{
     Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
 };
 use crate::{
-    Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes,
-    Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
-    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms, Roster, RosterItem,
-    Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
+    Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Browsed, Changed,
+    Changes, Choice, Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom,
+    Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms,
+    Roster, RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription,
+    Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -158,6 +159,7 @@ forward! { Accounts in accounts {
     is_disabled(account: jid) -> bool, of Owners::of(account);
     list(domain: text, after: maybe_jid, limit: [usize]) -> Vec<Jid>, of Owners::NONE;
     list_disabled(domain: text, after: maybe_jid, limit: [usize]) -> Vec<Jid>, of Owners::NONE;
+    browse(domain: text, choice: [Choice]) -> Browsed, of Owners::NONE;
     iterations() -> Vec<(u32, u64)>, of Owners::NONE;
     count_disabled(domain: text) -> u64, of Owners::NONE;
     count(domain: maybe_text) -> u64, of Owners::NONE;
@@ -169,6 +171,7 @@ forward! { Rosters in rosters {
     contacts(owner: jid) -> Vec<(Jid, Subscription)>, of Owners::of(owner);
     item(owner: jid, contact: jid) -> Option<RosterItem>, of Owners::of(owner);
     change(owner: jid, contact: jid, edit: [EditRoster]) -> Changed, of Owners::of(owner);
+    put_many(owner: jid, items: [Vec<RosterItem>]) -> (), of Owners::of(owner);
     pending_in(owner: jid, after: [Option<Jid>], limit: [usize]) -> Vec<(Jid, Vec<u8>)>, of Owners::of(owner);
 }}
 
@@ -208,6 +211,7 @@ forward! { Invitations in invitations {
     };
     get(token: text, now_ms: [u64]) -> Option<Invitation>, of Owners::one(token);
     take(token: text, now_ms: [u64]) -> Option<Invitation>, of Owners::one(token);
+    open(domain: text, now_ms: [u64], limit: [usize]) -> Vec<Invitation>, of Owners::NONE;
     is_reserved(account: jid, now_ms: [u64]) -> bool, of { let _ = account; Owners::NONE };
 }}
 

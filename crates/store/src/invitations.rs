@@ -15,6 +15,9 @@ pub trait Invitations: Send + Sync {
     /// The same, and it is gone: nobody else can use it.
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
 
+    /// The invitations for a domain that haven't expired, up to `limit`, those that expire first in front. For operators.
+    fn open(&self, domain: &str, now_ms: u64, limit: usize) -> Pending<Vec<Invitation>>;
+
     /// Whether an invitation, which hasn't expired, is for an account of this very name.
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool>;
 }

@@ -23,6 +23,7 @@
 //! # Layout
 //!
 //! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots`, `invitations` and `meta` hold a trait each and its types; `stores` bundles them; `pending` is the future, `error` why it fails;
+//! `fencing` keeps a process from writing that others have taken over from;
 //! `background` has threads for slow work that is none of the store's;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory`, and `held` and `shuffled` by way of `forward`, serve tests.
 
@@ -31,6 +32,7 @@ pub mod archive;
 pub mod background;
 pub mod documents;
 pub mod error;
+pub mod fencing;
 pub mod forward;
 pub mod held;
 pub mod invitations;
@@ -47,7 +49,7 @@ pub mod slots;
 pub mod sql;
 mod stores;
 
-pub use accounts::Accounts;
+pub use accounts::{Accounts, Browse, Browsed, Choice, Only, Order};
 pub use archive::{
     Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Retention, Swept,
     TermsOf,
@@ -55,6 +57,7 @@ pub use archive::{
 pub use background::{Background, WorkError};
 pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
 pub use error::StoreError;
+pub use fencing::{Fencing, Writer};
 pub use invitations::{Invitation, Invitations, Purpose};
 pub use meta::{Activity, Added, Meta};
 pub use offline::{Offline, OfflineMessage, OfflineRoom, Pushed};

@@ -21,9 +21,10 @@ mod world;
 
 use crate::offline::MOST_LOADED;
 use crate::{
-    Accounts, Added, Affiliated, Changed, Changes, Document, DocumentRoom, Documents, DocumentsPut, EditRoster,
-    LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument,
-    Rooms, Roster, RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
+    Accounts, Added, Affiliated, Browsed, Changed, Changes, Choice, Document, DocumentRoom, Documents, DocumentsPut,
+    EditRoster, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed,
+    RoomDocument, Rooms, Roster, RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught,
+    pending::ready,
 };
 use key::key;
 use rookery_jid::{Jid, JidRef};
@@ -131,6 +132,10 @@ impl Accounts for Memory {
         ready(Ok(disabled.map(|(_, account)| account.jid.clone()).take(limit).collect()))
     }
 
+    fn browse(&self, domain: &str, choice: Choice) -> Pending<Browsed> {
+        ready(Ok(self.world().browse(domain, &choice)))
+    }
+
     fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
         let mut counted = BTreeMap::new();
         for account in self.world().accounts.values() {
@@ -173,6 +178,12 @@ impl Rosters for Memory {
         let mut world = self.world();
         let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
         ready(owner.and_then(|owner| caught(|| Ok(owner.roster.change(contact, &mut edit)))))
+    }
+
+    fn put_many(&self, owner: JidRef<'_>, items: Vec<RosterItem>) -> Pending<()> {
+        let mut world = self.world();
+        let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
+        ready(owner.map(|owner| owner.roster.put_many(items)))
     }
 
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {

@@ -7,6 +7,7 @@
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
 
 /// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't
 /// one.
@@ -29,6 +30,14 @@ pub trait Rosters: Send + Sync {
     /// quick and must not use this store. If it panics, nothing changes and the answer is
     /// [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
+
+    /// Writes many items at once, as an import has them, in one step: each replaces the item of the
+    /// same address except for a request of the contact's that waits for the owner's decision. Of
+    /// several items with one address the last one counts. Counts the version up for each item that
+    /// clients see differently.
+    ///
+    /// The caller bounds their number: all of them are one operation.
+    fn put_many(&self, owner: JidRef<'_>, items: Vec<RosterItem>) -> Pending<()>;
 
     /// Returns the subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with
     /// the stanza of each: in the order of the contacts' JIDs, those behind `after`, at most
@@ -261,6 +270,17 @@ pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) ->
         (Some(_), None) => Effect::Removed,
         (None, None) => Effect::Unseen,
     }
+}
+
+/// Returns the items by their addresses: the last one of each.
+pub(crate) fn last_of_each(items: Vec<RosterItem>) -> BTreeMap<String, RosterItem> {
+    items.into_iter().map(|item| (item.jid.as_str().to_owned(), item)).collect()
+}
+
+/// Returns what stands in the place of an item when another is written over it by
+/// [`Rosters::put_many`].
+pub(crate) fn replacing(before: Option<&RosterItem>, item: RosterItem) -> RosterItem {
+    RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item }
 }
 
 /// How many removed contacts per roster are remembered for [`Rosters::since`].

@@ -20,6 +20,7 @@ use std::time::Duration;
 engines::tests! {
     a_database_that_comes_back_soon_is_waited_for,
     a_database_that_stays_away_refuses_in_time_and_is_found_again,
+    a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it,
     a_database_that_stands_still_is_given_up_and_found_again,
     a_database_that_ends_its_connections_loses_nothing,
     what_a_silent_connection_has_locked_is_let_go,
@@ -62,6 +63,29 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: Server>() {
     }
     assert_eq!(wait(rig.push("romeo", "3")), Ok(Pushed::Kept), "nobody had to ask for it to be found");
     rig.expect_waiting("romeo", &["3"]);
+}
+
+/// What operators are told must be true on a server that has nothing to do, too.
+fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: Server>() {
+    let Some(rig) = Rig::<S>::start(2) else { return };
+    assert_eq!(rig.stores.meta.trouble(), None);
+    rig.proxy.refuse(true);
+    rig.proxy.cut_all();
+    while rig.stores.meta.trouble().is_none() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(matches!(rig.stores.meta.trouble(), Some(StoreError::Lost(_))));
+    rig.proxy.refuse(false);
+    while rig.stores.meta.trouble().is_some() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    // A connection that was only ended is made again, and nobody is told of trouble.
+    let reconnects = rig.stores.meta.activity().reconnects;
+    rig.proxy.cut_all();
+    while rig.stores.meta.activity().reconnects == reconnects {
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(rig.stores.meta.trouble(), None);
+    }
 }
 
 fn a_database_that_stands_still_is_given_up_and_found_again<S: Server>() {

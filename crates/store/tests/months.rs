@@ -79,7 +79,7 @@ fn divide_in_use<S: Divides>() {
     let owners = accounts(&stores, 3);
     let mut ids: Vec<Vec<u64>> = owners.iter().map(|owner| say(&stores, owner, -300..0, 100)).collect();
     let address = server.by_months(&database);
-    let (plan, _) = address.plan().expect("a plan");
+    let plan = address.plan().expect("a plan");
     let is_due = |plan: &Plan| plan.division.as_ref().is_some_and(|sql| sql.contains("archive_messages"));
     assert!(plan.steps.is_empty() && is_due(&plan), "{plan:?}");
     let is_over = AtomicBool::new(false);
@@ -108,8 +108,9 @@ fn divide_in_use<S: Divides>() {
         reader.join().expect("a reader");
         assert_eq!(divided, Ok(0), "no step of the schema");
     });
-    assert!(server.parts(&database) >= 4, "what is there, two months and what comes after them");
-    assert_eq!(address.plan().expect("a plan").0.division, None);
+    let parts = server.parts(&database);
+    assert!(parts >= PARTS, "{parts} parts: what is there, the next month and what comes after it");
+    assert_eq!(address.plan().expect("a plan").division, None);
     for (owner, ids) in owners.iter().zip(&ids) {
         assert!(ids.len() > 300);
         assert_eq!(all(&stores, owner), *ids);
@@ -134,7 +135,7 @@ fn remove_months<S: Divides>() {
     let address = server.by_months(&database);
     let stores = Stores::of(Arc::new(address.open().expect("a database that is divided when it is made")));
     let parts = server.parts(&database);
-    assert!(parts >= 4, "{parts} parts");
+    assert!(parts >= PARTS, "{parts} parts");
     let owners = accounts(&stores, 40);
     // Half a year, of which the server has made three months.
     let ids: Vec<_> = owners.iter().map(|owner| say(&stores, owner, 0..180, 2)).collect();
@@ -264,7 +265,7 @@ fn a_division_of_mariadb_that_was_interrupted_goes_on() {
     let owner = &accounts(&stores, 1)[0];
     let mut ids = say(&stores, owner, -10..0, 1);
     let address = server.by_months(&database);
-    let statements = address.plan().expect("a plan").0.division.expect("statements");
+    let statements = address.plan().expect("a plan").division.expect("statements");
     // As far as the exchange, before the table has its name; a server that knows nothing of it goes on.
     let (exchanged, _) = statements.split_once("RENAME TABLE").expect("the exchange");
     Server::sql(&server, &database, exchanged);
@@ -272,7 +273,7 @@ fn a_division_of_mariadb_that_was_interrupted_goes_on() {
     assert_eq!(all(&stores, owner).len(), 2);
     address.migrate().expect("divided");
     assert_eq!(all(&stores, owner), ids);
-    assert!(server.parts(&database) >= 4);
+    assert!(server.parts(&database) >= PARTS);
 }
 
 #[test]
@@ -413,3 +414,7 @@ fn assert_counts<S: Server>(server: &S, database: &str) {
     );
     assert_eq!(wrong, "", "conversations that have less than their share says");
 }
+
+/// The parts that there are at least once archives are divided. In the last week of a month the
+/// first one reaches to the end of the next month, and so there is one part less than otherwise.
+const PARTS: usize = 3;

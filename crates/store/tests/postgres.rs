@@ -1,10 +1,10 @@
 //! PostgreSQL databases that are unfit, foreign, read-only, encrypted or behind a pool.
 
 use rookery_jid::Jid;
-use rookery_needs::Postgres;
+use rookery_needs::{Postgres, Proxy};
 use rookery_sasl::Credentials;
 use rookery_store::postgres::{self, Address, Options};
-use rookery_store::sql::{Migrations, Severity, SqlStore};
+use rookery_store::sql::{Migrations, Patience, Severity, SqlStore};
 use rookery_store::{Accounts, Meta, Offline, OfflineRoom, Pushed, StoreError, wait};
 use std::sync::{Arc, LazyLock};
 
@@ -16,6 +16,7 @@ rookery_needs::needing! {
     the_way_to_it_is_encrypted,
     a_role_that_may_change_no_tables_serves,
     a_pool_of_connections_may_share_no_sessions,
+    the_first_transaction_of_a_connection_that_waits_for_replicas_is_not_run_twice,
 }
 
 mod test {
@@ -30,6 +31,35 @@ mod test {
         let encoding = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
         let error = refused(&options(&CLUSTER.database_with(encoding)));
         assert!(error.contains("its encoding is SQL_ASCII") && error.contains("ENCODING 'UTF8'"), "{error}");
+    }
+
+    /// Its commit waits for a replica when the connection is lost, and is seen by nobody until then.
+    pub fn the_first_transaction_of_a_connection_that_waits_for_replicas_is_not_run_twice() {
+        let cluster = Postgres::start();
+        let database = cluster.database();
+        let psql = |statements: &str| cluster.psql(&database, statements).expect("an answer");
+        let (direct, account) = (open(&database), Jid::parse("romeo@a.example").expect("an address"));
+        create(&direct, &account);
+        let proxy = Proxy::start(&cluster.socket());
+        let by_proxy = cluster.address_by(&proxy, database.rsplit('/').next().expect("a name"));
+        let patient = Options { connections: 1, patience: Patience::of_commands(), ..options(&by_proxy) };
+        let store = postgres::open(&patient).expect("a database");
+        psql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+        psql("SELECT pg_reload_conf()");
+        let waits = |event: &str| {
+            let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE wait_event = '{event}'");
+            while psql(&sql) == "0" {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        };
+        let pushed = store.push(account.as_ref(), account.as_ref(), b"once".to_vec(), 1, OfflineRoom::UNBOUNDED);
+        waits("SyncRep");
+        proxy.cut_all();
+        waits("transactionid");
+        psql("ALTER SYSTEM RESET synchronous_standby_names");
+        psql("SELECT pg_reload_conf()");
+        wait(pushed).expect("kept");
+        assert_eq!(wait(Offline::count(&direct, account.as_ref())), Ok(1));
     }
 
     pub fn what_cannot_be_reached_is_told() {

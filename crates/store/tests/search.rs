@@ -96,9 +96,9 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     fill(&stores, &romeo, 1..300);
     drop(stores);
     let address = server.address(&database, true, Migrations::Auto);
-    assert!(matches!(address.plan().expect("a plan").0.index, IndexPlan::Make(sql) if sql.contains("archive_terms")));
+    assert!(matches!(address.plan().expect("a plan").index, IndexPlan::Make(sql) if sql.contains("archive_terms")));
     let stores = Stores::of(Arc::new(address.open().expect("a database")));
-    assert_eq!(address.plan().expect("a plan").0.index, IndexPlan::Fill);
+    assert_eq!(address.plan().expect("a plan").index, IndexPlan::Fill);
     fill(&stores, &juliet, 1200..1300);
     let seven = ArchiveQuery { terms: of("number 77"), ..page() };
     assert_eq!(find(&stores, &juliet, &seven).len(), 1299, "an archive that isn't in the index is looked through");
@@ -107,7 +107,7 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
         "INSERT INTO archive_terms (owner, id, terms) SELECT owner, 7, terms FROM archive_terms WHERE id = 1200";
     server.sql(&database, begun);
     address.migrate().expect("filled");
-    assert_eq!(address.plan().expect("a plan").0.index, IndexPlan::Nothing);
+    assert_eq!(address.plan().expect("a plan").index, IndexPlan::Nothing);
     let expected: Vec<_> = (1..1300).filter(|id| is_meant(*id, &seven)).collect();
     assert_eq!(find(&stores, &juliet, &seven), expected);
     assert_eq!(find(&stores, &romeo, &seven), [77, 177, 277]);
@@ -123,10 +123,10 @@ fn an_index_is_made_for_archives_that_are_there<S: Indexes>() {
     to.migrate().expect("filled");
     assert_eq!(find(&copied, &juliet, &seven), expected);
     // Whoever wants none any more is rid of it.
-    assert_eq!(plain.plan().expect("a plan").0.index, IndexPlan::Remove);
+    assert_eq!(plain.plan().expect("a plan").index, IndexPlan::Remove);
     drop(stores);
     plain.migrate().expect("removed");
-    assert_eq!(plain.plan().expect("a plan").0.index, IndexPlan::Nothing);
+    assert_eq!(plain.plan().expect("a plan").index, IndexPlan::Nothing);
 }
 
 fn what_is_written_without_an_index_is_not_missed_later<S: Indexes>() {

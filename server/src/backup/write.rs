@@ -98,7 +98,7 @@ fn rows(source: &Source, to: &Path) -> Result<u64, Failure> {
 /// What is wrong with it.
 pub fn sound(database: &Path) -> Result<(), Failure> {
     let findings = sqlite::check(database);
-    match findings.into_iter().find(|finding| finding.severity == Severity::Fault) {
+    match findings.into_iter().find(|finding| finding.severity > Severity::Warning) {
         Some(fault) => Err(Failure::Failed(fault.text)),
         None => Ok(()),
     }

@@ -7,8 +7,10 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use rookery_base::lock::lock;
 use rookery_store::sql::copy::{self, Address, Compared, CopyError, End, Phase, Progress};
+use serde_json::json;
 
-use crate::arguments::Ends;
+use crate::arguments::{Ends, Shown};
+use crate::columns;
 use crate::database;
 use crate::failure::Failure;
 use crate::folder::Folder;
@@ -50,14 +52,22 @@ pub fn copy(source: &Source, ends: &Ends, live: bool) -> Result<(), Failure> {
 /// # Errors
 ///
 /// [`Failure::Told`] if they differ, [`Failure::Failed`] if either fails.
-pub fn verify(source: &Source, ends: &Ends) -> Result<(), Failure> {
+pub fn verify(source: &Source, ends: &Ends, shown: Shown) -> Result<(), Failure> {
     let (from, to) = addresses(source, ends)?;
     let mut source = End::source(&from).map_err(|error| side("source", error))?;
     let mut destination = End::source(&to).map_err(|error| side("destination", error))?;
     let bar = Bar::new();
     let compared = copy::compare(&mut source, &mut destination, &mut |progress| bar.show(progress));
     bar.end();
-    report(&compared.map_err(|error| failed(&error))?)?;
+    let tables = compared.map_err(|error| failed(&error))?;
+    if shown.json {
+        columns::objects(tables.iter().map(|Compared { table, from, to, difference }| {
+            let side = |(rows, digest): &(u64, String)| json!({ "rows": rows, "sha256": digest });
+            json!({ "table": table, "from": side(from), "to": side(to), "differs_from_row": difference })
+        }))?;
+        return same(&tables);
+    }
+    report(&tables)?;
     say(&format!("{from} and {to} have the same\n"));
     Ok(())
 }
@@ -109,6 +119,11 @@ fn report(tables: &[Compared]) -> Result<(), Failure> {
             }
         }
     }
+    same(tables)
+}
+
+/// Makes sure that both sides have the same.
+fn same(tables: &[Compared]) -> Result<(), Failure> {
     match tables.iter().filter(|table| !table.is_same()).count() {
         0 => Ok(()),
         1 => Err(Failure::Failed("the two differ in one table".to_owned())),
@@ -144,6 +159,7 @@ impl Bar {
     pub fn show(&self, progress: Progress) {
         let phase = match progress.phase {
             Phase::Copying => "copying",
+            Phase::Mending => "mending",
             Phase::Comparing => "comparing",
         };
         *lock(&self.moved) = Instant::now();

@@ -2,7 +2,10 @@
 
 use rookery_store::sql::IndexPlan;
 use rookery_store::sql::copy::Address;
+use serde_json::json;
 
+use crate::arguments::Shown;
+use crate::columns;
 use crate::database;
 use crate::failure::Failure;
 use crate::loaded::Source;
@@ -13,16 +16,14 @@ use crate::welcome::say;
 /// # Errors
 ///
 /// [`Failure::Config`] if the configuration is wrong, otherwise what the store says.
-pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
+pub fn run(source: &Source, dry_run: bool, sql: bool, shown: Shown) -> Result<(), Failure> {
     let store = source.read()?.store;
     let database = database::address(&source.folder, &store)?;
-    let (plan, begin) = database.plan()?;
-    if sql {
-        begin.inspect(|begin| say(&format!("{begin};\n")));
+    let plan = database.plan()?;
+    if sql && !shown.json {
         for step in &plan.steps {
             say(&format!("-- version {}\n{}", step.number, step.sql));
         }
-        begin.inspect(|_| say("COMMIT;\n"));
         plan.division.inspect(|division| say(&format!("-- archives in months\n{division}")));
         match plan.index {
             IndexPlan::Make(statements) => say(&format!("-- an index for searches\n{statements}{FILL}")),
@@ -37,11 +38,28 @@ pub fn run(source: &Source, dry_run: bool, sql: bool) -> Result<(), Failure> {
         server => server.to_string(),
     };
     let (found, known) = (plan.found, plan.known);
-    if !dry_run {
+    if !dry_run && !sql {
         if let Address::Sqlite(_) = database {
             source.folder.find()?;
         }
         database.migrate()?;
+    }
+    if shown.json {
+        let steps = plan.steps.iter().map(|step| json!({ "version": step.number, "sql": step.sql }));
+        let index = match plan.index {
+            IndexPlan::Make(_) | IndexPlan::Fill => "to be made",
+            IndexPlan::Remove => "to be removed",
+            IndexPlan::Nothing => "as it is to be",
+        };
+        return columns::objects([json!({
+            "database": name,
+            "schema": found,
+            "newest": known,
+            "steps": steps.collect::<Vec<_>>(),
+            "archives_in_months": plan.division,
+            "index": index,
+            "done": !dry_run && !sql,
+        })]);
     }
     match plan.steps.len() {
         0 if found > known => say(&format!(

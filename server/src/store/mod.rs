@@ -15,7 +15,7 @@ use crate::loaded::Source;
 pub fn run(source: &Source, command: StoreCommand) -> Result<(), Failure> {
     match command {
         StoreCommand::Copy { ends, live } => copy::copy(source, &ends, live),
-        StoreCommand::Verify { ends } => copy::verify(source, &ends),
-        StoreCommand::Migrate { dry_run, sql } => migrate::run(source, dry_run, sql),
+        StoreCommand::Verify { ends, shown } => copy::verify(source, &ends, shown),
+        StoreCommand::Migrate { dry_run, sql, shown } => migrate::run(source, dry_run, sql, shown),
     }
 }

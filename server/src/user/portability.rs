@@ -72,7 +72,8 @@ pub fn import_database(from: &ForeignDatabase, config: &Config, database: &Datab
         Some(ForeignSchema::Prosody) => Schema::Prosody,
         Some(ForeignSchema::Ejabberd) | None => Schema::Ejabberd,
     };
-    let foreign = Foreign::open(&address)?;
+    // It isn't this server's own: to try again is the operator's to decide, not a supervisor's.
+    let foreign = Foreign::open(&address).map_err(|error| Failure::Failed(error.to_string()))?;
     let foreign = foreign::Database { name: address.to_string(), foreign, schema, domain: from.domain.clone() };
     run(config, database, |terms, operator| from_database(foreign, terms, &database.stores, operator))
 }

@@ -1,11 +1,13 @@
 //! Servers whose database is another process, and their commands: what holds for all engines.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::Child;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rookery_needs::Proxy;
+use rookery_needs::{Proxy, free_port};
 
 use super::rig::{FREE_PORTS, Rig};
 
@@ -85,6 +87,68 @@ pub fn a_server_and_its_commands_keep_all_in_it<D: Databases>(databases: &D) {
     assert!(rig.run(&["store", "migrate"]).fine().contains("the newest"));
 }
 
+/// Has operators and their probes ask a server whose database goes away and comes back.
+pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(databases: &D) {
+    let (address, way, port) = (databases.database(), databases.way(), free_port());
+    let name = address.rsplit('/').next().expect("a name");
+    let rig = Rig::new();
+    let ours = FREE_PORTS.replace("\nweb = [\"127.0.0.1:0\"]", &format!("\nweb = [\"127.0.0.1:{port}\"]"));
+    let store = configuration(&databases.address_by(&way, name), D::KEYS);
+    rig.write("rookery.toml", &store.replace(FREE_PORTS, &ours));
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    let ready = || get(port, "/health/ready");
+    let metric = |name: &str| {
+        let (_, page) = get(port, "/metrics");
+        let value =
+            page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<f64>().ok());
+        value.unwrap_or_else(|| panic!("{name} is not in {page}"))
+    };
+    let (server, _) = rig.serve();
+    let start = Instant::now();
+    assert_eq!(ready(), (200, "ready\n".to_owned()));
+    assert!(metric("rookery_store_connections") > 0.0);
+    for times in 1..=2 {
+        way.refuse(true);
+        way.cut_all();
+        // Nobody asks anything of the database.
+        while ready().0 == 200 {
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(ready(), (503, "the database is away\n".to_owned()));
+        assert_eq!(get(port, "/health/live").0, 200, "it needs no restart");
+        let given_up = metric("rookery_store_given_up_total");
+        assert_eq!(rig.run(&["user", "show", "juliet@localhost"]).code, 1);
+        assert!(metric("rookery_store_given_up_total") > given_up, "time {times}");
+        let reconnects = metric("rookery_store_reconnects_total");
+        way.refuse(false);
+        while ready().0 == 503 {
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(ready(), (200, "ready\n".to_owned()));
+        assert!(metric("rookery_store_reconnects_total") > reconnects, "time {times}");
+        assert!(rig.run(&["user", "show", "juliet@localhost"]).fine().contains("juliet@localhost"));
+    }
+    let (log, minutes) = (server.log(), start.elapsed().as_secs() / 60);
+    let told = log.matches("the database is away").count() as u64;
+    assert!(
+        (1..=1 + minutes).contains(&told),
+        "{told} lines within {minutes} minutes, for two times and all lanes: {log}"
+    );
+    assert_eq!(log.matches("the database is there again").count(), 2, "{log}");
+}
+
+/// Asks a server over HTTP. Returns the status and the body.
+fn get(port: u16, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a server");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("asked");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, body.to_owned())
+}
+
 pub fn an_import_waits_for_a_database_that_stalls<D: Databases>(databases: &D) {
     let (address, way) = (databases.database(), databases.way());
     rig(&address, D::KEYS).run(&["store", "migrate"]).fine();
@@ -158,8 +222,9 @@ pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {
     rig(&format!("{}localhost/chat", D::SCHEME), D::KEYS).run(&["serve"]).failed(78, "no user is named");
     // A database that is away is no fault of the configuration.
     let nowhere = format!("{}rookery@%2Fnowhere/chat", D::SCHEME);
-    rig(&nowhere, D::KEYS).run(&["serve"]).failed(1, "can't be reached");
-    assert!(rig(&nowhere, D::KEYS).run(&["check"]).out.contains("can't be reached"));
+    rig(&nowhere, D::KEYS).run(&["serve"]).failed(75, "can't be reached");
+    let checked = rig(&nowhere, D::KEYS).run(&["check"]);
+    assert!(checked.code == 75 && checked.out.contains("can't be reached"), "{checked:?}");
 }
 
 pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {

@@ -46,6 +46,7 @@ impl Databases for Mariadb {
 databases::tests! {
     SERVER:
     a_server_and_its_commands_keep_all_in_it,
+    probes_and_metrics_tell_the_truth_while_it_is_away,
     an_import_waits_for_a_database_that_stalls,
     a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,

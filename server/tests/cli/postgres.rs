@@ -1,7 +1,6 @@
 //! A server whose database is a PostgreSQL, and its commands.
 
 use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use rookery_needs::{Postgres, Proxy};
@@ -37,6 +36,7 @@ impl Databases for Postgres {
 databases::tests! {
     CLUSTER:
     a_server_and_its_commands_keep_all_in_it,
+    probes_and_metrics_tell_the_truth_while_it_is_away,
     an_import_waits_for_a_database_that_stalls,
     a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
@@ -47,7 +47,7 @@ databases::tests! {
 }
 
 /// The cluster of the tests doesn't wait for the disk.
-const TRUSTING: &str = "durability = \"trust\"\nconnections = 2";
+pub const TRUSTING: &str = "durability = \"trust\"\nconnections = 2";
 
 fn is_left_out() -> bool {
     rookery_needs::skips(Postgres::NEED)
@@ -66,50 +66,9 @@ fn settings_that_lose_messages_and_keys_that_are_wrong_are_told() {
     ] {
         let rig = Rig::new();
         rig.write("rookery.toml", &format!("{FREE_PORTS}\n[store]\n{keys}\n"));
-        rig.run(&["check"]).failed(1, "");
+        rig.run(&["check"]).failed(78, "");
         rig.run(&["serve"]).failed(78, expected);
     }
-}
-
-/// The files of `doc/compose` fit together, and a server serves with their configuration.
-#[test]
-fn the_compose_file_starts_a_server_that_serves() {
-    if is_left_out() {
-        return;
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let read = |file: &str| fs::read_to_string(root.join(file)).expect(file);
-    let (compose, keys) = (read("doc/compose/compose.yaml"), read("doc/compose/rookery.toml"));
-    let version = read("Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = ").map(str::to_owned));
-    let image = format!("FROM rust:{}-", version.expect("a version").trim_matches('"'));
-    assert!(read("doc/compose/Dockerfile").contains(&image), "{image}");
-    let ports = compose.lines().find_map(|line| line.trim().strip_prefix("ports: [")).expect("ports");
-    for port in ports.split('"').filter_map(|port| Some(port.split_once(':')?.1)) {
-        assert!(keys.contains(&format!("\"[::]:{port}\"")), "{port} is one that the server listens on");
-    }
-    let cluster = Postgres::start();
-    let database = cluster.database();
-    cluster.psql(&database, "CREATE ROLE server LOGIN SUPERUSER PASSWORD 'secret'").expect("a role");
-    let rights = "local all server scram-sha-256\nlocal all all trust\n";
-    fs::write(cluster.folder().join("data/pg_hba.conf"), rights).expect("a file");
-    cluster.psql(&database, "SELECT pg_reload_conf()").expect("a setting");
-    let mut here = keys.replace("postgres://rookery@database/rookery", &database.replace("rookery@", "server@"));
-    assert_ne!(here, keys, "the database of the Compose file is named");
-    for port in ["5222", "5223", "5443"] {
-        here = here.replace(&format!("[::]:{port}"), "127.0.0.1:0");
-    }
-    let others = "[listen]\nbytestreams = [\"127.0.0.1:0\"]";
-    let rig = Rig::new();
-    rig.write("rookery.toml", &format!("{}\n{TRUSTING}\n", here.replace("[listen]", others)));
-    // The name of the secret in the Compose file.
-    assert!(compose.contains("secrets: [store-password]") && compose.contains("CREDENTIALS_DIRECTORY: /run/secrets"));
-    rig.run(&["serve"]).failed(78, "password");
-    rig.credential("store-password", "secret\n");
-    let (server, said) = rig.serve();
-    assert!(said.contains("is running"), "{said}");
-    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "pencil\n").fine();
-    drop(server);
-    assert!(rig.run(&["user", "list"]).fine().contains("alice@localhost\n"));
 }
 
 #[test]

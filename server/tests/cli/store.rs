@@ -1,6 +1,7 @@
 //! The database as a whole: copies, comparisons, and its schema.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::thread;
 
 use rusqlite::Connection;
@@ -147,6 +148,26 @@ fn the_statements_that_are_printed_do_the_same() {
     assert_eq!(schema(&by_hand), schema(&by_server));
     let other = by_hand.path("rookery-data/rookery.db").display().to_string();
     by_server.run(&["store", "verify", "--to", &other]).fine();
+}
+
+#[test]
+fn a_command_waits_for_who_holds_the_file_and_says_so() {
+    let rig = Rig::new();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    for command in [&["user", "add", "romeo@localhost", "--password-stdin"][..], &["store", "migrate"]] {
+        let holder = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
+        holder.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE").expect("a lock");
+        let mut waiting = rig.command(command).spawn().expect("a process");
+        waiting.stdin.take().expect("its input").write_all(b"pencil\n").expect("a reader");
+        let mut said = String::new();
+        let mut lines = BufReader::new(waiting.stderr.take().expect("what it says"));
+        lines.read_line(&mut said).expect("a line");
+        assert!(said.contains("keeps this command waiting for 10 minutes at most"), "{command:?}: {said}");
+        drop(holder);
+        lines.read_line(&mut said).expect("an end");
+        assert!(waiting.wait().expect("its end").success() && said.lines().count() == 1, "{command:?}: {said}");
+    }
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
 }
 
 #[test]

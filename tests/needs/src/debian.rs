@@ -1,6 +1,6 @@
 //! Programs and libraries from Debian's packages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +19,29 @@ pub fn programs(needed: &[(&str, &str)]) {
 /// If that isn't possible, with what to install.
 pub fn library(file: &str, package: &str) {
     have(|| if is_loadable(file) { Vec::new() } else { vec![package] });
+}
+
+/// Unpacks a package into a folder without installing it: for one whose service would start here.
+///
+/// # Panics
+/// If it can't be had, with what is missing.
+pub fn unpacked(package: &str, folder: &Path) {
+    let downloads = folder.join("downloaded");
+    std::fs::create_dir_all(&downloads).expect("a folder");
+    let download = || {
+        let mut command = Command::new("apt-get");
+        command.args(["download", package]).current_dir(&downloads).output().is_ok_and(|output| output.status.success())
+    };
+    // The lists may be missing or name versions that are gone.
+    let is_there = download() || (apt_get(&["update"]) && download());
+    assert!(
+        is_there,
+        "this test needs the package {package}, which `apt-get download` doesn't get. ROOKERY_SKIP can leave it out"
+    );
+    for file in std::fs::read_dir(&downloads).expect("a folder").flatten() {
+        let extracted = Command::new("dpkg-deb").arg("--extract").args([file.path(), folder.to_owned()]).status();
+        assert!(extracted.is_ok_and(|status| status.success()), "{package} can't be unpacked");
+    }
 }
 
 fn is_loadable(file: &str) -> bool {

@@ -25,7 +25,7 @@ mod redis;
 mod servers;
 mod skip;
 
-pub use debian::{library, programs};
+pub use debian::{library, programs, unpacked};
 pub use guard::{family, signal};
 pub use mariadb::Mariadb;
 pub use pair::Pair;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -242,7 +243,8 @@ impl Postgres {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let pool = Pool { guard: command.spawn().expect("a shell"), port };
         let (socket, start) = (self.folder.join(format!(".s.PGSQL.{port}")), Instant::now());
-        while !socket.exists() {
+        // The file of a socket is there before anybody listens at it.
+        while UnixStream::connect(&socket).is_err() {
             assert!(start.elapsed() < PATIENCE, "PgBouncer doesn't listen: {}", self.log());
             thread::sleep(Duration::from_millis(20));
         }

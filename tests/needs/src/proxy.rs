@@ -33,6 +33,8 @@ struct Shared {
     state: Mutex<State>,
     delay_us: AtomicU64,
     refuses: AtomicBool,
+    /// Connections that were refused so far.
+    refused: AtomicU64,
     stands: AtomicBool,
     /// Connections up to this number pass nothing on any more.
     silent: AtomicU64,
@@ -68,9 +70,9 @@ impl Proxy {
                 if taken.ended.load(Ordering::Relaxed) {
                     break;
                 }
-                if !taken.refuses.load(Ordering::Relaxed)
-                    && let Ok(server) = UnixStream::connect(&socket)
-                {
+                if taken.refuses.load(Ordering::Relaxed) {
+                    taken.refused.fetch_add(1, Ordering::Relaxed);
+                } else if let Ok(server) = UnixStream::connect(&socket) {
                     taken.join(client, server);
                 }
             }
@@ -91,6 +93,13 @@ impl Proxy {
     /// Refuses new connections, or takes them again.
     pub fn refuse(&self, refuses: bool) {
         self.shared.refuses.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Waits until so many connections were refused.
+    pub fn expect_refused(&self, connections: u64) {
+        while self.shared.refused.load(Ordering::Relaxed) < connections {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Keeps all bytes back, or lets them go on.

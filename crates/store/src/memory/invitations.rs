@@ -31,6 +31,15 @@ impl Invitations for Memory {
         ready(Ok(self.world().invitations.remove(token).filter(|kept| kept.expires_ms > now_ms)))
     }
 
+    fn open(&self, domain: &str, now_ms: u64, limit: usize) -> Pending<Vec<Invitation>> {
+        let world = self.world();
+        let open = world.invitations.values().filter(|kept| kept.domain == domain && kept.expires_ms > now_ms);
+        let mut open: Vec<_> = open.cloned().collect();
+        open.sort_by_key(|kept| kept.expires_ms);
+        open.truncate(limit);
+        ready(Ok(open))
+    }
+
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
         let is_for = |kept: &Invitation| match &kept.purpose {
             Purpose::Account(Some(name)) => kept.domain == account.domain() && account.local() == Some(name),

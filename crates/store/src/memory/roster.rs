@@ -1,6 +1,6 @@
 //! One account's roster in memory, with versions.
 
-use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
+use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect, last_of_each, replacing};
 use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Subscription};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
@@ -90,6 +90,14 @@ impl Versioned {
         }
         self.note_removal(contact, effect);
         Changed { version: self.version, before, after }
+    }
+
+    pub(super) fn put_many(&mut self, items: Vec<RosterItem>) {
+        for item in last_of_each(items).into_values() {
+            let contact = item.jid.clone();
+            let mut edit: EditRoster = Box::new(move |before, _| Edit::Put(replacing(before, item.clone())));
+            self.change(contact.as_ref(), &mut edit);
+        }
     }
 
     fn note_removal(&mut self, contact: JidRef<'_>, effect: Effect) {

@@ -5,9 +5,11 @@ use super::key::key;
 use super::nodes::Nodes;
 use super::rooms::AllRooms;
 use super::roster::Versioned;
+use crate::accounts::{Browse, Browsed, Choice, Only, Order};
 use crate::{Invitation, OfflineMessage, Slot, StoreError};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Holds what all accounts have, and what belongs to none.
@@ -55,6 +57,13 @@ pub(super) struct Account {
     pub(super) last_presence: Option<(u64, Vec<u8>)>,
 }
 
+impl Account {
+    fn browse(&self) -> Browse {
+        let last_seen_ms = self.last_presence.as_ref().map(|(unix_ms, _)| *unix_ms);
+        Browse { jid: self.jid.clone(), is_disabled: self.disabled, last_seen_ms }
+    }
+}
+
 impl World {
     pub(super) fn account(&self, account: JidRef<'_>) -> Option<&Account> {
         self.accounts.get(&key(account))
@@ -66,6 +75,25 @@ impl World {
 
     pub(super) fn owner(&self, owner: JidRef<'_>) -> Result<&Account, StoreError> {
         self.account(owner).ok_or(StoreError::NoAccount)
+    }
+
+    /// Returns a part of the accounts of a domain that a choice is about.
+    pub(super) fn browse(&self, domain: &str, choice: &Choice) -> Browsed {
+        let of_domain =
+            self.accounts.iter().filter(|((of, local), _)| of == domain && local.contains(&choice.contains));
+        let chosen = of_domain.map(|(_, account)| account).filter(|account| match choice.only {
+            Only::All => true,
+            Only::Disabled => account.disabled,
+            Only::NeverSeen => account.last_presence.is_none(),
+        });
+        let mut accounts: Vec<_> = chosen.map(Account::browse).collect();
+        match choice.order {
+            Order::Name => {}
+            Order::Newest => accounts.sort_by_key(|account| Reverse(account.last_seen_ms)),
+            Order::Oldest => accounts.sort_by_key(|account| account.last_seen_ms),
+        }
+        let total = accounts.len() as u64;
+        Browsed { total, accounts: accounts.into_iter().skip(choice.skip).take(choice.limit).collect() }
     }
 
     pub(super) fn create(&mut self, account: JidRef<'_>, credentials: Credentials) -> bool {

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::StoreError;
+
 /// Something that a check of a database found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -19,7 +21,9 @@ pub enum Severity {
     Note,
     /// The server starts, but something wants attention.
     Warning,
-    /// The server wouldn't start or would fail.
+    /// The server wouldn't start now. What is in the way may go, and then it does.
+    Blocked,
+    /// The server wouldn't start, however often it is tried.
     Fault,
 }
 
@@ -28,10 +32,17 @@ impl fmt::Display for Finding {
         let severity = match self.severity {
             Severity::Note => "ok",
             Severity::Warning => "warning",
+            Severity::Blocked => "blocked",
             Severity::Fault => "fault",
         };
         write!(f, "{severity}: {}", self.text)
     }
+}
+
+/// Returns the finding of what ended a check.
+pub(crate) fn failed(error: &StoreError) -> Finding {
+    let severity = if error.is_temporary() { Severity::Blocked } else { Severity::Fault };
+    Finding { severity, text: error.to_string() }
 }
 
 /// Says which schema there is.

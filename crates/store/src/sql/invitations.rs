@@ -1,6 +1,6 @@
 //! The operations of [`Invitations`](crate::Invitations).
 
-use super::connection::{Connection, Row, Value, account_values, one};
+use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::ids;
 use crate::invitations::GRACE_MS;
 use crate::{Invitation, Purpose, StoreError};
@@ -50,6 +50,16 @@ pub(crate) fn take(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<O
     Ok(found.filter(|_| is_removed))
 }
 
+pub(crate) fn open(
+    c: &mut dyn Connection,
+    domain: &str,
+    now_ms: u64,
+    limit: usize,
+) -> Result<Vec<Invitation>, StoreError> {
+    let values = [Value::Text(domain), Value::number(now_ms), Value::number(limit as u64)];
+    all(c, OPEN, &values, |row| read(row, row.text(6)?))
+}
+
 pub(crate) fn is_reserved(c: &mut dyn Connection, account: JidRef<'_>, now_ms: u64) -> Result<bool, StoreError> {
     let [domain, local] = account_values(account);
     Ok(one(c, RESERVED, &[domain, local, Value::number(now_ms)], |_| Ok(()))?.is_some())
@@ -90,6 +100,12 @@ const INVITATION: &str = "\
     invitations.expires_ms FROM invitations LEFT JOIN accounts ON accounts.id = invitations.owner \
     WHERE invitations.token = ? AND invitations.expires_ms > ?";
 
+/// Values: domain, time, limit.
+const OPEN: &str = "\
+    SELECT invitations.domain, invitations.purpose, invitations.localpart, accounts.domain, accounts.localpart, \
+    invitations.expires_ms, invitations.token FROM invitations LEFT JOIN accounts ON accounts.id = invitations.owner \
+    WHERE invitations.domain = ? AND invitations.expires_ms > ? ORDER BY invitations.expires_ms, invitations.token LIMIT ?";
+
 /// Values: domain, localpart, time.
 const RESERVED: &str = "SELECT 1 FROM invitations WHERE domain = ? AND localpart = ? AND expires_ms > ?";
 
@@ -99,5 +115,5 @@ const REMOVE: &str = "DELETE FROM invitations WHERE token = ?";
 /// Returns the statements above.
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
-    crate::sql::listed::listed![REMOVE_EXPIRED, COUNT, INSERT, INVITATION, RESERVED, REMOVE]
+    crate::sql::listed::listed![REMOVE_EXPIRED, COUNT, INSERT, INVITATION, OPEN, RESERVED, REMOVE]
 }

@@ -47,6 +47,8 @@ fn files() -> Vec<(&'static str, Vec<Listed>)> {
         ("archive/search.rs", super::archive::search::listed()),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         ("archive/search/fill.rs", super::archive::search::fill::listed()),
+        ("browsing.rs", super::browsing::listed()),
+        ("copy/filling.rs", super::copy::filling::listed()),
         ("copy/mark.rs", super::copy::mark::listed()),
         ("copy/mod.rs", super::copy::listed()),
         ("documents.rs", super::documents::listed()),

@@ -3,7 +3,7 @@
 //! [`SqlStore`] implements the traits by queueing; `lanes` says on which connection, `worker` runs the queue of one on its own thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
-//! `dialect` has what engines differ in, `remote` what those in other processes have in common, `opening` how they are opened, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
+//! `dialect` has what engines differ in, `remote` what those in other processes have in common, `opening` how they are opened, `fence` how a process is kept from writing, `finding` what a check of one finds. An engine adds a driver and a schema: [`sqlite`], `postgres`; `migrate` brings
 //! a schema up to date, `listed` lists all statements for tests, [`copy`] copies a database to another one,
 //! [`foreign`] reads those of other programs.
 //!
@@ -16,11 +16,14 @@
 mod accounts;
 mod archive;
 mod archives;
+mod browsing;
 mod connection;
 pub mod copy;
 mod counted;
 mod dialect;
 mod documents;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod fence;
 mod finding;
 pub mod foreign;
 mod ids;

@@ -4,6 +4,7 @@ use super::SqlStore;
 use super::archive::months::{self as division, Months};
 use super::archive::search::fill::{self, Searches};
 use super::copy::copying::Copying;
+use super::fence::{Fence, Fences};
 use super::migrate::{self, IndexPlan, Migrations, Plan};
 use super::queue::{Bounds, Patience};
 use super::remote::Distant;
@@ -12,6 +13,7 @@ use super::transactions::Transactions;
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::Engine;
+use crate::fencing::Writer;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +31,14 @@ pub(crate) trait Openable: Distant + Searches + Copying + Send + Sized + 'static
     /// Returns the reasons why a store can't keep in this database what it promises, each with its
     /// remedy.
     fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError>;
+
+    /// Gives the rows of connections the number of a process, and makes those that are missing.
+    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError>;
+
+    /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
+    /// any. Returns `false` if there is none to be marked. What is left open when it fails ends with
+    /// the connection.
+    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError>;
 
     /// Removes the rows of connections that have ended, whatever became of their servers.
     fn forget_lanes(&mut self) -> Result<(), StoreError>;
@@ -67,15 +77,19 @@ pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Resul
     }
     fill::open(&mut keeper, wanted.terms_of, wanted.migrations)?;
     let failed = keeper.engine(String::new());
+    let fence = keeper.state().fence();
     // Others may look after the archives from here on.
     drop(keeper);
     let others = (1..wanted.connections).map(|_| E::connect(&target, answer));
     let owners = std::iter::once(Ok(first)).chain(others).collect::<Result<Vec<_>, _>>()?;
     let archive = Some(E::connect(&target, answer)?);
     let reads = Some(E::connect(&target, LONG_ANSWER)?);
+    let connections = owners.iter().chain(&archive).chain(&reads);
+    let lanes = connections.map(|connection| connection.state().lane).collect();
+    let fences = Arc::new(Fenced::<E> { target: target.clone(), fence, lanes, limit: answer });
     let started = SqlStore::start_remote(Connections { owners, archive, reads }, wanted.bounds, wanted.patience);
     let store = started.map_err(|error| StoreError::Other(Engine { message: error.to_string(), ..failed }))?;
-    Ok(store.with_months(Arc::new(move || look_after::<E>(&target)), wanted.migrations))
+    Ok(store.with_fences(fences).with_months(Arc::new(move || look_after::<E>(&target)), wanted.migrations))
 }
 
 /// Connects to look after the months of archives.
@@ -152,6 +166,48 @@ pub(crate) fn foreign<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Tr
     Ok(Box::new(E::connect(target, LONG_ANSWER)?))
 }
 
+/// A database whose processes can be fenced off.
+struct Fenced<E: Openable> {
+    target: Arc<E::Target>,
+    fence: Arc<Fence>,
+    /// The keys of the store's connections.
+    lanes: Vec<i64>,
+    /// The time that an answer may take.
+    limit: Duration,
+}
+
+impl<E: Openable> Fences for Fenced<E> {
+    fn enlist(&self, own: Writer) -> Result<(), StoreError> {
+        E::connect(&self.target, self.limit)?.enlist(own, &self.lanes)?;
+        self.fence.enlist(&self.lanes);
+        Ok(())
+    }
+
+    fn fence(&self, other: Writer) -> Result<bool, StoreError> {
+        let own = self.fence.own();
+        for _ in 1..ATTEMPTS {
+            // What is left open ends with the connection.
+            match E::connect(&self.target, self.limit)?.fence(other, own) {
+                Err(error) if error.is_conflict() => {}
+                outcome => return outcome.inspect_err(|error| self.note(error)),
+            }
+        }
+        E::connect(&self.target, self.limit)?.fence(other, own).inspect_err(|error| self.note(error))
+    }
+
+    fn when_fenced(&self, tell: Box<dyn FnOnce() + Send>) {
+        self.fence.when_closed(tell);
+    }
+}
+
+impl<E: Openable> Fenced<E> {
+    fn note(&self, error: &StoreError) {
+        if matches!(error, StoreError::Fenced(_)) {
+            self.fence.close();
+        }
+    }
+}
+
 /// The time that an answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 
@@ -161,3 +217,6 @@ const LONG_ANSWER: Duration = Duration::from_secs(60);
 
 /// The time that an answer may take that a copy waits for, which may be because the other database stands still.
 const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);
+
+/// The number of times that a process is fenced off while its transactions get in the way.
+const ATTEMPTS: u32 = 5;

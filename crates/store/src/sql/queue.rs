@@ -62,7 +62,7 @@ pub struct Patience {
 
 impl Patience {
     /// Returns the patience of a command, which an operator would only have to repeat: ten minutes.
-    pub fn of_commands() -> Patience {
+    pub const fn of_commands() -> Patience {
         let most = Duration::from_secs(10 * 60);
         Patience { login: most, other: most, answer: Duration::from_secs(60) }
     }

@@ -4,12 +4,14 @@
 use super::archives::KnownArchives;
 use super::connection::{Connection, EachRow, Value};
 use super::dialect::Dialect;
+use super::fence::Fence;
 use super::transactions::{Remote, Transactions};
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::Engine;
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -25,6 +27,7 @@ pub(crate) struct State {
     is_epoch_seen: bool,
     /// Tells the terms of messages for the index of searches, if there is one.
     terms_of: Option<TermsOf>,
+    fence: Arc<Fence>,
 }
 
 /// How far a transaction is.
@@ -47,16 +50,27 @@ impl State {
     /// # Errors
     ///
     /// The system's if it gives no random numbers.
-    pub(crate) fn new(terms_of: Option<TermsOf>) -> Result<State, getrandom::Error> {
+    pub(crate) fn new(terms_of: Option<TermsOf>, fence: Arc<Fence>) -> Result<State, getrandom::Error> {
         let mut key = [0; 8];
         getrandom::fill(&mut key)?;
         let (transaction, archives) = (Transaction::None, KnownArchives::default());
-        Ok(State { lane: i64::from_be_bytes(key), transaction, archives, epoch: None, is_epoch_seen: false, terms_of })
+        let lane = i64::from_be_bytes(key);
+        Ok(State { lane, transaction, archives, epoch: None, is_epoch_seen: false, terms_of, fence })
     }
 
     /// Returns the name of the connection's sessions, by which the server's sessions are told apart.
     pub(crate) fn name(&self) -> String {
-        format!("rookery {:016x}", self.lane.cast_unsigned())
+        name_of(self.lane)
+    }
+
+    /// Returns whether the connection writes as that of a process: its row is there, or others have
+    /// taken over.
+    pub(crate) fn is_enlisted(&self) -> bool {
+        self.fence.is_enlisted(self.lane)
+    }
+
+    pub(crate) fn fence(&self) -> Arc<Fence> {
+        self.fence.clone()
     }
 
     /// Forgets what another session doesn't know.
@@ -84,6 +98,11 @@ impl State {
         }
         (self.epoch, self.is_epoch_seen) = (epoch, true);
     }
+}
+
+/// Returns the name of the sessions of the connection with this key.
+pub(crate) fn name_of(lane: i64) -> String {
+    format!("rookery {:016x}", lane.cast_unsigned())
 }
 
 /// A connection to an engine in another process.
@@ -129,6 +148,12 @@ pub(crate) trait Distant: Remote {
     /// Notes that the session is lost. Returns the error.
     fn lost(&mut self, why: &str) -> StoreError {
         self.fail(StoreError::Lost(self.engine(why.to_owned())))
+    }
+
+    /// Notes that others have taken over from this process. Returns the error.
+    fn fenced(&mut self) -> StoreError {
+        self.state().fence.close();
+        self.fail(StoreError::Fenced(self.engine("its row in rookery_lanes is marked".to_owned())))
     }
 
     /// Notes what an error means for the session and its transaction.
@@ -202,6 +227,9 @@ impl<D: Distant> Transactions for D {
     }
 
     fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
+        if self.state().fence.is_fenced() {
+            return Err(self.fenced());
+        }
         (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Due(Some(batch)), false);
         self.expect_session()
     }

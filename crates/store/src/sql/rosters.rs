@@ -6,9 +6,10 @@
 use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::dialect::{Text, by_digest};
 use super::statements::*;
-use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
+use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect, replacing};
 use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, StoreError, Subscription};
 use rookery_jid::{Jid, JidRef};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
@@ -141,6 +142,66 @@ pub(crate) fn change(
     Ok(Changed { version, before, after })
 }
 
+pub(crate) fn put_many(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    items: &BTreeMap<String, RosterItem>,
+) -> Result<(), StoreError> {
+    let mut head = head(c, owner)?;
+    let (there, removed) = (there(c, &head, owner)?, removed(c, owner)?);
+    let mut made = Vec::new();
+    for item in items.values() {
+        let contact = item.jid.as_ref();
+        let before = there.get(contact.as_str());
+        let after = replacing(before.map(|(_, item)| item), item.clone());
+        let effect = effect(before.map(|(_, item)| item), Some(&after));
+        if effect == Effect::None {
+            continue;
+        }
+        head.version = head.version.saturating_add(u64::from(effect.is_seen()));
+        let unseen = before.map_or(0, |(version, _)| *version);
+        let item_version = if effect == Effect::Put { head.version } else { unseen };
+        match before {
+            Some(_) => write_item(c, &head, contact, true, Some((item_version, &after)))?,
+            None => made.push((item_version, after)),
+        }
+        if effect == Effect::Removed || removed.contains(contact.as_str()) {
+            write_removal(c, &head, contact, head.version, effect)?;
+        }
+    }
+    insert_items(c, head.owner, &made)?;
+    let items = head.items.saturating_add(made.len() as u64);
+    c.execute(UPDATE_ROSTER, &[Value::number(head.version), Value::number(items), Value::Integer(head.owner)])?;
+    Ok(())
+}
+
+/// The items that are there, by address, each with the version of its latest change.
+fn there(
+    c: &mut dyn Connection,
+    head: &Head,
+    owner: JidRef<'_>,
+) -> Result<BTreeMap<String, (u64, RosterItem)>, StoreError> {
+    // An import begins with none.
+    let items = if head.items == 0 { Vec::new() } else { items_since(c, owner, -1)?.items };
+    Ok(items.into_iter().map(|(version, item)| (item.jid.as_str().to_owned(), (version, item))).collect())
+}
+
+/// The contacts that clients saw vanish.
+fn removed(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
+    let [domain, local] = account_values(owner);
+    let values = [domain, local, Value::Integer(-1)];
+    Ok(all(c, REMOVALS_SINCE, &values, |row| Ok(row.jid(0)?.as_str().to_owned()))?.into_iter().collect())
+}
+
+fn insert_items(c: &mut dyn Connection, owner: i64, items: &[(u64, RosterItem)]) -> Result<(), StoreError> {
+    let groups: Vec<_> = items.iter().map(|(_, item)| write_groups(&item.groups)).collect();
+    let rows = items
+        .iter()
+        .zip(&groups)
+        .map(|((version, item), groups)| item_values(owner, item.jid.as_ref(), (*version, item), groups));
+    INSERT_ROSTER_ITEMS.insert(c, &rows.collect::<Vec<_>>())
+}
+
 /// What the account's row keeps of its roster.
 struct Head {
     owner: i64,
@@ -173,25 +234,37 @@ fn write_item(
     exists: bool,
     after: Option<(u64, &RosterItem)>,
 ) -> Result<(), StoreError> {
-    let (owner, contact) = (Value::Integer(head.owner), Value::Text(contact.as_str()));
     let Some((version, item)) = after else {
-        c.execute(REMOVE_ROSTER_ITEM.on(c.dialect()), &[owner, contact])?;
+        let values = [Value::Integer(head.owner), Value::Text(contact.as_str())];
+        c.execute(REMOVE_ROSTER_ITEM.on(c.dialect()), &values)?;
         return Ok(());
     };
-    let values = [
+    let groups = write_groups(&item.groups);
+    let values = item_values(head.owner, contact, (version, item), &groups);
+    c.execute(if exists { UPDATE_ROSTER_ITEM.on(c.dialect()) } else { INSERT_ROSTER_ITEM }, &values)?;
+    Ok(())
+}
+
+/// The values of an item's row, in the order of [`INSERT_ROSTER_ITEM`]. `groups`: as
+/// [`write_groups`] has them.
+fn item_values<'v>(
+    owner: i64,
+    contact: JidRef<'v>,
+    (version, item): (u64, &'v RosterItem),
+    groups: &'v str,
+) -> [Value<'v>; 10] {
+    [
         Value::number(version),
         item.name.as_deref().map_or(Value::Null, Value::Text),
-        Value::Text(&write_groups(&item.groups)),
+        Value::Text(groups),
         Value::Integer(i64::from(item.subscription.to()) + 2 * i64::from(item.subscription.from())),
         Value::flag(item.ask),
         Value::flag(item.approved),
         Value::flag(item.listed),
         item.pending_in.as_deref().map_or(Value::Null, Value::Bytes),
-        owner,
-        contact,
-    ];
-    c.execute(if exists { UPDATE_ROSTER_ITEM.on(c.dialect()) } else { INSERT_ROSTER_ITEM }, &values)?;
-    Ok(())
+        Value::Integer(owner),
+        Value::Text(contact.as_str()),
+    ]
 }
 
 fn write_removal(

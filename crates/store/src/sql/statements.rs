@@ -13,6 +13,7 @@
 //! not the whole transaction with what others wrote in it.
 
 use super::dialect::{Text, by_digest, locking};
+use super::many::Rows;
 
 // Accounts: named by (domain, localpart), in this order.
 
@@ -66,6 +67,13 @@ pub(crate) const INSERT_ROSTER_ITEM: &str = "\
     INSERT INTO roster_items \
     (version, name, roster_groups, subscription, ask, approved, listed, pending_in, owner, contact) \
     SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
+
+/// Values of each row: as for [`INSERT_ROSTER_ITEM`].
+pub(crate) static INSERT_ROSTER_ITEMS: Rows = Rows::new(
+    "INSERT INTO roster_items \
+     (version, name, roster_groups, subscription, ask, approved, listed, pending_in, owner, contact) VALUES",
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+);
 
 /// Values: as for [`INSERT_ROSTER_ITEM`].
 pub(crate) const UPDATE_ROSTER_ITEM: Text = by_digest!(
@@ -190,6 +198,7 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
         ROSTER_ITEMS,
         ROSTER_ITEM,
         INSERT_ROSTER_ITEM,
+        INSERT_ROSTER_ITEMS,
         UPDATE_ROSTER_ITEM,
         REMOVE_ROSTER_ITEM,
         UPDATE_ROSTER,

@@ -3,6 +3,8 @@
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use super::archive::months::{self, OpenMonths};
 use super::connection::Connection;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::fence::Fences;
 use super::lanes::{Lanes, Route};
 use super::meta;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -37,6 +39,9 @@ pub struct SqlStore {
     /// Connects to look after the months that archives are divided into, and says whether tables may be changed for that.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     months: Option<(Arc<OpenMonths>, Migrations)>,
+    /// Fences processes off.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fences: Option<Arc<dyn Fences>>,
 }
 
 /// The connections of a store.
@@ -94,6 +99,8 @@ impl SqlStore {
             threads: Mutex::default(),
             #[cfg(any(feature = "postgres", feature = "mysql"))]
             months: None,
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
+            fences: None,
         };
         let (connected, others) = mpsc::channel::<()>();
         let mut others = Some(others);
@@ -120,6 +127,26 @@ impl SqlStore {
         self
     }
 
+    /// Lets processes be fenced off.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn with_fences(mut self, fences: Arc<dyn Fences>) -> SqlStore {
+        self.fences = Some(fences);
+        self
+    }
+
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn fences(&self) -> Option<Arc<dyn Fences>> {
+        self.fences.clone()
+    }
+
+    /// Waits for a thread when the store is closed.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn keep(&self, thread: JoinHandle<()>) {
+        let mut threads = self.threads();
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
+
     /// Looks after the months on a thread of its own, since that may take as long as a month has messages.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn keep_months(&self, retention: crate::Retention) -> Pending<u64> {
@@ -134,11 +161,9 @@ impl SqlStore {
             };
             completer.complete(caught(keep));
         };
-        let mut threads = self.threads();
-        threads.retain(|thread| !thread.is_finished());
         // One that can't be started completes nothing, which is told as the end of the store.
         if let Ok(thread) = thread::Builder::new().name("store-months".into()).spawn(keep) {
-            threads.push(thread);
+            self.keep(thread);
         }
         kept
     }
@@ -277,6 +302,8 @@ impl Drop for SqlStore {
     }
 }
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod fencing;
 mod traits;
 
 /// How often the watch looks for what waits for too long.

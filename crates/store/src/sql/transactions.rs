@@ -76,6 +76,9 @@ pub(crate) trait Remote {
     /// [`StoreError::Lost`] if no host can be reached or one refuses for the time being, otherwise what keeps it from ever working.
     fn reopen(&mut self) -> Result<(), StoreError>;
 
+    /// Asks whether somebody is at the other end, and waits for the answer: outside of transactions.
+    fn ping(&mut self) -> Result<(), StoreError>;
+
     /// Returns whether the transaction with this number was committed: asked after [`Remote::reopen`], outside of transactions.
     ///
     /// The answer is as durable as a commit: replicas that the engine waits for have it.

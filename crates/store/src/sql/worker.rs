@@ -23,7 +23,7 @@
 //!   statements need none.
 //! - While a gate holds up the next operation, no transaction is open: its locks might be what the others wait for.
 
-mod attempts;
+pub(super) mod attempts;
 mod away;
 
 use super::counted::Counted;
@@ -71,10 +71,10 @@ pub(crate) fn run<C: Transactions>(connection: C, lane: usize, shared: &Arc<Shar
         shared: shared.clone(),
     };
     loop {
-        // Whoever looks after the server must learn that the database is back, also if nobody asks for anything.
+        // Those who look after the server must learn that the database is away, or back, also if nobody asks for anything.
         match shared.queues.wait(lane, worker.until_next()) {
             Next::Operation(first) => worker.run_batch(first),
-            Next::Nothing => worker.knock(),
+            Next::Nothing => worker.look(),
             Next::Closed => break worker.connection,
         }
     }

@@ -6,9 +6,9 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::pubsub::{self, Item, Kept, NodeSubscription, Room, Wanted};
 use rookery_store::{
-    Affiliated, Affiliation, ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, Expiry, Invitation, OfflineRoom, Pending,
-    Purpose, Retention, RoomDocument, RosterItem, SizeOf, Slot, SlotQuota, SlotStage, StoreError, Stores, Subscription,
-    wait,
+    Affiliated, Affiliation, ArchiveOf, ArchiveQuery, ArchivedMessage, Choice, Edit, Expiry, Invitation, OfflineRoom,
+    Pending, Purpose, Retention, RoomDocument, RosterItem, SizeOf, Slot, SlotQuota, SlotStage, StoreError, Stores,
+    Subscription, wait,
 };
 use std::sync::Arc;
 
@@ -197,6 +197,7 @@ fn read(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
         ("accounts.is_disabled", done(stores.accounts.is_disabled(owner))),
         ("accounts.list", done(stores.accounts.list("a.example", None, 9))),
         ("accounts.list_disabled", done(stores.accounts.list_disabled("a.example", None, 9))),
+        ("accounts.browse", done(stores.accounts.browse("a.example", Choice { limit: 9, ..Choice::default() }))),
         ("accounts.iterations", done(stores.accounts.iterations())),
         ("accounts.count", done(stores.accounts.count(None))),
         ("rosters.get", done(stores.rosters.get(owner))),
@@ -219,6 +220,7 @@ fn read(stores: &Stores) -> Vec<(&'static str, Result<(), StoreError>)> {
         ("archive.ends", done(stores.archive.ends(owner))),
         ("archive.sweep", done(stores.archive.sweep(0, retention, 9))),
         ("invitations.get", done(stores.invitations.get("token", 1))),
+        ("invitations.open", done(stores.invitations.open("a.example", 1, 9))),
         ("invitations.is_reserved", done(stores.invitations.is_reserved(owner, 1))),
         ("slots.slot", done(stores.slots.slot("slot", 1))),
         ("slots.expired", done(stores.slots.expired(1, 9))),

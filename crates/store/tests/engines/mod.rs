@@ -1,6 +1,7 @@
 //! The engines that are other processes, as tests of a connection's troubles need them.
 
 use rookery_needs::{Mariadb, Postgres, Proxy};
+use rookery_store::sql::copy;
 use rookery_store::sql::{Finding, SqlStore};
 use rookery_store::{StoreError, mysql, postgres};
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ pub trait Server: Sized + Sync {
 
     /// Opens the stores in a database that may be unfit.
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError>;
+
+    /// Returns a database as copies name it.
+    fn copied(address: &str) -> copy::Address;
 
     /// Ends all connections of the stores to a database.
     fn disconnect(&self, database: &str);
@@ -141,9 +145,11 @@ impl Server for Postgres {
     }
 
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
-        let address = postgres::Address::parse(address).expect("an address");
-        let options = postgres::Options { trusts_durability: true, connections, ..postgres::Options::at(address) };
-        postgres::open(&options)
+        postgres::open(&postgres::Options { connections, ..trusted(address) })
+    }
+
+    fn copied(address: &str) -> copy::Address {
+        copy::Address::Postgres(Box::new(trusted(address)))
     }
 
     fn disconnect(&self, _: &str) {
@@ -244,6 +250,10 @@ impl Server for Mariadb {
         mysql::open(&mysql::Options { connections, ..mysql::Options::at(address) })
     }
 
+    fn copied(address: &str) -> copy::Address {
+        copy::Address::parse(address).expect("an address")
+    }
+
     fn disconnect(&self, _: &str) {
         Mariadb::disconnect(self);
     }
@@ -294,4 +304,10 @@ impl Server for Mariadb {
         let sql = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'DO SLEEP(0.7)'";
         self.sql(database, sql).as_deref() != Ok("0")
     }
+}
+
+/// Returns the options for a server of the tests, which needn't survive a power cut.
+fn trusted(address: &str) -> postgres::Options {
+    let address = postgres::Address::parse(address).expect("an address");
+    postgres::Options { trusts_durability: true, ..postgres::Options::at(address) }
 }

@@ -2,7 +2,9 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{Added, OfflineRoom, Pushed, RosterItem, StoreError, Stores, Subscription, wait};
+use rookery_store::{
+    Added, Browsed, Choice, OfflineRoom, Only, Order, Pushed, RosterItem, StoreError, Stores, Subscription, wait,
+};
 
 pub fn an_account_is_created_once(stores: &Stores) {
     let romeo = jid("romeo@montague.example");
@@ -74,6 +76,51 @@ pub fn disabled_accounts_are_listed(stores: &Stores) {
     account(stores, "c@a.example");
     assert!(!done(stores.accounts.is_disabled(names[2].as_ref())));
     assert_eq!(done(stores.accounts.count_disabled("a.example")), 0);
+}
+
+pub fn operators_browse_them(stores: &Stores) {
+    let names = ["a_b", "axb", "b!", "c"].map(|local| account(stores, &format!("{local}@a.example")));
+    account(stores, "elsewhere@b.example");
+    for (account, unix_ms) in [(&names[0], 5), (&names[2], 9)] {
+        done(stores.last_presence.put(account.as_ref(), unix_ms, b"<presence/>".to_vec()));
+    }
+    for account in &names[1..3] {
+        assert!(done(stores.accounts.set_disabled(account.as_ref(), true)));
+    }
+    let all = Choice { limit: 9, ..Choice::default() };
+    let browse = |choice: Choice| {
+        let Browsed { total, accounts } = done(stores.accounts.browse("a.example", choice));
+        (
+            total,
+            accounts.iter().filter_map(|account| account.jid.local().map(str::to_owned)).collect::<Vec<_>>().join(" "),
+        )
+    };
+    let found = |total: u64, names: &str| (total, names.to_owned());
+    assert_eq!(browse(all.clone()), found(4, "a_b axb b! c"));
+    assert_eq!(browse(Choice { order: Order::Newest, ..all.clone() }), found(4, "b! a_b axb c"));
+    assert_eq!(browse(Choice { order: Order::Oldest, ..all.clone() }), found(4, "axb c a_b b!"));
+    assert_eq!(browse(Choice { order: Order::Newest, skip: 1, limit: 2, ..all.clone() }), found(4, "a_b axb"));
+    assert_eq!(browse(Choice { skip: 9, ..all.clone() }), found(4, ""));
+    for order in [Order::Name, Order::Oldest] {
+        assert_eq!(browse(Choice { only: Only::NeverSeen, order, ..all.clone() }), found(2, "axb c"));
+    }
+    assert_eq!(browse(Choice { only: Only::Disabled, ..all.clone() }), found(2, "axb b!"));
+    assert_eq!(browse(Choice { only: Only::Disabled, order: Order::Newest, ..all.clone() }), found(2, "b! axb"));
+    assert_eq!(browse(Choice { only: Only::Disabled, order: Order::Oldest, ..all.clone() }), found(2, "axb b!"));
+    for (contains, names) in [("_", "a_b"), ("!", "b!"), ("%", ""), ("b", "a_b axb b!")] {
+        let counted = names.split_whitespace().count() as u64;
+        assert_eq!(
+            browse(Choice { contains: contains.to_owned(), ..all.clone() }),
+            found(counted, names),
+            "{contains}"
+        );
+    }
+    let [newest] =
+        &done(stores.accounts.browse("a.example", Choice { order: Order::Newest, limit: 1, ..all })).accounts[..]
+    else {
+        panic!("one account");
+    };
+    assert_eq!((newest.is_disabled, newest.last_seen_ms), (true, Some(9)));
 }
 
 pub fn lists_go_on_behind_an_account(stores: &Stores) {

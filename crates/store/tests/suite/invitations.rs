@@ -23,6 +23,22 @@ pub fn a_token_is_good_once_and_for_a_time(stores: &Stores) {
     assert_eq!(done(stores.invitations.take("one", 99)), None);
 }
 
+pub fn open_ones_are_listed(stores: &Stores) {
+    let owner = account(stores, "juliet@a.example");
+    let later = Invitation { purpose: Purpose::Password, owner: Some(owner), ..invitation("a", 200) };
+    let sooner = invitation("b", 100);
+    let elsewhere = Invitation { domain: "b.example".into(), ..invitation("c", 100) };
+    for invitation in [&later, &sooner, &elsewhere] {
+        assert!(done(stores.invitations.put(invitation.clone(), 0, 9)));
+    }
+    let open = |now_ms, limit| done(stores.invitations.open("a.example", now_ms, limit));
+    assert_eq!(open(0, 9), [sooner.clone(), later.clone()]);
+    assert_eq!(open(0, 1), [sooner]);
+    assert_eq!(open(100, 9), [later], "one has expired");
+    assert_eq!(done(stores.invitations.take("a", 100)).map(|taken| taken.token).as_deref(), Some("a"));
+    assert_eq!(open(0, 9).len(), 1);
+}
+
 pub fn owners_have_a_limit_and_take_theirs_along(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
     let of = |token, purpose, expires_ms| Invitation {

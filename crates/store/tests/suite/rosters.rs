@@ -177,3 +177,52 @@ pub fn concurrent_edits_all_count(stores: &Stores) {
     threads.into_iter().for_each(|thread| thread.join().expect("an editing thread"));
     assert_eq!(done(stores.rosters.get(owner.as_ref())).items[0].groups.len(), 100);
 }
+
+pub fn many_items_at_once_are_as_many_changes(stores: &Stores) {
+    let named = |at: usize, name: &str| RosterItem {
+        name: Some(name.into()),
+        groups: vec![format!("{}", at % 7)],
+        subscription: Subscription::Both,
+        ..RosterItem::new(jid(&format!("contact{at:03}@b.example")))
+    };
+    let (all, some) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
+    let start = |owner: &rookery_jid::Jid| {
+        let request = RosterItem::requested(named(3, "").jid, b"<presence type='subscribe'/>".to_vec());
+        [named(1, "as it was"), named(2, "vanished"), request].into_iter().for_each(|item| {
+            put(stores, owner, item);
+        });
+        done(stores.rosters.change(owner.as_ref(), named(2, "").jid.as_ref(), Box::new(|_, _| Edit::Remove)));
+        done(stores.rosters.get(owner.as_ref())).version
+    };
+    let (start_of_all, start_of_some) = (start(&all), start(&some));
+
+    // More than a statement takes; one is there and stays, one had vanished, one has a request, and
+    // one is hidden from clients.
+    let mut items: Vec<_> = (0..300).map(|at| named(at, "new")).collect();
+    items[1] = named(1, "as it was");
+    items[4] = RosterItem { listed: false, subscription: Subscription::None, ..named(4, "hidden") };
+    done(stores.rosters.put_many(all.as_ref(), [vec![named(299, "written over")], items.clone()].concat()));
+    for item in items {
+        let contact = item.jid.clone();
+        let edit = move |before: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| {
+            let pending_in = before.and_then(|before| before.pending_in.clone());
+            Edit::Put(RosterItem { pending_in, ..item.clone() })
+        };
+        done(stores.rosters.change(some.as_ref(), contact.as_ref(), Box::new(edit)));
+    }
+
+    let items = |owner: &rookery_jid::Jid| done(stores.rosters.get(owner.as_ref())).items;
+    assert_eq!(items(&all).len(), 300);
+    assert_eq!(items(&all), items(&some));
+    let seen = |owner: &rookery_jid::Jid, start: u64| {
+        let changes = done(stores.rosters.since(owner.as_ref(), start)).expect("the latest changes are known");
+        let changed = changes.changes.into_iter().map(move |(version, change)| (version - start, change));
+        (changes.version - start, changed.collect::<Vec<_>>())
+    };
+    assert_eq!(seen(&all, start_of_all), seen(&some, start_of_some));
+    // Nothing to write is no change, and those who have no account have no roster.
+    done(stores.rosters.put_many(all.as_ref(), Vec::new()));
+    assert_eq!(seen(&all, start_of_all), seen(&some, start_of_some));
+    let nobody = stores.rosters.put_many(jid("nobody@a.example").as_ref(), Vec::new());
+    assert_eq!(wait(nobody), Err(StoreError::NoAccount));
+}

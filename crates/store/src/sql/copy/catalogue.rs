@@ -5,6 +5,8 @@
 
 use std::sync::LazyLock;
 
+use super::cells::{Cell, Kind};
+
 /// A table.
 pub(crate) struct Table {
     /// Its name.
@@ -17,17 +19,6 @@ pub(crate) struct Table {
     pub(crate) is_numbered: bool,
     /// Its statements.
     pub(super) texts: Texts,
-}
-
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Integer,
-    Text,
-    Bytes,
-    OptionalInteger,
-    OptionalText,
-    OptionalBytes,
 }
 
 /// The statements of a table. Texts of statements are static, so that a connection prepares each once.
@@ -44,9 +35,18 @@ pub(super) struct Texts {
     pub(super) insert: Vec<String>,
     /// Removes all rows.
     pub(super) clear: String,
+    /// Removes a row. Values: its key.
+    pub(super) remove: String,
+    /// Changes a row, of a table that has more than its key. Values: those behind the key, then the key.
+    pub(super) change: String,
 }
 
 impl Table {
+    /// Returns the key of a row.
+    pub(super) fn key_of<'a>(&self, row: &'a [Cell]) -> &'a [Cell] {
+        row.get(..self.key).unwrap_or(row)
+    }
+
     /// Returns the columns of the key.
     pub(super) fn key_columns(&self) -> &'static [(&'static str, Kind)] {
         self.columns.get(..self.key).unwrap_or_default()
@@ -88,6 +88,10 @@ impl Plain {
             format!("SELECT {all} FROM {name} WHERE {conditions}{first} > ? ORDER BY {} LIMIT ?", rest.join(", "))
         };
         let row = format!("({})", vec!["?"; columns.len()].join(", "));
+        let rest = names(columns.get(key..).unwrap_or_default());
+        let is = |names: &[&str], between: &str| {
+            names.iter().map(|name| format!("{name} = ?")).collect::<Vec<_>>().join(between)
+        };
         let insert =
             |size: &usize| format!("INSERT INTO {name} ({all}) VALUES {}", vec![row.as_str(); *size].join(", "));
         let texts = Texts {
@@ -97,6 +101,8 @@ impl Plain {
             count: format!("SELECT COUNT(*) FROM {name}"),
             insert: SIZES.iter().map(insert).collect(),
             clear: format!("DELETE FROM {name}"),
+            remove: format!("DELETE FROM {name} WHERE {}", is(&keys, " AND ")),
+            change: format!("UPDATE {name} SET {} WHERE {}", is(&rest, ", "), is(&keys, " AND ")),
         };
         Table { name, columns, key, is_numbered, texts }
     }

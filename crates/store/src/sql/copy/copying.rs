@@ -1,7 +1,7 @@
 //! The engine's part of a copy.
 
 use super::catalogue::Table;
-use super::rows::Record;
+use super::cells::Record;
 use crate::StoreError;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::sql::archive::months::Months;
@@ -32,3 +32,6 @@ pub(crate) trait Copying: Migrating {
         Ok(())
     }
 }
+
+/// Transactions of a copy have no numbers: one whose end isn't known is looked for by its rows when the copy goes on.
+pub(super) const UNNUMBERED: u64 = 0;

@@ -98,20 +98,19 @@ impl Address {
         self
     }
 
-    /// Tells which steps of the schema the database has not gone through, and the statement that they begin with where they can be in a
-    /// transaction. Changes nothing.
+    /// Tells which steps of the schema the database has not gone through. Changes nothing.
     ///
     /// # Errors
     ///
     /// The error of the engine.
-    pub fn plan(&self) -> Result<(Plan, Option<&'static str>), StoreError> {
-        Ok(match self {
-            Address::Sqlite(file) => (sqlite::plan(file)?, Some("BEGIN IMMEDIATE")),
+    pub fn plan(&self) -> Result<Plan, StoreError> {
+        match self {
+            Address::Sqlite(file) => sqlite::plan(file),
             #[cfg(feature = "postgres")]
-            Address::Postgres(options) => (postgres::plan(options)?, Some("BEGIN")),
+            Address::Postgres(options) => postgres::plan(options),
             #[cfg(feature = "mysql")]
-            Address::Mysql(options) => (mysql::plan(options)?, None),
-        })
+            Address::Mysql(options) => mysql::plan(options),
+        }
     }
 
     /// Brings the schema of the database up to date, making a file if there is none. Returns the number of steps that it took.

@@ -1,95 +1,11 @@
-//! Rows as values of their own: read in the order of their keys, a bounded portion at a time, and inserted.
+//! Reads rows in the order of their keys, a bounded portion at a time, and inserts them.
 
 use std::ops::ControlFlow;
 
-use sha2::{Digest, Sha256};
-
-use super::catalogue::{Kind, SIZES, Table};
+use super::catalogue::{SIZES, Table, tables};
+use super::cells::{Cell, Record};
 use crate::StoreError;
-use crate::sql::connection::{Connection, Row, Value, one};
-
-/// A value of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell {
-    Null,
-    Integer(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-/// A row, with its values in the order of the table's columns.
-pub(crate) type Record = Vec<Cell>;
-
-impl Cell {
-    fn read(row: &dyn Row, column: usize, kind: Kind) -> Result<Cell, StoreError> {
-        let text = |text: &str| Cell::Text(text.to_owned());
-        let bytes = |bytes: &[u8]| Cell::Bytes(bytes.to_vec());
-        Ok(match kind {
-            Kind::Integer => Cell::Integer(row.integer(column)?),
-            Kind::Text => text(row.text(column)?),
-            Kind::Bytes => bytes(row.bytes(column)?),
-            Kind::OptionalInteger => row.optional_integer(column)?.map_or(Cell::Null, Cell::Integer),
-            Kind::OptionalText => row.optional_text(column)?.map_or(Cell::Null, text),
-            Kind::OptionalBytes => row.optional_bytes(column)?.map_or(Cell::Null, bytes),
-        })
-    }
-
-    fn value(&self) -> Value<'_> {
-        match self {
-            Cell::Null => Value::Null,
-            Cell::Integer(integer) => Value::Integer(*integer),
-            Cell::Text(text) => Value::Text(text),
-            Cell::Bytes(bytes) => Value::Bytes(bytes),
-        }
-    }
-
-    /// Returns the number that it is, 0 if it is none.
-    pub(crate) fn integer(&self) -> i64 {
-        match self {
-            Cell::Integer(integer) => *integer,
-            _ => 0,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Cell::Null | Cell::Integer(_) => 8,
-            Cell::Text(text) => text.len(),
-            Cell::Bytes(bytes) => bytes.len(),
-        }
-    }
-
-    /// Adds it to a digest: its type and its length go first, so that no two rows have the same bytes.
-    fn digest(&self, digest: &mut Sha256) {
-        let mut part = |kind: u8, bytes: &[u8]| {
-            digest.update([kind]);
-            digest.update((bytes.len() as u64).to_be_bytes());
-            digest.update(bytes);
-        };
-        match self {
-            Cell::Null => part(0, &[]),
-            Cell::Integer(integer) => part(1, &integer.to_be_bytes()),
-            Cell::Text(text) => part(2, text.as_bytes()),
-            Cell::Bytes(bytes) => part(3, bytes),
-        }
-    }
-}
-
-/// Writes the key of a row for people.
-pub(super) fn key_words(key: &[Cell]) -> String {
-    let words = key.iter().map(|cell| match cell {
-        Cell::Null => "NULL".to_owned(),
-        Cell::Integer(integer) => integer.to_string(),
-        Cell::Text(text) => format!("{text:?}"),
-        Cell::Bytes(bytes) => format!("{} bytes", bytes.len()),
-    });
-    words.collect::<Vec<_>>().join(", ")
-}
-
-/// Adds a row to a digest.
-pub(super) fn digest_row(row: &[Cell], digest: &mut Sha256) {
-    row.iter().for_each(|cell| cell.digest(digest));
-}
+use crate::sql::connection::{Connection, Value, one};
 
 /// Reads the rows of a table, those behind a key if there is one: up to [`PAGE`] of them, and no more bytes than [`PAGE_BYTES`] and one row.
 /// None means that there are no more.
@@ -137,6 +53,11 @@ pub(super) fn count(c: &mut dyn Connection, table: &'static Table) -> Result<u64
     Ok(one(c, &table.texts.count, &[], |row| row.number(0))?.unwrap_or_default())
 }
 
+/// Counts the rows of all tables.
+pub(super) fn total(c: &mut dyn Connection) -> Result<u64, StoreError> {
+    tables().iter().map(|table| count(c, table)).sum()
+}
+
 /// Inserts rows.
 pub(super) fn insert(c: &mut dyn Connection, table: &'static Table, rows: &[Record]) -> Result<(), StoreError> {
     let mut rest = rows;
@@ -159,8 +80,8 @@ pub(super) fn insert(c: &mut dyn Connection, table: &'static Table, rows: &[Reco
 }
 
 /// Rows that are read at a time.
-const PAGE: usize = 1000;
+pub(super) const PAGE: usize = 1000;
 /// Their bytes.
-const PAGE_BYTES: usize = 4 << 20;
+pub(super) const PAGE_BYTES: usize = 4 << 20;
 /// Bytes that are inserted by one statement, unless a single row has more: engines bound the size of a statement.
 const STATEMENT_BYTES: usize = 1 << 20;

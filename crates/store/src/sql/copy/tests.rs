@@ -26,7 +26,7 @@ fn the_catalogue_has_every_table_and_column() {
         .iter()
         .flat_map(|table| table.columns.iter().map(|(column, kind)| (format!("{}.{column}", table.name), *kind)))
         .map(|(name, kind)| {
-            use catalogue::Kind;
+            use cells::Kind;
             let (kind, is_set) = match kind {
                 Kind::Integer => ("INTEGER", true),
                 Kind::Text => ("TEXT", true),

@@ -61,7 +61,7 @@ fn setting(driver: &mut Driver, name: &str) -> Result<String, StoreError> {
 pub fn check(options: &Options) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = look(options, &mut findings) {
-        findings.push(Finding { severity: Severity::Fault, text: error.to_string() });
+        findings.push(finding::failed(&error));
     }
     findings
 }

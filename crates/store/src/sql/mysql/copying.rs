@@ -4,8 +4,8 @@ use super::driver::Driver;
 use crate::StoreError;
 use crate::sql::archive::months::Months;
 use crate::sql::copy::catalogue::Table;
+use crate::sql::copy::cells::Record;
 use crate::sql::copy::copying::Copying;
-use crate::sql::copy::rows::Record;
 
 impl Copying for Driver {
     fn last_number(&mut self, table: &'static Table) -> Result<i64, StoreError> {

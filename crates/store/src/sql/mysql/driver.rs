@@ -68,7 +68,7 @@ impl Driver {
     pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
-        let state = State::new(target.terms_of).map_err(|error| other(error.to_string()))?;
+        let state = State::new(target.terms_of, target.fence.clone()).map_err(|error| other(error.to_string()))?;
         let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
@@ -95,7 +95,11 @@ impl Driver {
 
     /// Removes the rows of connections that have ended, whatever became of their servers.
     pub(super) fn forget_ended(&mut self) -> Result<(), StoreError> {
-        self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
+        // One of a process of a cluster may have nothing to write for long.
+        self.run(&format!(
+            "DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)"
+        ))
+        .map(drop)
     }
 
     /// Sets a new session, and ends the one before if the server hasn't noticed that it is lost: it holds locks. Each has a lock that has the
@@ -145,11 +149,6 @@ impl Driver {
     /// Runs statements that belong to no operation: schema and settings. Returns their rows.
     pub(super) fn run(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
         self.simple(statements)
-    }
-
-    /// Waits for an answer to nothing.
-    pub(super) fn ping(&mut self) -> Result<(), StoreError> {
-        self.with(async |conn| conn.ping().await)
     }
 
     fn failed(&mut self, error: &Error) -> StoreError {
@@ -253,7 +252,16 @@ impl Driver {
 
     /// Begins the transaction if that is due, and runs a statement behind. Returns the rows.
     fn begin(&mut self, behind: &str) -> Result<Vec<Vec<String>>, StoreError> {
+        let is_guarded = matches!(self.state.transaction, Transaction::Due(Some(_))) && self.state.is_enlisted();
         let begin = match self.state.transaction {
+            Transaction::Due(Some(batch)) if is_guarded => {
+                let lane = self.state.lane;
+                format!(
+                    "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; \
+                     UPDATE rookery_lanes SET batch = {batch}, since_ms = {NOW_MS} \
+                     WHERE lane = {lane} AND fenced_ms IS NULL; SELECT ROW_COUNT(); "
+                )
+            }
             // Rows that are to be changed are locked when they are read, by statements that want their newest state.
             Transaction::Due(Some(batch)) => {
                 let lane = self.state.lane;
@@ -267,9 +275,12 @@ impl Driver {
             _ => String::new(),
         };
         let statements = begin + behind;
-        let rows = if statements.is_empty() { Vec::new() } else { self.simple(&statements)? };
+        let mut rows = if statements.is_empty() { Vec::new() } else { self.simple(&statements)? };
         if let Transaction::Due(batch) = self.state.transaction {
             self.state.transaction = Transaction::Open(batch);
+        }
+        if is_guarded && integer(&rows.drain(..1.min(rows.len())).collect::<Vec<_>>()) != Some(1) {
+            return Err(self.fenced());
         }
         Ok(rows)
     }
@@ -282,7 +293,7 @@ fn words(row: &Row) -> Vec<String> {
 }
 
 /// Returns the only number of an answer.
-fn integer(rows: &[Vec<String>]) -> Option<i64> {
+pub(super) fn integer(rows: &[Vec<String>]) -> Option<i64> {
     rows.first()?.first()?.parse().ok()
 }
 
@@ -394,6 +405,10 @@ impl Remote for Driver {
         self.set_up()
     }
 
+    fn ping(&mut self) -> Result<(), StoreError> {
+        self.with(async |conn| conn.ping().await)
+    }
+
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
         // Changes something, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for.
@@ -427,7 +442,7 @@ const COMMIT_NEW_EPOCH: &str = "\
 const LARGEST_HEAD: usize = 16;
 
 /// The time of the database, whatever that of this machine is.
-const NOW_MS: &str = "UNIX_TIMESTAMP() * 1000";
+pub(super) const NOW_MS: &str = "UNIX_TIMESTAMP() * 1000";
 
 /// How long a statement waits for what another connection has locked, as the session is told.
 const LOCK_S: u32 = 2;

@@ -7,6 +7,7 @@ mod check;
 mod copying;
 mod driver;
 mod failure;
+mod fencing;
 mod months;
 mod schema;
 mod search;
@@ -22,6 +23,7 @@ use super::migrate::Plan;
 use super::opening::{self, Openable, Wanted};
 use super::transactions::Transactions;
 use crate::StoreError;
+use crate::fencing::Writer;
 use driver::Driver;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +85,14 @@ impl Openable for Driver {
 
     fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError> {
         check::unfit(self, trusts_durability)
+    }
+
+    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError> {
+        fencing::enlist(self, own, lanes)
+    }
+
+    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError> {
+        fencing::fence(self, other, own)
     }
 
     fn forget_lanes(&mut self) -> Result<(), StoreError> {

@@ -4,12 +4,14 @@ use super::failure::failure;
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::Engine;
+use crate::sql::fence::Fence;
 use crate::sql::migrate::Migrations;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, OptsBuilder, Row, SslOpts};
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -169,6 +171,7 @@ pub(super) struct Target {
     hosts: Vec<OptsBuilder>,
     pub(super) name: String,
     pub(super) terms_of: Option<TermsOf>,
+    pub(super) fence: Arc<Fence>,
 }
 
 /// A connection, and what it is connected to.
@@ -213,6 +216,7 @@ impl Target {
             hosts: hosts.iter().map(host).collect(),
             name: options.address.to_string(),
             terms_of: options.terms_of,
+            fence: Arc::default(),
         }
     }
 

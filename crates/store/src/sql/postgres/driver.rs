@@ -54,7 +54,7 @@ impl Driver {
     pub(super) fn open(target: Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
         let other = |error: String| StoreError::Other(target.engine(error));
         let runtime = runtime().map_err(|error| other(error.to_string()))?;
-        let state = State::new(target.terms_of).map_err(|error| other(error.to_string()))?;
+        let state = State::new(target.terms_of, target.fence.clone()).map_err(|error| other(error.to_string()))?;
         let mut driver = Driver { target: target.clone(), limit, runtime, session: None, state };
         driver.reopen()?;
         Ok(driver)
@@ -79,7 +79,11 @@ impl Driver {
 
     /// Removes the rows of connections that have ended, whatever became of their servers.
     pub(super) fn forget_ended(&mut self) -> Result<(), StoreError> {
-        self.run(&format!("DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS}")).map(drop)
+        // One of a process of a cluster may have nothing to write for long.
+        self.run(&format!(
+            "DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)"
+        ))
+        .map(drop)
     }
 
     /// Returns the time of the database, in milliseconds of Unix time.
@@ -190,6 +194,9 @@ impl Driver {
         });
         // BEGIN, then the note of the batch.
         if let (Some(batch), Some(0)) = (batch, noted.take(2).last()) {
+            if self.state.is_enlisted() {
+                return Err(self.fenced());
+            }
             let lane = self.state.lane;
             self.simple(&format!(
                 "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {NOW_MS})"
@@ -200,13 +207,14 @@ impl Driver {
 }
 
 /// Returns what begins a transaction; the batch if it writes.
-fn begin(batch: Option<u64>, lane: i64) -> String {
+fn begin(batch: Option<u64>, state: &State) -> String {
+    let (lane, unless) = (state.lane, if state.is_enlisted() { " AND fenced_ms IS NULL" } else { "" });
     match batch {
         // Rows that are to be changed are locked when they are read, by statements that want their newest state.
         Some(batch) => {
             format!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; \
-                 UPDATE rookery_lanes SET batch = {batch}, since_ms = {NOW_MS} WHERE lane = {lane};"
+                 UPDATE rookery_lanes SET batch = {batch}, since_ms = {NOW_MS} WHERE lane = {lane}{unless};"
             )
         }
         None => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;".to_owned(),
@@ -270,11 +278,8 @@ impl Distant for Driver {
         }
         let prepared = self.prepared(sql)?;
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        let begin = if let Transaction::Due(batch) = self.state.transaction {
-            Some(begin(batch, self.state.lane))
-        } else {
-            None
-        };
+        let begin =
+            if let Transaction::Due(batch) = self.state.transaction { Some(begin(batch, &self.state)) } else { None };
         let began = async {
             match &begin {
                 Some(begin) => answers(&session.client, begin).await,
@@ -299,7 +304,7 @@ impl Distant for Driver {
 
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
         let due = if let Transaction::Due(batch) = self.state.transaction {
-            begin(batch, self.state.lane)
+            begin(batch, &self.state)
         } else {
             String::new()
         };
@@ -349,13 +354,23 @@ impl Remote for Driver {
         self.simple(&format!("{}; {BY_INDEX}; {END_SESSIONS} AND application_name = '{name}'", self.limits())).map(drop)
     }
 
+    fn ping(&mut self) -> Result<(), StoreError> {
+        self.run("SELECT 1").map(drop)
+    }
+
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Writes, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for.
-        let found = self.run(&format!(
-            "UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane} AND batch = {batch} RETURNING batch"
-        ))?;
-        Ok(!found.is_empty())
+        // Writes, so that it is acknowledged, and with it what it looks for, by the replicas that are waited for; a row of its own if
+        // there is none, since that of the connection's first transaction can't be seen before it is committed.
+        let (mine, row) = match self.state.is_enlisted() {
+            true => (format!("UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane}"), ""),
+            false => (
+                format!("INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {NO_BATCH}, {NOW_MS})"),
+                " ON CONFLICT (lane) DO UPDATE SET since_ms = excluded.since_ms",
+            ),
+        };
+        let found = self.run(&format!("{mine}{row} RETURNING batch"))?;
+        Ok(found.first().is_some_and(|found| *found == batch.to_string()))
     }
 
     fn is_read_only(&self) -> bool {
@@ -364,12 +379,15 @@ impl Remote for Driver {
 }
 
 /// Ends sessions that hold locks or a snapshot. One that waits for replicas is left alone: it is done, whoever hears of it.
-const END_SESSIONS: &str = "\
+pub(super) const END_SESSIONS: &str = "\
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid() \
     AND state <> 'idle' AND wait_event IS DISTINCT FROM 'SyncRep'";
 
 /// The time of the database, whatever that of this machine is.
-const NOW_MS: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
+pub(super) const NOW_MS: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint";
+
+/// Stands for no batch: those count from 1.
+const NO_BATCH: u64 = 0;
 
 /// Ends a transaction that has taken something out of archives.
 const COMMIT_NEW_EPOCH: &str = "UPDATE rookery_epoch SET value = value + 1 RETURNING value; COMMIT";

@@ -7,6 +7,7 @@ use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::Engine;
 use crate::sql::Migrations;
+use crate::sql::fence::Fence;
 use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io;
@@ -153,6 +154,7 @@ pub(super) struct Target {
     tls: Option<Arc<rustls::ClientConfig>>,
     pub(super) name: String,
     pub(super) terms_of: Option<TermsOf>,
+    pub(super) fence: Arc<Fence>,
 }
 
 impl Target {
@@ -161,7 +163,8 @@ impl Target {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        Target { config, tls: options.tls.clone(), name: options.address.to_string(), terms_of: options.terms_of }
+        let (name, terms_of) = (options.address.to_string(), options.terms_of);
+        Target { config, tls: options.tls.clone(), name, terms_of, fence: Arc::default() }
     }
 
     /// Connects to the first host that can be written to, else to one that can be read. The session

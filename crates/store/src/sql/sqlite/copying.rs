@@ -5,8 +5,8 @@ use crate::StoreError;
 use crate::sql::archives::stretch;
 use crate::sql::connection::{Connection, Value, one};
 use crate::sql::copy::catalogue::{MESSAGES, Table};
+use crate::sql::copy::cells::{Cell, Record};
 use crate::sql::copy::copying::Copying;
-use crate::sql::copy::rows::{Cell, Record};
 use crate::sql::many::Rows;
 use std::collections::BTreeSet;
 

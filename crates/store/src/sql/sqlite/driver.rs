@@ -1,6 +1,7 @@
 //! SQLite's side of [`Connection`]. The only file that names the SQLite library.
 
 use super::options::Options;
+use super::waiting;
 use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::archives::KnownArchives;
@@ -54,9 +55,13 @@ impl Driver {
 
     fn with_flags(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<Driver, StoreError> {
         let database = path.display().to_string();
-        let sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        let mut sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| failure(&database, error))?;
-        sqlite.busy_timeout(lock_wait).map_err(|error| failure(&database, error))?;
+        let set = match lock_wait >= waiting::OF_COMMANDS {
+            true => sqlite.busy_handler(Some(waiting::wait_once_more)),
+            false => sqlite.busy_timeout(lock_wait),
+        };
+        set.map_err(|error| failure(&database, error))?;
         Ok(Driver { sqlite, database, archives: KnownArchives::default(), seen: 0, contests: None })
     }
 
@@ -88,7 +93,12 @@ impl Driver {
     /// wait for each other; so the wait that other statements have is a loop of our own.
     fn use_log(&self, lock_wait: Duration) -> Result<String, StoreError> {
         let since = Instant::now();
+        let mut is_told = lock_wait < waiting::OF_COMMANDS;
         loop {
+            if !is_told && since.elapsed() >= waiting::LONG {
+                is_told = true;
+                waiting::tell();
+            }
             let mode = self.sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
             match mode.map_err(|error| self.failure(error)) {
                 Err(StoreError::Locked(_)) if since.elapsed() < lock_wait => thread::sleep(LOCK_PAUSE),

@@ -14,10 +14,12 @@ mod driver;
 mod options;
 mod place;
 mod schema;
+mod waiting;
 
 pub use super::finding::{Finding, Severity};
 pub use check::check;
 pub use options::Options;
+pub use waiting::tell_waits;
 
 use super::SqlStore;
 use super::connection::{Connection, Value};
@@ -29,7 +31,7 @@ use crate::StoreError;
 use driver::Driver;
 use place::{prepare_directory, prepare_file};
 use std::path::Path;
-use std::time::Duration;
+use waiting::OF_COMMANDS;
 
 /// Opens a database file, creating it and its directory if they don't exist and bringing an older schema up to date.
 ///
@@ -62,7 +64,7 @@ pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
 /// [`StoreError::TooNew`] and [`StoreError::Foreign`] if the file isn't for this server, otherwise what SQLite reports.
 pub fn plan(path: &Path) -> Result<Plan, StoreError> {
     match path.exists() {
-        true => migrate::plan(&mut Driver::open_to_read(path, PATIENCE)?),
+        true => migrate::plan(&mut Driver::open_to_read(path, OF_COMMANDS)?),
         false => migrate::plan(&mut Driver::in_memory()?),
     }
 }
@@ -74,13 +76,13 @@ pub fn plan(path: &Path) -> Result<Plan, StoreError> {
 /// As [`open`].
 pub fn migrate(path: &Path) -> Result<usize, StoreError> {
     let steps = plan(path)?.steps.len();
-    open(path, &Options { lock_wait: PATIENCE, ..Options::default() })?.close();
+    open(path, &Options { lock_wait: OF_COMMANDS, ..Options::default() })?.close();
     Ok(steps)
 }
 
 /// Opens a file to copy from it.
 pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
-    let mut driver = Driver::open_to_read(path, PATIENCE)?;
+    let mut driver = Driver::open_to_read(path, OF_COMMANDS)?;
     driver.keep_statements();
     migrate::refuse_newer(&mut driver)?;
     migrate::prepare(&mut driver, Migrations::Never)?;
@@ -89,7 +91,7 @@ pub(super) fn source(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError>
 
 /// Opens a file of another program to read from it.
 pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, StoreError> {
-    let driver = Driver::open_to_read(path, PATIENCE)?;
+    let driver = Driver::open_to_read(path, OF_COMMANDS)?;
     driver.keep_statements();
     Ok(Box::new(driver))
 }
@@ -98,7 +100,7 @@ pub(super) fn foreign(path: &Path) -> Result<Box<dyn Transactions + Send>, Store
 pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
-    let mut driver = Driver::open(path, PATIENCE)?;
+    let mut driver = Driver::open(path, OF_COMMANDS)?;
     migrate::refuse_newer(&mut driver)?;
     driver.set_up(&Options::default())?;
     migrate::migrate(&mut driver)?;
@@ -113,11 +115,8 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
 /// file then.
 pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
     prepare_file(to)?;
-    let mut driver = Driver::open_to_read(path, PATIENCE)?;
+    let mut driver = Driver::open_to_read(path, OF_COMMANDS)?;
     migrate::version(&mut driver)?;
     let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name is no text"))?;
     driver.execute("VACUUM INTO ?", &[Value::Text(to)]).map(drop)
 }
-
-/// How long an operator's command waits for whoever holds the database.
-const PATIENCE: Duration = Duration::from_secs(30);

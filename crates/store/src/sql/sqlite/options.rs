@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Options {
     /// Bounds what may wait.
     pub bounds: Bounds,
-    /// How long an operation waits for another process that holds the database. Everybody behind it waits as long.
+    /// How long an operation waits for another process that holds the database. Everybody behind it waits as long. The ten
+    /// minutes of a command are the most, of which an operator hears after ten seconds: see [`tell_waits`](super::tell_waits).
     pub lock_wait: Duration,
     /// How large the database may grow, in bytes; further writes fail with [`StoreError::Full`](crate::StoreError::Full).
     pub max_bytes: Option<u64>,
@@ -20,6 +21,13 @@ pub struct Options {
     /// Undoes every write once and runs it again, as an engine does that lets another connection go first: for tests that operations
     /// can be run again.
     pub contested: bool,
+}
+
+impl Options {
+    /// Returns the options of a command, which an operator would only have to repeat: it waits for ten minutes.
+    pub fn of_commands() -> Options {
+        Options { lock_wait: super::waiting::OF_COMMANDS, ..Options::default() }
+    }
 }
 
 impl Default for Options {

@@ -5,12 +5,14 @@ use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{
     Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
 };
-use crate::sql::{accounts, archive, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots};
+use crate::sql::{
+    accounts, archive, browsing, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots,
+};
 use crate::{
-    Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes,
-    Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
-    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms, Roster, RosterItem,
-    Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
+    Accounts, Activity, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Browsed, Changed,
+    Changes, Choice, Document, Documents, EditRoster, Invitation, Invitations, LastPresence, LastSeen, ListedRoom,
+    Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, Retention, RoomDocument, Rooms,
+    Roster, RosterItem, Rosters, Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -77,6 +79,11 @@ impl Accounts for SqlStore {
         })
     }
 
+    fn browse(&self, domain: &str, choice: Choice) -> Pending<Browsed> {
+        let domain = domain.to_owned();
+        self.read(self.lanes.list(), 0, move |c| browsing::browse(c, &domain, &choice))
+    }
+
     fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
         self.read(self.lanes.list(), 0, accounts::iterations)
     }
@@ -119,6 +126,13 @@ impl Rosters for SqlStore {
         self.write(self.of(owner.as_ref()), BYTES_PER_EDIT, move |c| {
             rosters::change(c, owner.as_ref(), contact.as_ref(), &mut edit)
         })
+    }
+
+    fn put_many(&self, owner: JidRef<'_>, items: Vec<RosterItem>) -> Pending<()> {
+        let owner = owner.bare().to_jid();
+        let bytes = items.iter().map(|item| item.jid.as_str().len() + item.bytes()).sum();
+        let items = crate::rosters::last_of_each(items);
+        self.write(self.of(owner.as_ref()), bytes, move |c| rosters::put_many(c, owner.as_ref(), &items))
     }
 
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
@@ -270,6 +284,11 @@ impl Invitations for SqlStore {
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
         let token = token.to_owned();
         self.write(self.lanes.owner(&token), token.len(), move |c| invitations::take(c, &token, now_ms))
+    }
+
+    fn open(&self, domain: &str, now_ms: u64, limit: usize) -> Pending<Vec<Invitation>> {
+        let domain = domain.to_owned();
+        self.read(self.lanes.list(), 0, move |c| invitations::open(c, &domain, now_ms, limit))
     }
 
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {

@@ -21,10 +21,10 @@ impl Attempts {
     /// Returns how long to wait before the next attempt: nothing before the first, then twice as long each time, with some chance in
     /// it, so that many don't knock at the same time.
     pub(super) fn delay(&self) -> Duration {
-        let Some(before) = self.failures.checked_sub(1) else {
-            return if self.read_only.is_some() { jitter(FIRST_DELAY) } else { Duration::ZERO };
-        };
-        jitter((FIRST_DELAY * 2u32.saturating_pow(before.min(16))).min(MOST_DELAY))
+        match self.failures {
+            0 if self.read_only.is_some() => jitter(FIRST_DELAY),
+            failures => delay_after(failures),
+        }
     }
 
     /// Notes that the host refused to be written to. Returns whether to look for one that doesn't.
@@ -52,6 +52,12 @@ impl Attempts {
         }
         may
     }
+}
+
+/// Returns how long to wait after so many attempts that failed in a row.
+pub(in crate::sql) fn delay_after(failures: u32) -> Duration {
+    let Some(before) = failures.checked_sub(1) else { return Duration::ZERO };
+    jitter((FIRST_DELAY * 2u32.saturating_pow(before.min(16))).min(MOST_DELAY))
 }
 
 /// Returns between half of a time and all of it.

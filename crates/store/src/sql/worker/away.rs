@@ -1,6 +1,6 @@
 //! What a worker does while its database is away, or can't be written to: it knocks again and again, and refuses those who have waited for too long.
 
-use super::attempts::LOOK_AGAIN;
+use super::attempts::{LOOK_AGAIN, jitter};
 use super::{Portion, Worker};
 use crate::StoreError;
 use crate::sql::queue::Queued;
@@ -43,7 +43,10 @@ impl<C: Transactions> Worker<C> {
         if self.attempts.failures > 0 {
             return Some(self.attempts.delay());
         }
-        self.is_read_only().then_some(LOOK_AGAIN)
+        if self.is_read_only() {
+            return Some(LOOK_AGAIN);
+        }
+        self.connection.remote().is_some().then(|| jitter(QUIET))
     }
 
     /// Returns whether the connection is to a host that couldn't be written to when it was made. What is read there may be old.
@@ -58,8 +61,15 @@ impl<C: Transactions> Worker<C> {
         }
     }
 
-    /// Makes an attempt although nobody waits.
-    pub(super) fn knock(&mut self) {
+    /// Looks whether the database is there although nobody waits for it, and makes an attempt if it isn't.
+    pub(super) fn look(&mut self) {
+        let is_fine = self.attempts.failures == 0 && !self.is_read_only();
+        if !(is_fine && self.connection.remote().is_none_or(|remote| remote.ping().is_ok())) {
+            self.knock();
+        }
+    }
+
+    fn knock(&mut self) {
         match self.connection.remote().map_or(Ok(()), |remote| remote.reopen()) {
             Ok(()) => self.is_back(),
             Err(error) => self.is_still_away(&error),
@@ -103,3 +113,6 @@ impl<C: Transactions> Worker<C> {
         rest
     }
 }
+
+/// The time without a word of the database after which it is asked whether it is there.
+const QUIET: Duration = Duration::from_secs(5);

@@ -436,6 +436,10 @@ impl Remote for Client {
         opened
     }
 
+    fn ping(&mut self) -> Result<(), StoreError> {
+        self.call(|_, server| if server.is_away { Err(gone()) } else { Ok(()) })
+    }
+
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         self.call(|_, server| Ok(server.last_batch == batch))
     }

@@ -1,0 +1,102 @@
+//! Connects again when a connection of a copy is lost.
+
+use super::copying::{Copying, UNNUMBERED};
+use crate::StoreError;
+use crate::sql::queue::Patience;
+use crate::sql::worker::attempts::delay_after;
+use std::thread;
+use std::time::Instant;
+
+/// The attempts to get a connection back.
+pub(super) struct Reconnecting {
+    use_of_it: UseOfIt,
+    /// Those in a row that brought the connection back, but nothing that is needed of it.
+    fruitless: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UseOfIt {
+    Reads,
+    Writes,
+}
+
+impl Reconnecting {
+    /// For a connection that reads in one transaction. With another connection that is another transaction, of another moment.
+    pub(super) fn to_read() -> Reconnecting {
+        Reconnecting { use_of_it: UseOfIt::Reads, fruitless: 0 }
+    }
+
+    /// For a connection that writes, and does all of a transaction again that may have been lost, as far as it isn't done.
+    pub(super) fn to_write() -> Reconnecting {
+        Reconnecting { use_of_it: UseOfIt::Writes, fruitless: 0 }
+    }
+
+    /// Notes that something was done.
+    pub(super) fn advance(&mut self) {
+        self.fruitless = 0;
+    }
+
+    /// Does something that can be done again, until it is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`come_back`](Reconnecting::come_back).
+    pub(super) fn persist<T>(
+        &mut self,
+        c: &mut dyn Copying,
+        mut attempt: impl FnMut(&mut dyn Copying) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        loop {
+            match attempt(c) {
+                Err(error) => self.come_back(c, error)?,
+                done => {
+                    self.advance();
+                    return done;
+                }
+            }
+        }
+    }
+
+    /// Connects again after an error that will pass, with the patience of a command. A transaction that was being committed on the lost connection is
+    /// over afterwards, either way.
+    ///
+    /// # Errors
+    ///
+    /// The error itself if it won't pass, or came again and again; the last one if there is no way back.
+    pub(super) fn come_back(&mut self, c: &mut dyn Copying, error: StoreError) -> Result<(), StoreError> {
+        c.rollback();
+        if c.remote().is_none() || !passes(&error) || self.fruitless >= MOST_FRUITLESS {
+            return Err(error);
+        }
+        let until = Instant::now() + Patience::of_commands().other;
+        let (mut failures, mut error) = (self.fruitless, error);
+        self.fruitless += 1;
+        loop {
+            thread::sleep(delay_after(failures));
+            failures += 1;
+            match self.reopen(c, &error) {
+                Err(again) if passes(&again) && Instant::now() < until => error = again,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn reopen(&self, c: &mut dyn Copying, before: &StoreError) -> Result<(), StoreError> {
+        let Some(remote) = c.remote() else { return Err(before.clone()) };
+        remote.reopen()?;
+        match self.use_of_it {
+            UseOfIt::Reads => c.begin_read(),
+            UseOfIt::Writes if remote.is_read_only() => Err(before.clone()),
+            // Waits for a transaction that is still being committed. What is there says how far it has come.
+            UseOfIt::Writes => remote.has_committed(UNNUMBERED).map(drop),
+        }
+    }
+}
+
+/// Returns whether nothing is wrong but that the database is away, or that others got in the way.
+fn passes(error: &StoreError) -> bool {
+    matches!(error, StoreError::Lost(_) | StoreError::ReadOnly(_) | StoreError::Locked(_) | StoreError::Conflict(_))
+}
+
+/// A connection that was brought back so many times in a row without any use is no help.
+const MOST_FRUITLESS: u32 = 20;

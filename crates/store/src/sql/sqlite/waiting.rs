@@ -1,0 +1,40 @@
+//! Waits of commands for a file that another process holds: long ones, of which the operator hears.
+
+use crate::sql::queue::Patience;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+/// Sets what tells an operator that another process holds a file that a command needs, and how long the command waits at most.
+/// It is called once for each wait that is long. The first one that is set stays.
+pub fn tell_waits(tell: fn(Duration)) {
+    let _ = TELL.set(tell);
+}
+
+/// Tells the operator that a command waits.
+pub(super) fn tell() {
+    if let Some(tell) = TELL.get() {
+        tell(OF_COMMANDS);
+    }
+}
+
+/// Waits a while, after so many times that didn't help. Returns whether to try again.
+pub(super) fn wait_once_more(times: i32) -> bool {
+    let waited = PAUSE * times.unsigned_abs();
+    if waited == LONG {
+        tell();
+    }
+    thread::sleep(PAUSE);
+    waited < OF_COMMANDS
+}
+
+static TELL: OnceLock<fn(Duration)> = OnceLock::new();
+
+/// How long a command waits.
+pub(super) const OF_COMMANDS: Duration = Patience::of_commands().other;
+
+/// How long it waits before the operator hears of it.
+pub(super) const LONG: Duration = Duration::from_secs(10);
+
+/// Time between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
