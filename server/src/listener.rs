@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::sockets::Inherited;
 
 /// A bound, listening, non-blocking socket.
 #[derive(Debug)]
@@ -45,6 +46,23 @@ pub enum Kind {
     Components,
 }
 
+impl Kind {
+    /// Returns the key that names its addresses: in `[listen]`, or that of DPM in its own table.
+    pub fn key(self) -> &'static str {
+        match self {
+            Kind::C2s => "c2s",
+            Kind::C2sTls => "c2s_tls",
+            Kind::Web => "web",
+            Kind::WebTls => "web_tls",
+            Kind::Dpm => "listen",
+            Kind::Bytestreams => "bytestreams",
+            Kind::S2s => "s2s",
+            Kind::S2sTls => "s2s_tls",
+            Kind::Components => "components",
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -63,7 +81,7 @@ impl fmt::Display for Kind {
 
 /// Returns the configured addresses with what is spoken there.
 pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
-    let has_others = config.federation.enabled;
+    let has_others = config.federates();
     let has_components = !config.components.is_empty();
     let config = &config.listen;
     let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
@@ -79,15 +97,29 @@ pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
     c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others).chain(components)
 }
 
-/// Binds all configured addresses.
+/// Binds all configured addresses, but for those whose sockets were inherited.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] with the first that can't be, and what to do about it.
-pub fn bind_all(config: &Config) -> Result<Vec<Listener>, Failure> {
-    wanted(config)
-        .map(|(address, kind)| bind_one(address, kind).map_err(|error| Failure::Failed(refused(address, &error))))
-        .collect()
+/// As [`failure`], with the first that can't be.
+pub fn bind_all(config: &Config, mut inherited: Inherited) -> Result<Vec<Listener>, Failure> {
+    let opened = wanted(config).map(|(address, kind)| {
+        let opened = match inherited.find(address) {
+            Some(socket) => listen_again(socket, kind),
+            None => bind_one(address, kind),
+        };
+        opened.map_err(|error| failure(&error, refused(address, &error)))
+    });
+    let opened = opened.collect::<Result<_, _>>()?;
+    inherited.close_rest();
+    Ok(opened)
+}
+
+/// Listens on a socket that another process has bound.
+fn listen_again(socket: TcpListener, kind: Kind) -> io::Result<Listener> {
+    socket.set_nonblocking(true)?;
+    listen(&socket, BACKLOG)?;
+    Ok(Listener { address: socket.local_addr()?, socket, kind })
 }
 
 /// Binds one address. `[::]` accepts IPv4 too, and is `0.0.0.0` on a machine without IPv6.
@@ -104,6 +136,18 @@ pub fn bind_one(address: SocketAddr, kind: Kind) -> io::Result<Listener> {
     };
     let socket = TcpListener::from(bound?);
     Ok(Listener { address: socket.local_addr()?, socket, kind })
+}
+
+/// Returns why a server doesn't start without an address.
+pub fn failure(error: &io::Error, text: String) -> Failure {
+    if may_pass(error) { Failure::Blocked(text) } else { Failure::Unfit(text) }
+}
+
+/// Returns whether an address may be had later although nobody changes the configuration: another
+/// program may give the port back, as an earlier server does when it ends, and a network that comes
+/// up brings its addresses. All else stays as it is.
+pub fn may_pass(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
 /// Says why an address can't be listened on, and what mends it.

@@ -7,7 +7,9 @@
 //!   that hangs keeps its users connected and deaf, and nobody else would notice.
 //! - A server that can't tell systemd runs all the same.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -15,6 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use rookery_shard::Door;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tracing::warn;
 
 use crate::failure::Failure;
@@ -41,6 +44,25 @@ pub fn tell(state: State) {
     }
 }
 
+/// Gives systemd a copy of a socket to keep under a name, until the service is stopped for good; if
+/// it keeps any.
+pub fn keep(name: &str, socket: BorrowedFd<'_>) {
+    let is_kept = std::env::var("FDSTORE").ok().and_then(|most| most.parse::<u32>().ok()).is_some_and(|most| most > 0);
+    let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|_| is_kept) else { return };
+    let words = format!("FDSTORE=1\nFDNAME={name}");
+    if let Err(error) = send_with(to.as_bytes(), words.as_bytes(), socket) {
+        warn!(name, %error, "systemd can't keep a socket; connections are refused during a restart");
+    }
+}
+
+/// Has systemd forget a socket that it keeps.
+pub fn forget(name: &str) {
+    let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|_| std::env::var_os("FDSTORE").is_some()) else { return };
+    if let Err(error) = send(to.as_bytes(), format!("FDSTOREREMOVE=1\nFDNAME={name}").as_bytes()) {
+        warn!(name, %error, "systemd can't be told");
+    }
+}
+
 impl State {
     fn words(self) -> String {
         match self {
@@ -58,11 +80,26 @@ impl State {
 /// Sends a datagram to a socket in the file system, or to one of the abstract names, which begin
 /// with an `@` here.
 fn send(socket: &[u8], words: &[u8]) -> io::Result<()> {
-    let address = match socket.strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket))?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(words, &address).map(drop)
+    UnixDatagram::unbound()?.send_to_addr(words, &address(socket)?).map(drop)
+}
+
+/// Sends one with a descriptor.
+fn send_with(socket: &[u8], words: &[u8], with: BorrowedFd<'_>) -> io::Result<()> {
+    let datagrams = UnixDatagram::unbound()?;
+    datagrams.connect_addr(&address(socket)?)?;
+    let descriptors = [with];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(&datagrams, &[IoSlice::new(words)], &mut beside, SendFlags::empty())?;
+    Ok(())
+}
+
+fn address(socket: &[u8]) -> io::Result<SocketAddr> {
+    match socket.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(socket)),
+    }
 }
 
 /// The thread that tells systemd that the server is alive. It ends soon after this is dropped.

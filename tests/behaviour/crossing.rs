@@ -68,6 +68,27 @@ fn seen(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
+/// A domain has one name, whatever letters it is written in: DNS, TLS and certificates know it in
+/// A-labels, addresses in U-labels (RFC 6120 §13.7.1.1, RFC 7622 §3.2).
+#[test]
+fn domains_of_any_letters_meet() {
+    let internet = Internet::default();
+    let own = "b\u{fc}cher.example";
+    let issued = internet.issue(&["xn--bcher-kva.example".to_owned()]);
+    let meeting = internet.meeting_with(&issued, &[own.to_owned()], |_| {});
+    let b = Server::with(Config { domains: vec![own.to_owned()], internet: Some(meeting), ..Config::default() });
+    let a = server(&internet, "a.example", &[]);
+    let mut juliet = b.online("juliet@b\u{fc}cher.example/balcony");
+    let mut romeo = a.online("romeo@a.example/orchard");
+    for domain in [own, "xn--bcher-kva.example", "B\u{dc}CHER.example"] {
+        romeo.send(&format!("<message to='juliet@{domain}/balcony' type='chat'><body>{domain}</body></message>"));
+        juliet.expect_message("romeo@a.example/orchard", domain);
+    }
+    juliet.send("<message to='romeo@a.example/orchard' type='chat'><body>back</body></message>");
+    romeo.expect_message("juliet@b\u{fc}cher.example/balcony", "back");
+    assert_eq!(internet.calls(), 1, "one stream serves all spellings, and both directions");
+}
+
 #[test]
 fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     let mut scene = Scene::new();

@@ -1,8 +1,10 @@
 //! Two servers that meet: streams, TLS, certificates and dialback as on a real network (RFC 6120,
 //! XEP-0178, XEP-0220).
 
-use rookery_federation::{Address, NotFound, Policy, Settings};
+use rookery_federation::{Address, NotFound, Own, Policy, Rules, Settings};
+use rookery_stream::tls::Identity;
 use rookery_stream::tls::certificate::{Authority, Issued, self_signed};
+use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 use rookery_stream::tls::trust::tlsa::{Association, Associations};
 use rookery_testkit::client::xml;
@@ -44,6 +46,16 @@ fn plain(_: &mut Settings) {}
 
 fn chat(client: &mut Client, to: &str, body: &str) {
     client.send(&format!("<message to='{to}' id='{body}' type='chat'><body>{body}</body></message>"));
+}
+
+/// Has a user of each of two servers hear the other.
+fn expect_talk(a: &Server, b: &Server) {
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    chat(&mut romeo, "juliet@b.example/balcony", "1");
+    juliet.expect_message("romeo@a.example/orchard", "1");
+    chat(&mut juliet, "romeo@a.example/orchard", "2");
+    romeo.expect_message("juliet@b.example/balcony", "2");
 }
 
 #[test]
@@ -113,7 +125,8 @@ fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
     for issued in [own_certificate("b.example"), foreign] {
         let internet_of_two = internet.clone();
         let a = server(&internet_of_two, "a.example", plain);
-        let b = server_with(&internet_of_two, "b.example", &issued, |settings| settings.policy = Policy::Dialback);
+        let b =
+            server_with(&internet_of_two, "b.example", &issued, |settings| settings.rules.policy = Policy::Dialback);
         let mut romeo = a.online("romeo@a.example/orchard");
         let mut juliet = b.online("juliet@b.example/balcony");
         chat(&mut romeo, "juliet@b.example/balcony", "secret");
@@ -142,23 +155,18 @@ fn what_a_signed_zone_says_of_a_certificate_is_proof() {
     let internet = Internet::default();
     let own = own_certificate("b.example");
     let a = server(&internet, "a.example", plain);
-    let b = server_with(&internet, "b.example", &own, |settings| settings.policy = Policy::Dialback);
+    let b = server_with(&internet, "b.example", &own, |settings| settings.rules.policy = Policy::Dialback);
     associate(&internet, "b.example", &own);
-    let mut romeo = a.online("romeo@a.example/orchard");
-    let mut juliet = b.online("juliet@b.example/balcony");
-    chat(&mut romeo, "juliet@b.example/balcony", "1");
-    juliet.expect_message("romeo@a.example/orchard", "1");
-    chat(&mut juliet, "romeo@a.example/orchard", "2");
-    romeo.expect_message("juliet@b.example/balcony", "2");
+    expect_talk(&a, &b);
 }
 
 #[test]
 fn a_certificate_that_a_signed_zone_does_not_name_ends_it_whatever_else_would_do() {
     for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {
         let internet = Internet::default();
-        let a = server(&internet, "a.example", |settings| settings.policy = policy);
+        let a = server(&internet, "a.example", |settings| settings.rules.policy = policy);
         // Its certificate is of an authority that everybody trusts.
-        let b = server(&internet, "b.example", |settings| settings.policy = policy);
+        let b = server(&internet, "b.example", |settings| settings.rules.policy = policy);
         associate(&internet, "b.example", &own_certificate("b.example"));
         let mut romeo = a.online("romeo@a.example/orchard");
         let mut juliet = b.online("juliet@b.example/balcony");
@@ -168,18 +176,43 @@ fn a_certificate_that_a_signed_zone_does_not_name_ends_it_whatever_else_would_do
     }
 }
 
+/// XEP-0487: what leads to a server may name another host to ask for. Who is shown there has to be
+/// the domain all the same.
+#[test]
+fn the_name_that_is_asked_for_proves_no_domain() {
+    for (asked, is_proven) in [(None, true), (Some("b.example"), true), (Some("web.example"), false)] {
+        let internet = Internet::default();
+        let a = server(&internet, "a.example", plain);
+        let mut meeting = internet.meeting(&names("b.example"), plain);
+        let [own, web] = [names("b.example"), names("web.example")].map(|names| {
+            let issued = internet.issue(&names);
+            Identity::from_pem(&names, issued.chain.as_bytes(), issued.key.as_bytes()).expect("an identity")
+        });
+        let tls = PeerSettings::new(&[own, web], &names("b.example")).expect("TLS settings");
+        (meeting.federation.tls, meeting.direct_tls) = (tls.into(), true);
+        let b = start("b.example", Config::default(), meeting);
+        let found = internet.says("b.example").expect("an address");
+        let named = found.into_iter().map(|address| Address { sni: asked.map(Into::into), ..address });
+        internet.say("b.example", Ok(named.collect()));
+        let mut romeo = a.online("romeo@a.example/orchard");
+        let mut juliet = b.online("juliet@b.example/balcony");
+        chat(&mut romeo, "juliet@b.example/balcony", "hello");
+        if is_proven {
+            juliet.expect_message("romeo@a.example/orchard", "hello");
+        } else {
+            assert!(xml(&romeo.expect_element()).contains("remote-server-timeout"));
+            juliet.expect_nothing();
+        }
+    }
+}
+
 #[test]
 fn dialback_serves_where_the_operator_allows_it() {
     let internet = Internet::default();
-    let dialback = |settings: &mut Settings| settings.policy = Policy::Dialback;
+    let dialback = |settings: &mut Settings| settings.rules.policy = Policy::Dialback;
     let a = server_with(&internet, "a.example", &own_certificate("a.example"), dialback);
     let b = server_with(&internet, "b.example", &own_certificate("b.example"), dialback);
-    let mut romeo = a.online("romeo@a.example/orchard");
-    let mut juliet = b.online("juliet@b.example/balcony");
-    chat(&mut romeo, "juliet@b.example/balcony", "1");
-    juliet.expect_message("romeo@a.example/orchard", "1");
-    chat(&mut juliet, "romeo@a.example/orchard", "2");
-    romeo.expect_message("juliet@b.example/balcony", "2");
+    expect_talk(&a, &b);
 }
 
 #[test]
@@ -247,7 +280,8 @@ fn requests_cross_and_their_answers_come_back() {
 #[test]
 fn denied_servers_are_refused_in_both_directions() {
     let internet = Internet::default();
-    let deny = |settings: &mut Settings| settings.deny = vec![rookery_federation::Pattern::read("b.example").unwrap()];
+    let deny =
+        |settings: &mut Settings| settings.rules.deny = vec![rookery_federation::Pattern::read("b.example").unwrap()];
     let (a, b) = (server(&internet, "a.example", deny), server(&internet, "b.example", plain));
     let mut romeo = a.online("romeo@a.example/orchard");
     let mut juliet = b.online("juliet@b.example/balcony");
@@ -255,6 +289,39 @@ fn denied_servers_are_refused_in_both_directions() {
     assert!(xml(&romeo.expect_element()).contains("not-allowed"));
     chat(&mut juliet, "romeo@a.example", "2");
     assert!(xml(&juliet.expect_element()).contains("remote-server-timeout"));
+    romeo.expect_nothing();
+}
+
+/// Of two domains of one server only one federates: the other's users are told, and so are those
+/// who write to them; both are neighbours as ever.
+#[test]
+fn a_domain_that_does_not_federate_is_apart_from_its_neighbour() {
+    let internet = Internet::default();
+    let domains = ["b.example", "closed.example"].map(str::to_owned);
+    let meeting = internet.meeting(&domains, |settings| {
+        let rules = Rules { enabled: false, ..Rules::default() };
+        settings.own = vec![Own { hosts: vec!["closed.example".into(), "conference.closed.example".into()], rules }];
+    });
+    let b = Server::with(Config { domains: domains.to_vec(), internet: Some(meeting), ..Config::default() });
+    let a = server(&internet, "a.example", plain);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let mut juliet = b.online("juliet@b.example/balcony");
+    let mut nurse = b.online("nurse@closed.example/kitchen");
+    chat(&mut nurse, "romeo@a.example", "1");
+    nurse.expect(
+        "<message type='error' id='1' from='romeo@a.example' to='nurse@closed.example/kitchen'><error type='cancel'>\
+         <not-allowed xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
+    );
+    nurse.send("<iq type='get' id='2' to='a.example'><ping xmlns='urn:xmpp:ping'/></iq>");
+    assert!(xml(&nurse.expect_element()).contains("not-allowed"));
+    chat(&mut romeo, "nurse@closed.example", "3");
+    assert!(xml(&romeo.expect_element()).contains("remote-server-timeout"));
+    chat(&mut romeo, "juliet@b.example", "4");
+    juliet.expect_message("romeo@a.example/orchard", "4");
+    chat(&mut juliet, "romeo@a.example", "5");
+    romeo.expect_message("juliet@b.example/balcony", "5");
+    chat(&mut juliet, "nurse@closed.example", "6");
+    nurse.expect_message("juliet@b.example/balcony", "6");
     romeo.expect_nothing();
 }
 

@@ -44,6 +44,7 @@ mod pubsub;
 mod recipe;
 mod registration;
 mod removal;
+mod restart;
 mod rooms;
 mod roster;
 mod services;

@@ -146,6 +146,38 @@ fn one_session_gets_them() {
 }
 
 /// Messages that a dying session had not read are there for the next one, in order.
+/// What a client has and has not acknowledged is still in the store. Another session that comes and
+/// goes is no reason to give it again.
+#[test]
+fn a_session_gets_each_once_though_another_comes_and_goes() {
+    let server = Server::new();
+    let romeo = server.account("romeo");
+    let mut juliet = server.online("juliet/balcony");
+    say(&mut juliet, romeo.as_str(), &["1", "2"]);
+    let mut orchard = server.login("romeo/orchard");
+    orchard.enable();
+    let mut handled = 0;
+    let mut bodies = |orchard: &mut Client| -> Vec<String> {
+        let stanzas: Vec<Element> = orchard.all().into_iter().filter(|it| it.ns() == ns::CLIENT).collect();
+        handled += stanzas.len();
+        stanzas.iter().filter_map(|it| it.child_text("body", ns::CLIENT)).collect()
+    };
+    orchard.send("<presence/>");
+    assert_eq!(bodies(&mut orchard), ["1", "2"]);
+    let garden = server.login("romeo/garden");
+    garden.wire.peer.write(b"<presence/></stream:stream>");
+    assert_eq!(bodies(&mut orchard), Vec::<String>::new(), "it has them");
+    say(&mut juliet, romeo.as_str(), &["3"]);
+    assert_eq!(bodies(&mut orchard), ["3"]);
+    // It was unavailable and is back before it has acknowledged anything.
+    orchard.send("<presence type='unavailable'/><presence/>");
+    assert_eq!(bodies(&mut orchard), Vec::<String>::new());
+    assert_eq!(waiting(&server, "romeo"), 2);
+    orchard.send(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>"));
+    orchard.pump();
+    assert_eq!(waiting(&server, "romeo"), 0);
+}
+
 #[test]
 fn a_session_that_dies_midway_loses_nothing() {
     let server = Server::new();

@@ -1,7 +1,7 @@
 //! Components that act for accounts (XEP-0356), and in the place of the server (XEP-0355).
 
 use rookery_hub::{Privileges, Requests};
-use rookery_testkit::{Client, Config, Server, client};
+use rookery_testkit::{Client, Config, Internet, Server, client};
 use rookery_xml::Element;
 
 const BRIDGE: &str = "bridge.example.org";
@@ -15,6 +15,7 @@ fn all() -> Privileges {
         roster_pushes: false,
         messages: true,
         presence: true,
+        roster_presence: false,
         requests: vec![(PUBSUB.to_owned(), Requests::BOTH), (OWNER.to_owned(), Requests { get: false, set: true })],
         delegated: vec!["urn:example:service".to_owned()],
     }
@@ -305,6 +306,94 @@ fn a_component_sees_who_is_available() {
     assert!(told.contains("type='unavailable'"), "{told}");
     let mut other = scene.server.component(OTHER);
     scene.romeo.send("<presence/>");
+    other.expect_nothing();
+}
+
+/// Two servers, of which the first has components, and a user of each who see each other.
+fn neighbours(privileges: Privileges) -> (Server, Server, Client, Client) {
+    let internet = Internet::default();
+    let names = |domain: &str| vec![domain.to_owned()];
+    let a = Server::with(Config {
+        domains: names("example.org"),
+        components: vec![BRIDGE.to_owned(), OTHER.to_owned()],
+        privileges: vec![(BRIDGE.to_owned(), privileges)],
+        internet: Some(internet.meeting(&names("example.org"), |_| {})),
+        ..Config::default()
+    });
+    let meeting = internet.meeting(&names("b.example"), |_| {});
+    let b = Server::with(Config { domains: names("b.example"), internet: Some(meeting), ..Config::default() });
+    let mut juliet = b.online("juliet@b.example/balcony");
+    let mut romeo = a.online("romeo@example.org/orchard");
+    juliet.send("<presence to='romeo@example.org' type='subscribe'/>");
+    romeo.all();
+    romeo.send("<presence to='juliet@b.example' type='subscribed'/>");
+    romeo.send("<presence to='juliet@b.example' type='subscribe'/>");
+    juliet.all();
+    juliet.send("<presence to='romeo@example.org' type='subscribed'/>");
+    romeo.all();
+    juliet.all();
+    (a, b, romeo, juliet)
+}
+
+/// XEP-0356 §7.2: also while the account is away, once, and when the component comes later.
+#[test]
+fn a_component_sees_contacts_elsewhere() {
+    let reader = Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let (a, b, mut romeo, mut juliet) = neighbours(reader);
+    let mut bridge = a.component(BRIDGE);
+    let told = seen(&mut bridge);
+    assert!(told.contains("<perm access='presence' type='roster'/>"), "{told}");
+    assert!(told.contains("from='juliet@b.example/balcony'"), "she was there before: {told}");
+    assert!(told.contains("from='romeo@example.org/orchard'"), "accounts are seen, too: {told}");
+    juliet.send("<presence><show>away</show></presence>");
+    assert_eq!(seen(&mut bridge).matches("<show>away</show>").count(), 1);
+    // Another account of this server sees her, too.
+    let mut nurse = a.online("nurse@example.org/hall");
+    nurse.send("<presence to='juliet@b.example' type='subscribe'/>");
+    juliet.all();
+    juliet.send("<presence to='nurse@example.org' type='subscribed'/>");
+    nurse.all();
+    seen(&mut bridge);
+    juliet.send("<presence><show>dnd</show></presence>");
+    assert_eq!(seen(&mut bridge).matches("<show>dnd</show>").count(), 1, "once");
+    // Nobody is there who sees her.
+    romeo.close();
+    nurse.close();
+    a.settle();
+    seen(&mut bridge);
+    juliet.send("<presence><show>xa</show></presence>");
+    assert_eq!(seen(&mut bridge).matches("<show>xa</show>").count(), 1);
+    juliet.close();
+    b.settle();
+    let told = seen(&mut bridge);
+    assert!(told.contains("type='unavailable'") && told.contains("juliet@b.example/balcony"), "{told}");
+    let mut again = a.component(BRIDGE);
+    let told = seen(&mut again) + &seen(&mut bridge);
+    assert!(!told.contains("juliet"), "{told}");
+}
+
+#[test]
+fn a_component_sees_no_contacts_that_are_not_for_it() {
+    let accounts = Privileges { presence: true, ..Privileges::default() };
+    // It can't read rosters, so that it isn't allowed this either.
+    let blind = Privileges { roster_presence: true, presence: true, ..Privileges::default() };
+    for privileges in [accounts, blind] {
+        let (a, _b, _romeo, mut juliet) = neighbours(privileges);
+        let mut bridge = a.component(BRIDGE);
+        juliet.send("<presence><show>away</show></presence>");
+        let told = seen(&mut bridge);
+        assert!(told.contains("type='managed_entity'") && !told.contains("juliet"), "{told}");
+    }
+    let reader = Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let (a, b, _romeo, _juliet) = neighbours(reader);
+    let (mut bridge, mut other) = (a.component(BRIDGE), a.component(OTHER));
+    seen(&mut bridge);
+    // She isn't in the roster of whom she writes to.
+    let mut paris = b.online("paris@b.example/hall");
+    paris.send("<presence to='romeo@example.org'/>");
+    paris.send("<presence to='nobody@example.org'/>");
+    paris.send("<presence to='romeo@example.org' type='unavailable'/>");
+    bridge.expect_nothing();
     other.expect_nothing();
 }
 

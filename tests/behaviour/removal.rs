@@ -1,9 +1,12 @@
 //! A removed account leaves nothing behind, also for the next one of that name.
 
+use std::sync::Arc;
+
 use rookery_hub::Value;
 use rookery_jid::Jid;
 use rookery_operations::users;
 use rookery_sasl::Mechanism;
+use rookery_store::forward::Forward;
 use rookery_store::held::Held;
 use rookery_store::memory::Memory;
 use rookery_store::{StoreError, Stores, Subscription};
@@ -37,8 +40,20 @@ impl Scene {
         Self { server, alice, bob }
     }
 
+    /// Returns a scene, and its store, which completes everything by itself until a test says so.
+    fn held(shard: usize) -> (Self, Arc<Held>) {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        (Self::with(shard, held.stores()), held)
+    }
+
     fn account(&self) -> Jid {
         Jid::parse(self.alice.bare()).expect("an address")
+    }
+
+    /// Returns whether the account exists behind a store that holds its answers back.
+    fn is_there(&self, held: &Held) -> bool {
+        self.server.done(held.inner().accounts.exists(self.account().as_ref())).expect("a store")
     }
 
     fn remove(&mut self, way: Way) {
@@ -217,9 +232,7 @@ fn who_is_logging_in_has_to_begin_again() {
 /// the name.
 #[test]
 fn an_account_stays_whose_contacts_are_unknown() {
-    let held = Held::new(Memory::stores());
-    held.set_flowing(true);
-    let scene = Scene::with(1, held.stores());
+    let (scene, held) = Scene::held(1);
     let (account, contact) = (scene.account(), scene.bob.jid.clone().expect("bound").to_bare());
     for (fault, expected) in [(Some(StoreError::Busy), Err(StoreError::Busy)), (None, Ok(true))] {
         if let Some(fault) = fault {
@@ -237,6 +250,22 @@ fn an_account_stays_whose_contacts_are_unknown() {
         let item = roster.items.iter().find(|item| item.jid == account).map(|item| item.subscription);
         assert_eq!(item == Some(Subscription::Both), expected.is_err(), "{item:?}");
     }
+}
+
+/// The second look at the roster finds what was approved meanwhile: if it fails, a contact may show
+/// itself to the next owner of the name, and the operator has to know.
+#[test]
+fn a_second_look_at_the_roster_that_fails_is_reported() {
+    let (scene, held) = Scene::held(1);
+    let account = scene.account();
+    let home = scene.server.home_of(account.as_str());
+    let before = scene.server.counters().store_errors;
+    held.fail_one(1, StoreError::Closed);
+    scene.server.run_at(home, move |world| {
+        world.remove_account(account, |_, removed| assert_eq!(removed, Ok(true)));
+    });
+    assert!(held.has_failed() && !scene.is_there(&held));
+    assert_eq!(scene.server.counters().store_errors, before + 1);
 }
 
 /// A request behind the end of the account is not carried out: contacts would answer the next owner
@@ -288,17 +317,13 @@ fn told(client: &mut Client, held: &Held) -> Element {
 #[test]
 fn a_removal_is_confirmed_when_the_account_is_gone() {
     for shard in [0, 1] {
-        let inner = Memory::stores();
-        let held = Held::new(inner.clone());
-        held.set_flowing(true);
-        let mut scene = Scene::with(shard, held.stores());
-        let account = scene.account();
+        let (mut scene, held) = Scene::held(shard);
         scene.alice.all();
         scene.bob.all();
         held.set_flowing(false);
         scene.alice.send(REMOVE);
         is_result(&told(&mut scene.alice, &held));
-        assert_eq!(scene.server.done(inner.accounts.exists(account.as_ref())), Ok(false));
+        assert!(!scene.is_there(&held));
         scene.alice.expect_stream_error("not-authorized");
         held.set_flowing(true);
         held.release_all();
@@ -313,9 +338,7 @@ fn a_removal_is_confirmed_when_the_account_is_gone() {
 #[test]
 fn a_removal_that_fails_is_refused() {
     for shard in [0, 1] {
-        let held = Held::new(Memory::stores());
-        held.set_flowing(true);
-        let mut scene = Scene::with(shard, held.stores());
+        let (mut scene, held) = Scene::held(shard);
         scene.alice.all();
         held.set_fault(Some(StoreError::Busy));
         scene.alice.send(REMOVE);
@@ -332,10 +355,7 @@ fn a_removal_that_fails_is_refused() {
 #[test]
 fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
     for shard in [0, 1] {
-        let inner = Memory::stores();
-        let held = Held::new(inner.clone());
-        held.set_flowing(true);
-        let mut scene = Scene::with(shard, held.stores());
+        let (mut scene, held) = Scene::held(shard);
         let account = scene.account();
         scene.alice.all();
         scene.alice.set_reading(false);
@@ -348,7 +368,7 @@ fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
         held.set_flowing(false);
         scene.alice.send(REMOVE);
         scene.alice.pump();
-        while scene.server.done(inner.accounts.exists(account.as_ref())) == Ok(true) {
+        while scene.is_there(&held) {
             assert!(held.release_one());
             scene.server.settle();
         }

@@ -34,6 +34,7 @@ mod wire;
 
 pub use audience::{Addresses, Audience};
 pub use link::{Link, Places};
+pub use outbox::carried::{Carried, CarriedStanza};
 pub use outbox::framing::begin_message;
 pub use outbox::managed::TooHigh;
 pub use outbox::{Asking, Attention, Bounds, Limits, Outboxes, Pushed, To, Unsent};

@@ -26,11 +26,13 @@
 //!
 //! This file: the outboxes of a shard, and what every session has. `item`: a stanza that waits.
 //! `queue`: what waits for one session. `unacked`: what it was sent and has not acknowledged.
-//! [`managed`]: stream management. [`quiet`]: which stanzas may wait, and which take the place of
-//! which. [`framing`]: what a transport puts around each stanza. [`paced`]: what goes as fast as
-//! the client reads. `held`: the memory that accounts hold by not reading.
-//! `whole`: what must hold of an outbox between two calls.
+//! [`managed`]: stream management, [`carried`]: what a session takes along to another process.
+//! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a
+//! transport puts around each stanza. [`paced`]: what goes as fast as the client reads. `held`: the
+//! memory that accounts hold by not reading. `whole`: what must hold of an outbox between two
+//! calls.
 
+pub mod carried;
 pub mod framing;
 mod held;
 mod item;
@@ -55,7 +57,7 @@ pub use item::{To, Unsent};
 pub use unacked::{Asking, Bounds};
 
 /// Bounds of one outbox in bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Above it, superseded presence is replaced in place.
     pub soft: usize,

@@ -76,6 +76,13 @@ impl Absent {
         self.loaded.push_back((account.into(), since));
     }
 
+    /// Forgets all accounts but those whose documents are being loaded.
+    pub(crate) fn forget_loaded(&mut self) {
+        while let Some((account, _)) = self.loaded.pop_front() {
+            self.forget(&account);
+        }
+    }
+
     /// Forgets an account unless its documents are being loaded.
     pub(crate) fn forget(&mut self, account: &str) {
         if let Some(AbsentState::Loaded(loaded)) = self.accounts.get(account) {

@@ -92,7 +92,7 @@ impl World {
         Ok(address)
     }
 
-    fn open_session(&mut self, link: Link, address: &Jid) -> SessionRef {
+    pub(crate) fn open_session(&mut self, link: Link, address: &Jid) -> SessionRef {
         let bare = address.bare_str();
         let hash = self.hash(bare);
         let user = match self.user_named(hash, bare) {
@@ -160,7 +160,7 @@ impl World {
     }
 
     /// Replaces what the shard knows of a user's subscriptions.
-    fn set_contacts(&mut self, user: u32, contacts: &[(Jid, rookery_store::Subscription)]) {
+    pub(crate) fn set_contacts(&mut self, user: u32, contacts: &[(Jid, rookery_store::Subscription)]) {
         let mut cached: Vec<Contact> = Vec::with_capacity(contacts.len());
         for (jid, subscription) in contacts {
             let hash = self.hash(jid.bare_str());
@@ -336,7 +336,7 @@ impl World {
     /// Deals with a stanza that lay in the outbox of a session that ended: messages go where they
     /// would have gone without that session, requests are answered (RFC 6121 §8.5.3.2), the rest
     /// concerned nobody else. If it came a while ago, it says so (XEP-0198 §4, XEP-0203).
-    fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
+    pub(crate) fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
         let hash = self.hash(to.bare_str());
         let is_message = packet.kind() == Kind::Message;
         let came_ms = when.filter(|when| is_message && when + LATE_MS <= self.time());

@@ -12,7 +12,7 @@ use rookery_xml::Built;
 
 use crate::World;
 use crate::iq::Iq;
-use crate::module::{Guest, LoginSeen, Registry, Verdict};
+use crate::module::{Carry, Guest, LoginSeen, Registry, Verdict};
 use crate::passage::{Delivery, Passage};
 use crate::remote::RemoteService;
 use crate::reply::Asker;
@@ -46,6 +46,8 @@ pub(crate) type OfContact = fn(&mut World, JidRef<'_>, JidRef<'_>);
 pub(crate) type OfAccount = fn(&mut World, JidRef<'_>);
 /// Hears of a session.
 pub(crate) type OfSession = fn(&mut World, Link);
+/// Says what a module takes along of a session to another process, and takes it up there.
+pub(crate) type Carrying = (fn(&World, Link) -> Carry, fn(&mut World, Link, Option<&[u8]>));
 /// Hears of a stanza that a session gets while nobody looks.
 pub(crate) type Unattended = fn(&mut World, &Packet, Link);
 /// Adds to the stream features of a domain; the registry tells what else is there.

@@ -37,6 +37,16 @@ impl Custody {
         Self(Arc::new(Charge { settled: OnceLock::new(), has_refused: has_refused.clone() }))
     }
 
+    /// Returns the first share of a custody that belongs to no session, and what to wait for until
+    /// the last share is given up.
+    pub fn apart() -> (Self, Awaited<()>) {
+        let custody = Self::of(&Arc::default());
+        let (completer, settled) = one_shot();
+        // It is new.
+        let _ = custody.0.settled.set(completer);
+        (custody, settled)
+    }
+
     /// Takes note that a message in this custody was refused: its sender has to hear of that before
     /// it counts as handled.
     pub fn refuse(&self) {

@@ -30,6 +30,17 @@ impl Taken {
         }
     }
 
+    /// Notes that the copies from this number on were taken at another time: those of sessions that
+    /// another process had. Numbers grow, times need not.
+    pub fn recall(&mut self, number: u64, unix_ms: u64) {
+        if self.0.back().is_none_or(|&(_, at)| at.abs_diff(unix_ms) >= RESOLUTION_MS) {
+            self.0.push_back((number, unix_ms));
+        }
+        if self.0.len() > MOST_NOTES {
+            self.0.pop_front();
+        }
+    }
+
     /// Returns when a copy with that number was taken; `None` if that is too long ago.
     pub fn when(&self, number: u64) -> Option<u64> {
         let later = self.0.partition_point(|&(first, _)| first <= number);

@@ -46,7 +46,8 @@ pub(crate) fn decode<L: Letter>(bytes: &[u8]) -> Result<Box<dyn CarriedLetter>, 
 
 impl World {
     /// Sends a letter to a shard: opened here at once, elsewhere when the mail arrives.
-    pub fn send_letter(&mut self, shard: usize, letter: impl Letter) {
+    pub fn send_letter<L: Letter>(&mut self, shard: usize, letter: L) {
+        debug_assert!(self.registry().letter_kind(L::NAME).is_some(), "no module declares the letter {:?}", L::NAME);
         if shard == self.shard() {
             letter.open(self);
         } else {

@@ -15,7 +15,7 @@
 //!   one packet for many; [`roll`]: an audience that is kept ready, `enroll`: who is on it.
 //!   [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is
 //!   known of them; [`bridged`]: what components have shown;
-//!   [`privileged`]: what they do in the name of others.
+//!   [`privileged`]: what they do in the name of others; [`elsewhere`]: whom else they see.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an
 //!   account conceals it.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
@@ -33,7 +33,8 @@
 //! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept;
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
-//!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged.
+//!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
+//!   sessions that survive their process, [`card`]: what they take along.
 //! * [`login`], [`fast`]: what a connection needs before it has a session.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
 //!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
@@ -57,6 +58,8 @@ mod at_hand;
 pub mod bind;
 pub mod bridged;
 mod calls;
+pub mod card;
+mod carry;
 mod census;
 pub mod conceal;
 pub mod copies;
@@ -65,6 +68,7 @@ pub mod delay;
 pub mod destination;
 pub mod documents;
 mod domains;
+pub mod elsewhere;
 mod enroll;
 pub mod errand;
 mod event;
@@ -118,6 +122,7 @@ mod whole;
 pub mod world;
 
 pub use calls::{Circle, SharedContacts};
+pub use card::{Card, CardError, SessionCard};
 pub use census::Census;
 pub use custody::Custody;
 pub use destination::Destination;
@@ -130,7 +135,8 @@ pub use iq::{Answer, Iq};
 pub use letter::Letter;
 pub use management::NotResumed;
 pub use module::{
-    Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict,
+    Carry, Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target,
+    Verdict,
 };
 pub use network::{Network, household};
 pub use parts::Place;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use rookery_jid::Jid;
 
+use crate::card::{IdDigest, digest};
 use crate::custody::{Balance, Ledger};
 
 /// The additional data of a session with stream management.
@@ -11,22 +12,25 @@ use crate::custody::{Balance, Ledger};
 pub(crate) struct Managed {
     /// Counts what the client has sent, and how much of it is acknowledged.
     pub(crate) ledger: Ledger,
-    /// By which the client can come back; `None` if it can't.
-    pub(crate) id: Option<Box<str>>,
+    /// The digest of the id by which the client can come back; `None` if it can't.
+    pub(crate) id: Option<Box<IdDigest>>,
     /// For how long, in seconds.
     pub(crate) seconds: u32,
     /// Counts losses of the connection and resumptions: a timer of before means nothing.
     pub(crate) turn: u32,
+    /// The time until which a session without a connection can be resumed, by the clock that never
+    /// goes back, in milliseconds.
+    pub(crate) until_ms: u64,
 }
 
 /// Sessions that could have been resumed a while ago: what they had handled, so that their clients
 /// know what to send again.
 #[derive(Debug, Default)]
-pub(crate) struct Ended(VecDeque<(Box<str>, Jid, Balance)>);
+pub(crate) struct Ended(VecDeque<(Box<IdDigest>, Jid, Balance)>);
 
 impl Ended {
     /// Remembers what a session had handled; the oldest is forgotten for it.
-    pub(crate) fn push(&mut self, id: Box<str>, owner: Jid, balance: Balance) {
+    pub(crate) fn push(&mut self, id: Box<IdDigest>, owner: Jid, balance: Balance) {
         if self.0.len() >= MOST_ENDED {
             self.0.pop_front();
         }
@@ -35,7 +39,8 @@ impl Ended {
 
     /// Returns how many stanzas of a session that has ended are acknowledged.
     pub(crate) fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
-        let found = self.0.iter().rev().find(|(ended, of, _)| &**ended == id && of == owner);
+        let id = digest(id);
+        let found = self.0.iter().rev().find(|(ended, of, _)| **ended == id && of == owner);
         found.map(|(.., balance)| balance.sure())
     }
 }

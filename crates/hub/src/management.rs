@@ -36,6 +36,7 @@ use rookery_stream::error::{Condition, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
 use crate::World;
+use crate::card::digest;
 use crate::custody::Ledger;
 use crate::event::Event;
 use crate::managed::Managed;
@@ -116,16 +117,16 @@ impl World {
         let is_managed_otherwise = !self.outboxes.transport(link).is_managed();
         let options = self.module_of(link, MODULE).filter(|_| !is_managed_otherwise);
         let options = options.ok_or(Condition::FeatureNotImplemented)?;
-        let bounded = |key| u32::try_from(options.number(key)).unwrap_or(u32::MAX);
-        let bounds = Bounds { stanzas: bounded(MAX_STANZAS), bytes: bounded(MAX_BYTES) };
-        let seconds = enable.max.unwrap_or(u32::MAX).min(bounded(RESUME_SECONDS));
+        let bounds = bounds_of(options);
+        let seconds = enable.max.unwrap_or(u32::MAX).min(bounded(options, RESUME_SECONDS));
         let id = (enable.resume && seconds > 0).then(|| format!("{}{}", self.unique_text(), self.unique_text()));
         let mut answer = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
             answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
         }
         let session = self.at_mut(link).ok_or(Condition::UnexpectedRequest)?;
-        let managed = Managed { ledger: Ledger::default(), id: id.map(String::into_boxed_str), seconds, turn: 0 };
+        let id = id.map(|id| Box::new(digest(&id)));
+        let managed = Managed { ledger: Ledger::default(), id, seconds, turn: 0, until_ms: 0 };
         session.rare().managed = Some(Box::new(managed));
         self.outboxes.manage(link, bounds, inline);
         Ok(answer.finish())
@@ -260,19 +261,29 @@ impl World {
         let Some(found) = self.at_mut(link).filter(|session| !session.ending) else { return false };
         let managed = found.rare.as_mut().and_then(|rare| rare.managed.as_mut());
         let Some(managed) = managed.filter(|managed| managed.id.is_some()) else { return false };
-        managed.turn = managed.turn.wrapping_add(1);
-        let (turn, seconds) = (managed.turn, managed.seconds);
+        let left_ms = u64::from(managed.seconds) * 1000;
         self.outboxes.detach(link);
         if let Some(packet) = self.outboxes.newest_urgent(link) {
             self.call_unattended(&packet, link);
         }
-        self.after(u64::from(seconds) * 1000, move |world| {
+        self.expect_back(session, left_ms);
+        true
+    }
+
+    /// Lets a session without a connection wait for its client for so long; then it ends.
+    pub(crate) fn expect_back(&mut self, session: SessionRef, left_ms: u64) {
+        let until_ms = self.clock.now_ms + left_ms;
+        let managed = self.session_mut(session).and_then(|found| found.rare.as_mut()?.managed.as_mut());
+        let Some(managed) = managed else { return };
+        managed.turn = managed.turn.wrapping_add(1);
+        managed.until_ms = until_ms;
+        let turn = managed.turn;
+        self.after(left_ms, move |world| {
             let is_same = |world: &World| world.managed(session.link).is_some_and(|managed| managed.turn == turn);
             if world.session(session).is_some_and(|session| !session.ending) && is_same(world) {
                 world.closed(session.link);
             }
         });
-        true
     }
 
     /// Returns whether a session has no connection and waits for its client.
@@ -289,7 +300,8 @@ impl World {
         if options.is_none_or(|options| options.number(RESUME_SECONDS) == 0) {
             return Err(NotResumed { condition: Condition::FeatureNotImplemented, handled: None });
         }
-        let has_id = |&link: &Link| self.managed(link).is_some_and(|managed| managed.id.as_deref() == Some(id));
+        let wanted = digest(id);
+        let has_id = |&link: &Link| self.managed(link).is_some_and(|managed| managed.id.as_deref() == Some(&wanted));
         let found = self.links_of(account.as_ref()).into_iter().find(has_id);
         found.ok_or_else(|| NotResumed {
             condition: Condition::ItemNotFound,
@@ -336,17 +348,26 @@ impl World {
         links.iter().copied().find(|&link| self.is_detached(link))
     }
 
-    fn managed(&self, link: Link) -> Option<&Managed> {
+    pub(crate) fn managed(&self, link: Link) -> Option<&Managed> {
         self.session_at(link)?.rare.as_ref()?.managed.as_deref()
     }
 
-    fn ledger(&mut self, link: Link) -> Option<&mut Ledger> {
+    pub(crate) fn ledger(&mut self, link: Link) -> Option<&mut Ledger> {
         Some(&mut self.at_mut(link)?.rare.as_mut()?.managed.as_mut()?.ledger)
     }
 
-    fn module_of(&self, link: Link, name: &str) -> Option<&Options> {
+    pub(crate) fn module_of(&self, link: Link, name: &str) -> Option<&Options> {
         self.domain(self.outboxes.address(link)?.domain())?.module(name)
     }
+}
+
+/// Returns the bounds of sessions that acknowledge what they get.
+pub(crate) fn bounds_of(options: &Options) -> Bounds {
+    Bounds { stanzas: bounded(options, MAX_STANZAS), bytes: bounded(options, MAX_BYTES) }
+}
+
+fn bounded(options: &Options, key: &str) -> u32 {
+    u32::try_from(options.number(key)).unwrap_or(u32::MAX)
 }
 
 /// Returns an attribute of an element that is no stanza.

@@ -20,5 +20,5 @@ pub use document::{DocumentName, DocumentSpec, Exported};
 pub(crate) use document::{PREFIX, stored_name};
 pub(crate) use hook::{Call, Hook};
 pub use tables::{Hooks, Module, Registry};
-pub use terms::{Guest, LoginSeen, Phase, Target, Verdict};
+pub use terms::{Carry, Guest, LoginSeen, Phase, Target, Verdict};
 pub use typed::Document;

@@ -15,7 +15,9 @@ use slab::Slab;
 
 use crate::at_hand::{Absent, AtHand};
 use crate::bridged::Bridged;
+use crate::card::Card;
 use crate::delay::Taken;
+use crate::elsewhere::Elsewhere;
 use crate::event::Event;
 use crate::held::HeldStanzas;
 use crate::mail::Parcel;
@@ -62,6 +64,8 @@ pub(crate) struct Clock {
     pub(crate) unix_ms: u64,
     pub(crate) taken: Taken,
     pub(crate) is_stopping: bool,
+    /// The server stops, and its sessions go on in another process.
+    pub(crate) hands_on: bool,
 }
 
 /// The identity of this shard, and the sources of its numbers and hashes.
@@ -97,13 +101,16 @@ pub(crate) struct Catalogue {
     pub(crate) states: States,
     /// The components that see presence of accounts (XEP-0356 §7.1).
     pub(crate) onlookers: Arc<[Jid]>,
+    /// Those of them that see presence of contacts elsewhere, too (XEP-0356 §7.2).
+    pub(crate) onlookers_elsewhere: Arc<[Jid]>,
 }
 
 impl Catalogue {
     pub(crate) fn new(mut registry: Registry, settings: Arc<Settings>) -> Self {
         let states = std::mem::take(&mut registry.states);
-        let (served, services, onlookers) = (Served::default(), Map::default(), Arc::default());
-        Self { settings, served, services, registry, states, onlookers }
+        let (served, services) = (Served::default(), Map::default());
+        let (onlookers, onlookers_elsewhere) = (Arc::default(), Arc::default());
+        Self { settings, served, services, registry, states, onlookers, onlookers_elsewhere }
     }
 }
 
@@ -150,8 +157,14 @@ pub(crate) struct Out {
     pub(crate) federation: Option<Box<dyn Federation>>,
     /// To whom users of components have shown themselves.
     pub(crate) bridged: Bridged,
+    /// The presence of contacts elsewhere, for components.
+    pub(crate) elsewhere: Elsewhere,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
+    /// The sessions that have cards.
+    pub(crate) carried: Vec<Link>,
+    /// The parts of modules that go on in another process.
+    pub(crate) handed_on: Vec<Card>,
     /// The time from which the log may have another error of the store.
     pub(crate) next_store_error_ms: u64,
     /// The number of errors of the store that the log lacks.
@@ -166,7 +179,10 @@ impl Out {
             encodes_mail: false,
             federation: None,
             bridged: Bridged::default(),
+            elsewhere: Elsewhere::default(),
             given_back: None,
+            carried: Vec::new(),
+            handed_on: Vec::new(),
             next_store_error_ms: 0,
             untold_errors: 0,
         }

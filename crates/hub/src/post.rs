@@ -7,6 +7,7 @@ use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, Named, Parcel, Read, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
+use rookery_fanout::Audience;
 use rookery_stream::error::Condition;
 
 impl Parcel {
@@ -79,15 +80,32 @@ impl World {
         self.in_custody(parcel.custody, |world| world.open(parcel.mail));
     }
 
-    /// Reads the wire form of mail from another node, in nobody's custody: its sender keeps that
-    /// until this has been read.
+    /// Reads the wire form of mail from another node. Its sender keeps its own custody until the
+    /// last share in this one is given up.
     ///
     /// # Errors
     /// As [`Parcel::decode`].
-    pub fn mail_from_afar(&mut self, bytes: &[u8]) -> Result<(), MailError> {
+    pub fn mail_from_afar(&mut self, bytes: &[u8], custody: Option<Custody>) -> Result<(), MailError> {
         let parcel = Parcel::decode(bytes, &self.catalogue.registry)?;
-        self.in_custody(None, |world| world.open(parcel.mail));
+        self.in_custody(custody, |world| world.open(parcel.mail));
         Ok(())
+    }
+
+    /// Takes back mail for homes that others have now, in its wire form: what is for addresses goes
+    /// there. What is for a shard has nobody any more who would read it, and what probes ask about
+    /// has ended with its home.
+    pub fn mail_again(&mut self, bytes: &[u8], custody: Option<Custody>) {
+        let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
+        self.in_custody(custody, |world| match parcel.mail {
+            Mail::Route { to, packet } | Mail::Service { to, packet } => world.route(&packet, to.as_ref()),
+            Mail::Bundle { to, packets } => world.bundle(packets, &to),
+            Mail::Copies { to, packet } => {
+                let mut audience = Audience::new(world.shards());
+                to.iter().for_each(|(hash, name)| audience.add(world.hop(hash), hash, name));
+                world.hand_out(&packet, audience);
+            }
+            _ => {}
+        });
     }
 
     /// Takes back mail that could not be brought to another node, in its wire form: senders of

@@ -384,6 +384,7 @@ impl World {
                 if let Some(user) = user {
                     self.show_to(user, packet);
                 }
+                self.show_contact_to_components(user, packet, to);
             }
             (StanzaType::Available | StanzaType::Unavailable | StanzaType::Error, Some(resource)) => {
                 if let Some(link) = self.find_resource(user, resource) {

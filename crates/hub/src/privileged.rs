@@ -29,7 +29,7 @@ pub(crate) enum Deputy {
     Message(Packet, Jid),
     /// A request of the account to an address, for a component that has asked under an id.
     Request { component: Jid, id: String, account: Jid, to: Jid, request: Packet },
-    /// A component that is here sees who is available.
+    /// A component that has come sees who is available.
     Show { component: Jid },
 }
 
@@ -70,17 +70,24 @@ impl World {
             write_privileges(&mut message, &privileges);
             self.send(&message.finish(), &component);
         }
-        if privileges.presence {
+        if privileges.sees_accounts() {
             for shard in 0..self.shards() {
                 self.send_letter(shard, Deputy::Show { component: component.clone() });
             }
         }
     }
 
-    /// Shows a component the presence of the sessions of this shard.
+    /// Shows a component the presence of the sessions of this shard, and of contacts elsewhere if
+    /// it may see that.
     fn show_all_to(&mut self, component: Jid) {
         let presence = self.people.sessions.iter().flatten().filter_map(|session| session.presence.clone());
-        self.show_some_to(component, presence.collect());
+        let mut presence: Vec<Packet> = presence.collect();
+        if self.privileges(&component).is_some_and(Privileges::sees_contacts) {
+            let is_of_others =
+                |packet: &&Packet| packet.sender().is_some_and(|from| from.domain() != component.domain());
+            presence.extend(self.out.elsewhere.shown().filter(is_of_others).cloned());
+        }
+        self.show_some_to(component, presence);
     }
 
     fn show_some_to(&mut self, component: Jid, mut presence: Vec<Packet>) {
@@ -320,8 +327,9 @@ fn write_privileges(message: &mut Writer, privileges: &Privileges) {
     if privileges.messages {
         granted.push_child(perm("message", "outgoing"));
     }
-    if privileges.presence {
-        granted.push_child(perm("presence", "managed_entity"));
+    if privileges.sees_accounts() {
+        let whose = if privileges.sees_contacts() { "roster" } else { "managed_entity" };
+        granted.push_child(perm("presence", whose));
     }
     if !privileges.requests.is_empty() {
         let mut requests = Element::new("perm", ns::PRIVILEGE).with_attr("access", "iq");

@@ -133,7 +133,12 @@ impl World {
         self.out.events.push_back(Event::Peer(link, Reply { asker, custody: self.custody(), answer: PhantomData }));
     }
 
-    fn put(&mut self, shard: usize, gathering: u64, at: usize, question: impl Question) {
+    fn put<Q: Question>(&mut self, shard: usize, gathering: u64, at: usize, question: Q) {
+        debug_assert!(
+            self.registry().question_kind(Q::NAME).is_some(),
+            "no module declares the question {:?}",
+            Q::NAME
+        );
         let asker = self.asker(gathering, at);
         let question: Box<dyn CarriedQuestion> = Box::new(question);
         if shard == self.shard() {

@@ -44,7 +44,15 @@ impl World {
             let last = world.stores.rosters.get(account.as_ref());
             let removed = world.stores.accounts.remove(account.as_ref());
             world.wait(last, move |world, last| {
-                let last = last.map(|roster| roster.items).unwrap_or_default();
+                let last = match last {
+                    Ok(roster) => roster.items,
+                    Err(error) => {
+                        if error != StoreError::NoAccount {
+                            world.store_failed("looking up whom the end of an account concerns", &account, &error);
+                        }
+                        Vec::new()
+                    }
+                };
                 world.wait(removed, move |world, removed| {
                     if removed == Ok(true) {
                         world.end_all_subscriptions(&account, last.iter().filter(|item| !items.contains(item)));

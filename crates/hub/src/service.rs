@@ -8,7 +8,7 @@
 use rookery_base::Map;
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
-use tracing::warn;
+use tracing::debug;
 
 use crate::World;
 use crate::filter::SERVICE;
@@ -39,14 +39,15 @@ fn is_below(host: &str, domain: &str) -> bool {
 }
 
 impl Registry {
-    /// Returns the hosts of all services. One that is a domain, or is taken already, is left out.
+    /// Returns the hosts of all services. One that is a domain, or is taken already, is left out:
+    /// each shard does so, and the server's check of the configuration tells the operator.
     pub(crate) fn hosts(&self, settings: &Settings) -> Map<String, Service> {
         let mut hosts = Map::default();
         for (domain, found) in settings.domains.iter().enumerate() {
             for (hook, module) in self.services() {
                 let Some(host) = host_of(found, module) else { continue };
                 if settings.domains.iter().any(|domain| domain.name == host) || hosts.contains_key(&host) {
-                    warn!(%host, module, domain = found.name, "the host of the service is taken already; set another in [modules.{module}]");
+                    debug!(%host, module, domain = found.name, "the host of the service is taken already");
                     continue;
                 }
                 hosts.insert(host, Service { domain, hook });

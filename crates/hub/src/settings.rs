@@ -63,6 +63,8 @@ pub struct Privileges {
     pub messages: bool,
     /// True if it sees the presence of accounts.
     pub presence: bool,
+    /// True if it sees that of their contacts elsewhere as well, where it may read rosters.
+    pub roster_presence: bool,
     /// The requests that it may make in the name of accounts, by their namespaces.
     pub requests: Vec<(String, Requests)>,
     /// The namespaces of requests to domains and accounts that it answers.
@@ -79,6 +81,17 @@ pub struct Requests {
 }
 
 impl Privileges {
+    /// Tells whether the component sees the presence of accounts.
+    pub fn sees_accounts(&self) -> bool {
+        self.presence || self.sees_contacts()
+    }
+
+    /// Tells whether the component sees the presence of accounts and of all their contacts. Only
+    /// one that may read rosters can be allowed that (XEP-0356 §7.2).
+    pub fn sees_contacts(&self) -> bool {
+        self.roster_presence && self.roster.get
+    }
+
     /// Tells whether the component hears of changes of rosters.
     pub fn hears_of_rosters(&self) -> bool {
         self.roster_pushes && self.roster.get
@@ -174,7 +187,7 @@ pub enum Conflict {
 }
 
 /// Limits of one account's roster (RFC 6121 §2.3.3 leaves them to the server).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RosterLimits {
     /// Contacts.
     pub items: usize,

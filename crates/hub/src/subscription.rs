@@ -344,6 +344,19 @@ mod tests {
         }
     }
 
+    /// Nothing in a refusal says which request it is of: one that crosses a second request takes
+    /// back both, and the contact's answer to the second finds nobody who waits (§3.1.6).
+    #[test]
+    fn a_refusal_that_crosses_a_second_request_is_of_both() {
+        row(Direction::Out, Subscribe, "none out", "none out", true);
+        row(Direction::In, Unsubscribed, "none out", "none", true);
+        row(Direction::In, Subscribed, "none", "none", false);
+        // The contact, who has refused the first request and approves the second.
+        row(Direction::Out, Unsubscribed, "none in", "none", true);
+        row(Direction::In, Subscribe, "none", "none in", true);
+        row(Direction::Out, Subscribed, "none in", "from", true);
+    }
+
     #[test]
     fn a_full_roster_takes_no_more_items() {
         let limits = RosterLimits { items: 10, requests: 5, bytes: 1000, ..RosterLimits::default() };

@@ -21,13 +21,14 @@ use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 
 use crate::custody::Custody;
+use crate::elsewhere::Elsewhere;
 pub use crate::event::Event;
 use crate::module::Registry;
 pub use crate::parts::Place;
 use crate::parts::{Catalogue, Clock, Here, Out, People};
 use crate::served::Served;
 use crate::session::{Session, SessionRef};
-use crate::settings::Settings;
+use crate::settings::{Privileges, Settings};
 use crate::waiting::Waiting;
 use crate::wakeups::Wakeups;
 
@@ -93,8 +94,15 @@ impl World {
         self.catalogue.services = self.catalogue.registry.hosts(&settings);
         self.outboxes.set_limits(settings.outbox);
         self.counters.stages.measure(settings.profile);
-        let sees = settings.components.iter().filter(|component| component.privileges.presence);
-        self.catalogue.onlookers = sees.filter_map(|component| Jid::parse(&component.name).ok()).collect();
+        let seeing = |sees: fn(&Privileges) -> bool| -> Arc<[Jid]> {
+            let components = settings.components.iter().filter(|component| sees(&component.privileges));
+            components.filter_map(|component| Jid::parse(&component.name).ok()).collect()
+        };
+        self.catalogue.onlookers = seeing(Privileges::sees_accounts);
+        self.catalogue.onlookers_elsewhere = seeing(Privileges::sees_contacts);
+        if self.catalogue.onlookers_elsewhere.is_empty() {
+            self.out.elsewhere = Elsewhere::default();
+        }
         self.catalogue.settings = settings;
         for link in self.people.sessions.links() {
             if let Some(address) = self.outboxes.address(link)
@@ -120,9 +128,11 @@ impl World {
         self.clock.unix_ms
     }
 
-    /// Stops the server: modules do now what they have put off. Its sessions end after this.
-    pub fn stop(&mut self) {
+    /// Stops the server: modules do now what they have put off. Its sessions end after this, but
+    /// for those that go on in another process, if it hands them on.
+    pub fn stop(&mut self, hands_on: bool) {
         self.clock.is_stopping = true;
+        self.clock.hands_on = hands_on;
         self.call_all(|registry| &registry.rounds.stopping);
     }
 
@@ -319,6 +329,8 @@ impl World {
     pub fn set_view(&mut self, view: Arc<View>) {
         self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
         self.here.view = view;
+        // Another home may have changed what is known here.
+        self.people.absent.forget_loaded();
         let moved = |name| self.people.names.get(name).is_some_and(|(hash, _)| self.hop(hash) != self.here.shard);
         let users = self.people.users.iter().filter(|(_, user)| moved(user.name));
         let links: Vec<Link> = users.flat_map(|(_, user)| user.links.iter().copied()).collect();

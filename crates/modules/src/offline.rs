@@ -12,6 +12,8 @@
 //!   stamp.
 //! * A message goes to one session. A session that becomes reachable takes over from one that is
 //!   being served.
+//! * What a session was given and the store still has is not given to it again, whichever delivery
+//!   it was: a session may be unavailable for a while, or get back its turn from one that is gone.
 
 use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};
@@ -203,12 +205,15 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     });
 }
 
-/// Tells which delivery of an account is the current one, while there is one. At most one entry per
-/// account that is here.
+/// Tells which delivery of an account is the current one, while there is one, and what sessions
+/// were given that the store still has. At most one entry per account that is here, and per
+/// session.
 #[derive(Debug, Default)]
 struct Rounds {
     last: u64,
     current: Map<Jid, (u64, SessionRef)>,
+    /// The ids of messages that lie in the outbox of a session, oldest first.
+    given: Map<SessionRef, Vec<u64>>,
 }
 
 /// The way of an account's messages to a session. They stay in the store until they were sent:
@@ -218,8 +223,6 @@ struct Delivery {
     session: SessionRef,
     hold: Option<Hold>,
     round: u64,
-    /// The ids of those that lie in the outbox.
-    given: Vec<u64>,
     /// The id of the last message that was dealt with.
     last: u64,
 }
@@ -229,7 +232,8 @@ fn deliver(world: &mut World, link: Link) {
     let Some(owner) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = reference(world, link) else { return };
     let Some(round) = world.state_mut::<Rounds>().begin(&owner, session) else { return };
-    Delivery { owner, session, hold: None, round, given: Vec::new(), last: 0 }.next(world);
+    let last = world.state::<Rounds>().last_given(session);
+    Delivery { owner, session, hold: None, round, last }.next(world);
 }
 
 impl Rounds {
@@ -242,6 +246,12 @@ impl Rounds {
         self.last += 1;
         self.current.insert(owner.clone(), (self.last, session));
         Some(self.last)
+    }
+
+    /// Returns the id of the last message that a session was given and the store still has; 0 if
+    /// there is none.
+    fn last_given(&self, session: SessionRef) -> u64 {
+        self.given.get(&session).and_then(|given| given.last()).copied().unwrap_or_default()
     }
 }
 
@@ -292,7 +302,7 @@ impl Delivery {
                 if !world.push(self.session.link, &packet, To::Kept) {
                     return false;
                 }
-                self.given.push(message.id);
+                world.state_mut::<Rounds>().given.entry(self.session).or_default().push(message.id);
             }
             Err(fault) => {
                 warn!(account = %self.owner, id = message.id, ?fault, "an offline message in the store is damaged");
@@ -309,12 +319,11 @@ impl Delivery {
         let (completer, drained) = rookery_base::one_shot::<usize>();
         world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(unsent));
         let go_on = move |world: &mut World, unsent: Result<usize, rookery_base::Abandoned>| {
-            // Replaced by the delivery of a later round to the same session: what is sent twice
-            // then is removed by that one.
+            // Replaced by a later delivery to the same session, which removes what both have sent.
             let Ok(unsent) = unsent else { return };
-            let sent = self.given.len().saturating_sub(unsent);
-            let up_to =
-                if unsent == 0 { Some(self.last) } else { self.given.get(..sent).and_then(<[u64]>::last).copied() };
+            let given = world.state_mut::<Rounds>().given.remove(&self.session).unwrap_or_default();
+            let sent = given.len().saturating_sub(unsent);
+            let up_to = if unsent == 0 { Some(self.last) } else { given.get(..sent).and_then(<[u64]>::last).copied() };
             match up_to.filter(|&id| id > 0) {
                 Some(up_to) => self.remove(world, up_to),
                 None => self.go_on(world),
@@ -342,8 +351,7 @@ impl Delivery {
         let Some(session) = self.target(world).filter(|_| self.is_current(world)) else { return self.end(world) };
         self.session = session;
         world.state_mut::<Rounds>().current.insert(self.owner.clone(), (self.round, session));
-        self.given.clear();
-        self.last = 0;
+        self.last = world.state::<Rounds>().last_given(session);
         let left = world.stores.offline.count(self.owner.as_ref());
         world.wait(left, move |world, left| match left {
             Ok(left) if left > 0 && self.is_current(world) => self.next(world),

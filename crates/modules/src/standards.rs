@@ -105,12 +105,11 @@ const OF_STREAMS: [(&str, &str, &str); 17] = [
     ("XEP-0368", "1.1.0", "TLS from the first byte, and by ALPN"),
     ("XEP-0440", "1.0.0", "which channel bindings there are"),
     ("XEP-0474", "0.5.0", "nobody on the way takes mechanisms away unnoticed"),
-    ("XEP-0478", "0.2.0", "limits of streams are told"),
+    ("XEP-0478", "0.2.0", "limits of streams are told and kept"),
 ];
 
 /// The parts that are left out of these.
-const LEFT_OUT_OF_STREAMS: [(&str, &str); 1] =
-    [("XEP-0356", "presence of contacts (§7.2); pushes of rosters, as `push='false'` tells (§4.2)")];
+const LEFT_OUT_OF_STREAMS: [(&str, &str); 0] = [];
 
 const HEAD: &str = "\
 # Standards that modules implement

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rookery_base::{Map, Set};
 use rookery_fanout::{Link, StanzaType};
 use rookery_hub::{
-    Answer, Bound, Delivery, Hooks, Letter, Module, Most, Passage, Per, Phase, Stanzas, Unit, Wanted, World,
+    Answer, Bound, Carry, Delivery, Hooks, Letter, Module, Most, Passage, Per, Phase, Stanzas, Unit, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Kind, Writer, ns};
@@ -141,6 +141,7 @@ impl Module for Visits {
         hooks.before_route(Phase::Record, entering, entered);
         hooks.before_route(Phase::Record, Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]), left);
         hooks.session_ended(ended);
+        hooks.session_carried(save, restore);
         hooks.lost(|world, domain| {
             for shard in 0..world.shards() {
                 world.send_letter(shard, Lost(domain.to_owned()));
@@ -170,6 +171,21 @@ fn left(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery 
 fn ended(world: &mut World, link: Link) {
     if let Some(session) = world.address(link).cloned() {
         world.state_mut::<Visiting>().end(&session);
+    }
+}
+
+/// Returns the rooms of a session, for another process.
+fn save(world: &World, link: Link) -> Carry {
+    let rooms = world.address(link).and_then(|session| world.state::<Visiting>().rooms.get(session));
+    rooms.map_or(Carry::Nothing, |rooms| postcard::to_allocvec(rooms).map_or(Carry::Nothing, Carry::State))
+}
+
+/// Takes up what [`save`] has returned.
+fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
+    let rooms = state.and_then(|state| postcard::from_bytes::<BTreeMap<Jid, String>>(state).ok());
+    let Some((rooms, session)) = rooms.zip(world.address(link).cloned()) else { return };
+    for (room, nick) in rooms {
+        world.state_mut::<Visiting>().enter(session.clone(), room, &nick);
     }
 }
 

@@ -7,10 +7,12 @@
 //!
 //! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the
 //! time of a multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators
-//! read them. [`vital`](mod@vital): threads without which the process is to end.
+//! read them. [`lines`]: the newest lines of the log.
+//! [`vital`](mod@vital): threads without which the process is to end.
 
 pub mod bound;
 pub mod histogram;
+pub mod lines;
 pub mod multicast;
 pub mod stages;
 pub mod vital;
@@ -64,6 +66,8 @@ pub struct Counters {
     pub writes: Named,
     /// The times that handshakes of TLS took, in nanoseconds, by what they were for.
     pub handshakes: Named,
+    /// Handshakes of TLS by what they were for, and whether an earlier session was resumed.
+    pub sessions: Pairs,
     /// Logins that came to their end, by mechanism and result.
     pub authentications: Pairs,
 }
@@ -113,6 +117,7 @@ impl AddAssign<&Counters> for Counters {
         self.store_waits += &other.store_waits;
         self.writes += &other.writes;
         self.handshakes += &other.handshakes;
+        self.sessions += &other.sessions;
         self.authentications += &other.authentications;
     }
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::ask::Answer;
-use rookery_hub::{SessionRef, World};
+use rookery_hub::{Carry, SessionRef, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::caps;
 use rookery_xml::{Element, ns};
@@ -26,6 +26,30 @@ use super::last;
 fn interests(world: &mut World) -> &mut Interests {
     world.state_mut::<Interests>()
 }
+
+/// Returns what a session wants to be notified of, for another process.
+pub(super) fn save(world: &World, link: Link) -> Carry {
+    let Some(interest) = world.state::<Interests>().sessions.get(&link) else { return Carry::Nothing };
+    let Caps { hash, node, ver } = &*interest.caps;
+    let known: Known = (hash.clone(), node.clone(), ver.clone(), texts(interest.nodes()));
+    postcard::to_allocvec(&known).map_or(Carry::Nothing, Carry::State)
+}
+
+/// Takes up what [`save`] has returned. What is already known of a session is not asked again, and
+/// its client has the last items.
+pub(super) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
+    let Some(known) = state.and_then(|state| postcard::from_bytes::<Known>(state).ok()) else {
+        return presence(world, link);
+    };
+    let (hash, node, ver, wanted) = known;
+    let mut wanted: Vec<Box<str>> = wanted.into_iter().map(String::into_boxed_str).collect();
+    wanted.sort();
+    let (caps, nodes) = (Rc::new(Caps { hash, node, ver }), Nodes::from(wanted));
+    // Known of this session alone: it may be what the client claims.
+    interests(world).set(link, caps, nodes);
+}
+
+type Known = (Option<String>, String, String, Vec<String>);
 
 /// Hears that the presence of a session has changed.
 pub(super) fn presence(world: &mut World, link: Link) {

@@ -40,6 +40,13 @@ pub(super) struct Interest {
     nodes: Nodes,
 }
 
+impl Interest {
+    /// Returns the nodes.
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+}
+
 impl Interests {
     /// Tells whether a session wants to be notified of a node of an account.
     pub(super) fn has(&self, link: Link, owner: &Jid, node: &str) -> bool {

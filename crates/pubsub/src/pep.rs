@@ -116,6 +116,7 @@ impl Module for PersonalEventing {
             hooks.iq(Target::Account, namespace, asked);
         }
         hooks.presence(interest::presence);
+        hooks.session_carried(interest::save, interest::restore);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
         let unavailable = Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]);
         for wanted in [Wanted::from(available).naming(&[ns::CAPS]), Wanted::from(unavailable)] {

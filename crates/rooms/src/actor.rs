@@ -21,7 +21,7 @@ use super::directory::Directory;
 use super::refusal::turn_away;
 use super::room::Room;
 use super::unsaved::{self, Unsaved};
-use super::work::Work;
+use super::work::{Size, Work};
 
 /// The rooms whose home is this shard.
 #[derive(Debug)]
@@ -88,6 +88,55 @@ impl Actors {
         let mut seats: Vec<_> = seats.filter(|(_, session)| is_meant(session.domain())).collect();
         seats.sort();
         seats
+    }
+
+    /// Takes all rooms that are not at work out of the table.
+    pub(super) fn take_all(&mut self) -> Vec<Room> {
+        let slots = std::mem::take(&mut self.slots).into_values();
+        let rooms = slots.filter_map(|slot| match slot {
+            Slot::Here(room) => Some(*room),
+            Slot::Busy(_) => None,
+        });
+        let mut rooms: Vec<_> = rooms.collect();
+        rooms.sort_by(|one, other| one.jid.cmp(&other.jid));
+        rooms
+    }
+
+    /// Returns whether a room is here, or on its way.
+    pub(super) fn has(&self, jid: &Jid) -> bool {
+        self.slots.contains_key(jid)
+    }
+
+    /// Makes a slot for a room that is about to go on.
+    pub(super) fn expect(&mut self, jid: Jid) {
+        self.occupy(jid, None);
+    }
+
+    /// Notes that a room is on its way from the store, when so many accounts had been removed.
+    pub(super) fn begin_loading(&mut self, jid: Jid, removed: usize) {
+        self.loading.insert(jid, removed);
+    }
+
+    /// Notes that a room is no longer on its way.
+    pub(super) fn end_loading(&mut self, jid: &Jid) {
+        self.loading.remove(jid);
+    }
+
+    /// Returns the rooms with the most sessions in them, the largest first; not those at work.
+    pub(super) fn largest(&self, most: usize) -> Vec<Size> {
+        let rooms = self.slots.values().filter_map(|slot| match slot {
+            Slot::Here(room) => Some(&**room),
+            Slot::Busy(_) => None,
+        });
+        let mut sizes: Vec<_> = rooms.map(|room| (room.seats.len(), room)).collect();
+        sizes.sort_unstable_by(|(some, room), (others, other)| others.cmp(some).then_with(|| room.jid.cmp(&other.jid)));
+        let size = |(sessions, room): (usize, &Room)| Size {
+            room: room.jid.clone(),
+            sessions,
+            occupants: room.occupants.len(),
+            affiliations: room.affiliations.len(),
+        };
+        sizes.into_iter().take(most).map(size).collect()
     }
 
     fn take(&mut self, jid: &str) -> Taken {
@@ -235,15 +284,16 @@ fn begin(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 
 fn load(world: &mut World, jid: Jid) {
     let removed = world.state::<Directory>().removed_count();
-    world.state_mut::<Actors>().loading.insert(jid.clone(), removed);
+    world.state_mut::<Actors>().begin_loading(jid.clone(), removed);
     let loaded = world.stores.rooms.load(jid.as_ref());
     world.wait(loaded, move |world, loaded| {
         arrived(world, &jid, loaded, removed);
-        world.state_mut::<Actors>().loading.remove(&jid);
+        world.state_mut::<Actors>().end_loading(&jid);
     });
 }
 
-fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<StoredRoom>, StoreError>, removed: usize) {
+/// Gives a room that comes from the store what waits for it.
+pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<StoredRoom>, StoreError>, removed: usize) {
     match loaded {
         Ok(Some(stored)) => match Room::stored(world, jid, (&stored, removed)) {
             Some(room) => go_on(world, Box::new(room)),
@@ -271,7 +321,7 @@ fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<StoredRoom>, Stor
 }
 
 /// Refuses all that waits for a room that can't be had.
-fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (&Condition, Option<&StoreError>)) {
+pub(super) fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (&Condition, Option<&StoreError>)) {
     for turn in world.state_mut::<Actors>().take_queue(jid) {
         match turn {
             Turn::Stanza((packet, to, _)) => turn_away(world, &packet, to.as_ref(), condition.clone()),
@@ -281,7 +331,7 @@ fn turn_all_away(world: &mut World, jid: &Jid, (condition, failed): (&Condition,
 }
 
 /// Lets a room do what has come meanwhile, and puts it back.
-fn go_on(world: &mut World, mut room: Box<Room>) {
+pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     while let Some(turn) = world.state_mut::<Actors>().next(&room.jid) {
         match turn {
             Turn::Stanza((packet, to, custody)) => {
@@ -361,8 +411,12 @@ pub(super) fn expire_archives(world: &mut World) {
     }
 }
 
-/// Tells occupants that the server stops (§18.2), those of other servers above all.
+/// Tells occupants that the server stops (§18.2), those of other servers above all; unless the next
+/// process goes on with the rooms.
 pub(super) fn shut_down(world: &mut World) {
+    if world.hands_on() {
+        return;
+    }
     let slots = std::mem::take(&mut world.state_mut::<Actors>().slots);
     for slot in slots.into_values() {
         if let Slot::Here(mut room) = slot {

@@ -45,6 +45,11 @@ impl Letter for Lost {
     }
 }
 
+/// Has the occupants of a server looked for in the rooms of this shard.
+pub(super) fn look_at(world: &mut World, domain: String) {
+    Lost(domain).open(world);
+}
+
 /// Tells all rooms that a server is lost.
 pub(super) fn lost(world: &mut World, domain: &str) {
     for shard in 0..world.shards() {

@@ -63,6 +63,21 @@ impl History {
         self.shorten(limit);
     }
 
+    /// Returns all messages, oldest first, each with its id, the pseudonym of its sender and the
+    /// time in milliseconds since 1970.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (Packet, &str, &str, u64)> {
+        self.messages.iter().map(|past| (past.packet.clone(), past.id.as_str(), past.sender.as_str(), past.unix_ms))
+    }
+
+    /// Remembers what [`History::kept`] has returned.
+    pub(crate) fn restore(&mut self, messages: Vec<(Packet, String, String, u64)>) {
+        for (packet, id, sender, unix_ms) in messages {
+            self.bytes += packet.bytes().len();
+            self.messages.push_back(Past { packet, id, sender, unix_ms });
+        }
+        self.shorten(usize::MAX);
+    }
+
     /// Returns the number of its messages.
     pub(crate) fn len(&self) -> usize {
         self.messages.len()

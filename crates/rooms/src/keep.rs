@@ -11,7 +11,7 @@ use super::room::Room;
 use super::unsaved::{self, Lack, Unsaved, not_kept_yet};
 
 impl Room {
-    fn document(&self) -> RoomDocument {
+    pub(super) fn document(&self) -> RoomDocument {
         let mut document = Element::new("room", FORMAT);
         document.push_child(self.config.document().element());
         document.push_child(Element::new("secret", FORMAT).with_text(&self.secret));

@@ -19,8 +19,8 @@
 //!   how fast all that may go. `service`: the service itself.
 //! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `whole`:
 //!   what must hold of it. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store
-//!   did not take. `keep`, `kept`: what the store has; `past`: the archive and the history; `logs`:
-//!   files for people.
+//!   did not take. `keep`, `kept`: what the store has; `continued`: what the next process gets;
+//!   `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
@@ -59,6 +59,7 @@ mod avatar;
 mod bounds;
 mod change;
 mod config;
+mod continued;
 pub mod directory;
 mod ghosts;
 mod hats;
@@ -170,10 +171,13 @@ impl Module for Rooms {
         hooks.letter::<speak::Whisper>();
         hooks.question::<operate::Describe>();
         hooks.question::<operate::Destroy>();
+        hooks.question::<operate::Largest>();
         hooks.service(serve);
         // The store has forgotten what the account was to rooms; those that are here do so too.
         hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
         hooks.stopping(actor::shut_down);
+        hooks.handing_on(continued::hand_on);
+        hooks.letter::<continued::Continued>();
         hooks.moved(actor::let_go);
         hooks.every(unsaved::RETRY_MS, actor::save_again);
         hooks.every(HEED_MS, actor::heed_removals);

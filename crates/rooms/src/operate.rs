@@ -11,7 +11,7 @@ use super::actor;
 use super::directory::with_list;
 use super::role::affiliation_name;
 use super::room::Room;
-pub use super::work::{Described, Inside};
+pub use super::work::{Described, Inside, Size};
 use super::work::{Found, What, Work};
 
 /// Asks the home of a room, by its bare JID, what it is and who is there.
@@ -45,6 +45,21 @@ impl Question for Destroy {
     fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
         let Self { room, reason } = self;
         ask(world, room, reply, |reply| What::Destroy(reason, reply));
+    }
+}
+
+/// Asks a shard for its largest rooms, so many at most: those with the most sessions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Largest(pub usize);
+
+impl Question for Largest {
+    const NAME: &'static str = "rooms largest";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Vec<Size>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let sizes = world.state::<actor::Actors>().largest(self.0);
+        reply.give(world, sizes);
     }
 }
 

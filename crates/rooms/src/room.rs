@@ -350,6 +350,16 @@ impl Room {
         Actor { affiliation: self.affiliation_of(world, session.as_ref()), role: self.role_of(session) }
     }
 
+    /// Returns the last number that a seat was given.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.last_number
+    }
+
+    /// Goes on behind a number that a seat was given.
+    pub(crate) fn set_last_number(&mut self, number: u64) {
+        self.last_number = number;
+    }
+
     /// Returns a number that no other seat has had.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.last_number += 1;

@@ -45,6 +45,19 @@ impl Work {
     }
 }
 
+/// The size of a room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Its bare JID.
+    pub room: Jid,
+    /// Sessions in it: each gets what is said.
+    pub sessions: usize,
+    /// Those in it, by their nicks.
+    pub occupants: usize,
+    /// Accounts with an affiliation.
+    pub affiliations: usize,
+}
+
 /// A room as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {

@@ -5,6 +5,7 @@
 
 use rookery_base::Transport;
 use rookery_fanout::{Link, Station};
+use rookery_hub::Custody;
 use rookery_stream::c2s::C2s;
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::Frames;
@@ -90,12 +91,13 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Reads letters of a shard of another node.
-    pub(crate) fn letters_from_afar(&mut self, from: Station, letters: Vec<(Kind, Vec<u8>)>) {
+    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: what
+    /// they bring is in that of the client's session.
+    pub(crate) fn letters_from_afar(&mut self, from: Station, letters: Vec<(Kind, Vec<u8>)>, custody: Option<Custody>) {
         for (kind, bytes) in letters {
             match kind {
                 Kind::Mail => {
-                    if let Err(error) = self.world.mail_from_afar(&bytes) {
+                    if let Err(error) = self.world.mail_from_afar(&bytes, custody.clone()) {
                         warn!(%from, %error, "mail of another node can't be read and is dropped");
                     }
                 }

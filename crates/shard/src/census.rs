@@ -1,6 +1,7 @@
 //! The counts of all shards, at one moment.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rookery_base::Transport;
 use rookery_observe::Counters;
@@ -53,6 +54,8 @@ pub struct Coverage {
     pub shards: usize,
     /// The number of those that have answered.
     pub answered: usize,
+    /// The time that counting has taken them.
+    pub took: Duration,
 }
 
 impl Coverage {

@@ -142,6 +142,24 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Returns the place of a session without a connection.
+    pub(crate) fn detached(peer: SocketAddr) -> Self {
+        Self {
+            socket: None,
+            peer,
+            serial: 0,
+            stage: Stage::Detached,
+            tls: None,
+            wire: Wire::Stream,
+            carry: None,
+            unsent: None,
+            prefixes: None,
+            in_world: true,
+            paused: false,
+            wants_write: false,
+        }
+    }
+
     /// Returns whether the client can be reached, now or with its next request.
     pub(crate) fn is_connected(&self) -> bool {
         self.socket.is_some() || matches!(self.wire, Wire::Bosh(_))

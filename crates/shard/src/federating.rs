@@ -18,7 +18,7 @@ use tracing::debug;
 use crate::driver::{Driver, Ready};
 use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
-use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire};
+use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire, handshake};
 
 /// The world, as the streams ask it.
 struct Here<'w>(&'w World);
@@ -264,7 +264,7 @@ impl<D: Driver> Shard<D> {
         }
         match self.driver.system.connect(peer) {
             Ok(socket) => {
-                let wire = Wire { tlsa: address.tlsa, ..Wire::new(socket, peer, true) };
+                let wire = Wire { tlsa: address.tlsa, sni: address.sni, ..Wire::new(socket, peer, true) };
                 self.watch_wire(federating, key, wire);
             }
             Err(error) => {
@@ -297,7 +297,9 @@ impl<D: Driver> Shard<D> {
                 ServerTls::accept_server(settings.accepting(local.as_deref())).map(Tls::Accepted)
             }
             Handshake::Call { local, remote } => {
-                ClientTls::connect(settings.connecting(local), remote, &mut out).map(Tls::Called)
+                let sni = federating.get(key).and_then(|wire| wire.sni.clone());
+                let name = sni.as_deref().unwrap_or(remote);
+                ClientTls::connect(settings.connecting(local), name, &mut out).map(Tls::Called)
             }
         };
         let Some(wire) = federating.get(key) else { return };
@@ -334,7 +336,11 @@ impl<D: Driver> Shard<D> {
         self.write_bytes(federating, key, &out);
         if is_established {
             let (trust, now_s) = (federating.terms.trust.clone(), self.world.time() / 1000);
-            let Some(judged) = federating.get(key).map(|wire| wire.judge(&trust, now_s)) else { return };
+            let Some(wire) = federating.get(key) else { return };
+            if let Some(tls) = &wire.tls {
+                self.world.counters.sessions.add(tls.protocol(), handshake(tls.is_resumed()));
+            }
+            let judged = wire.judge(&trust, now_s);
             federating.servers.secured(key, judged);
             // Before what came behind the handshake is answered: a certificate that doesn't hold
             // ends it here.

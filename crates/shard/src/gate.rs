@@ -54,6 +54,8 @@ struct Inner {
     open: usize,
     /// The time at which the log was last told that there are too many.
     told: Option<Instant>,
+    /// The time at which it was last told of an address that has too many.
+    told_of_crowd: Option<Instant>,
     /// Sessions without a connection of their own that have not logged in: those of BOSH.
     openings: HashMap<IpAddr, u32>,
     opened: usize,
@@ -107,8 +109,7 @@ impl Gate {
     pub fn enter(&self, address: IpAddr, limit: u32) -> bool {
         let mut inner = self.lock();
         if self.most > 0 && inner.open >= self.most {
-            if inner.told.is_none_or(|told| told.elapsed() >= TOLD) {
-                inner.told = Some(Instant::now());
+            if is_due(&mut inner.told) {
                 let connections = self.most;
                 warn!(
                     connections,
@@ -117,10 +118,14 @@ impl Gate {
             }
             return false;
         }
-        let address = household(address);
+        let (whole, address) = (address, household(address));
         let limit = share(limit, inner.open, self.most);
         let open = inner.connections.get(&address).copied().unwrap_or_default();
         if limit > 0 && open >= limit {
+            if is_due(&mut inner.told_of_crowd) {
+                let address = whole.to_canonical();
+                warn!(%address, connections = open, "an address has as many connections as one may have");
+            }
             return false;
         }
         inner.connections.insert(address, open + 1);
@@ -191,6 +196,15 @@ impl Gate {
     fn watched(&self) -> MutexGuard<'_, Watched> {
         lock(&self.attempts)
     }
+}
+
+/// Returns whether the log is to be told again, which is noted.
+fn is_due(told: &mut Option<Instant>) -> bool {
+    let is_due = told.is_none_or(|told| told.elapsed() >= TOLD);
+    if is_due {
+        *told = Some(Instant::now());
+    }
+    is_due
 }
 
 /// Milliseconds between two lines of the log about attempts that are refused.

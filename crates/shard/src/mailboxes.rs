@@ -1,7 +1,7 @@
 //! Mailboxes of shards, for each other and for their owner, with at most one wake per batch.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rookery_base::Transport;
@@ -9,9 +9,9 @@ use rookery_base::lock::lock;
 use rookery_fanout::{Station, View};
 use rookery_federation::Found;
 use rookery_federation::report::Report;
-use rookery_hub::Custody;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
+use rookery_hub::{Card, Custody};
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
 use rookery_stream::bosh::{Answer, Condition, Request, Terms, Waiter, Whose};
@@ -97,10 +97,12 @@ pub enum Envelope<S> {
     Resolved(Box<str>, Found),
     /// From the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
-    /// From a shard of another node, in order.
-    Afar(Station, Vec<(Kind, Vec<u8>)>),
+    /// From a shard of another node, in order, in the custody that its node has made for it.
+    Afar(Station, Vec<(Kind, Vec<u8>)>, Option<Custody>),
     /// Mail of this shard that could not be brought to another node, with its share in custody.
     Refused(Vec<u8>, Option<Custody>),
+    /// Mail of this shard for homes that others have now, with its share in custody.
+    Again(Vec<u8>, Option<Custody>),
     /// Go by these homes from now on.
     View(Arc<View>),
     /// This process of another node is gone: the node, and the number of the process.
@@ -109,8 +111,16 @@ pub enum Envelope<S> {
     Errand(Errand, Posted),
     /// Use this from now on.
     Reload(Arc<Generation>),
-    /// End all streams with `system-shutdown`.
-    Stop,
+    /// End all streams with `system-shutdown`. With `hands_on`, sessions whose clients may come
+    /// back only lose their connections, and wait for [`Envelope::HandOn`].
+    Stop {
+        /// True if another process goes on with these sessions.
+        hands_on: bool,
+    },
+    /// Give up the sessions that another process goes on with: add their cards to these.
+    HandOn(Arc<Mutex<Vec<Vec<u8>>>>, std::sync::mpsc::SyncSender<()>),
+    /// Go on with these parts of another process. All that this takes is in the custody.
+    GoOn(Vec<Card>, Custody),
     /// Add the streams with other servers to these.
     Servers(Arc<Mutex<Vec<Report>>>, std::sync::mpsc::SyncSender<()>),
     /// End the streams with a domain, and add how many there were.
@@ -187,12 +197,15 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::Resolved(..) => "Resolved",
             Self::Mail(..) => "Mail",
             Self::Afar(..) => "Afar",
+            Self::Again(..) => "Again",
             Self::Refused(..) => "Refused",
             Self::View(_) => "View",
             Self::Departed(..) => "Departed",
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
-            Self::Stop => "Stop",
+            Self::Stop { .. } => "Stop",
+            Self::HandOn(..) => "HandOn",
+            Self::GoOn(..) => "GoOn",
             Self::Servers(..) => "Servers",
             Self::CloseServers(..) => "CloseServers",
             Self::Count(..) => "Count",
@@ -234,6 +247,10 @@ pub struct Post<S> {
     /// The places of BOSH sessions.
     pub(crate) sids: Sids,
     outlet: OnceLock<Arc<dyn Outlet>>,
+    /// The shards that have come to rest while the server stops.
+    resting: Vec<AtomicBool>,
+    /// Counts how often one of them began to work again.
+    stirred: AtomicUsize,
 }
 
 struct Mailbox<S> {
@@ -251,8 +268,10 @@ impl<S> Post<S> {
     /// Makes one mailbox per waker; a waker is called when its mailbox gets something and had
     /// nothing.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
+        let resting = wakers.iter().map(|_| AtomicBool::new(false)).collect();
         let boxes = wakers.into_iter().map(|wake| Mailbox { envelopes: Mutex::default(), wake }).collect();
-        Arc::new(Self { boxes, sids: Sids::default(), outlet: OnceLock::new() })
+        let stirred = AtomicUsize::new(0);
+        Arc::new(Self { boxes, sids: Sids::default(), outlet: OnceLock::new(), resting, stirred })
     }
 
     /// Sets who carries letters to other nodes, once.
@@ -301,6 +320,25 @@ impl<S> Post<S> {
     pub fn take(&self, shard: usize) -> Vec<Envelope<S>> {
         let envelopes = self.boxes.get(shard).map(|mailbox| &mailbox.envelopes);
         envelopes.map(|envelopes| std::mem::take(&mut *lock(envelopes))).unwrap_or_default()
+    }
+
+    /// Says that a shard that stops has come to rest, or is about to work again.
+    pub(crate) fn rest(&self, shard: usize, is_resting: bool) {
+        if let Some(resting) = self.resting.get(shard)
+            && resting.swap(is_resting, Ordering::SeqCst)
+            && !is_resting
+        {
+            self.stirred.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns whether all shards of a server that stops have come to rest and none has mail: then
+    /// none begins to work again by itself.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let stirred = self.stirred.load(Ordering::SeqCst);
+        self.resting.iter().all(|resting| resting.load(Ordering::SeqCst))
+            && self.boxes.iter().all(|mailbox| lock(&mailbox.envelopes).is_empty())
+            && self.stirred.load(Ordering::SeqCst) == stirred
     }
 
     /// Wakes a shard that has no envelope: its store has answered.

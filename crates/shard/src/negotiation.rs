@@ -18,6 +18,7 @@ use crate::connection::{Carry, Question, Resumption, Stage};
 use crate::driver::Driver;
 use crate::shard::Shard;
 use crate::visits::Peer;
+use crate::wires::handshake;
 
 impl<D: Driver> Shard<D> {
     /// Gives the machine what came in, and deals with what it wants until it wants more input.
@@ -182,11 +183,12 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn tls_established(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &connection.tls else { return };
-        let bindings = tls.bindings();
+        let (bindings, kind) = (tls.bindings(), handshake(tls.resumed()));
         if let Stage::Negotiating(negotiation) = &mut connection.stage
             && let Some(since) = negotiation.tls_since.take()
         {
             self.world.counters.handshakes.of("xmpp").record_time(since.elapsed());
+            self.world.counters.sessions.add("xmpp", kind);
         }
         let facts = Facts { secure: true, bindings, ..Facts::default() };
         self.with_machine(link, |machine| machine.tls_started(facts));

@@ -68,6 +68,8 @@ pub(crate) struct Timing {
     serial: u32,
     timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
     pub(crate) stopping: bool,
+    /// The shard stops, and has sessions yet that another process goes on with.
+    pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     leaving: Vec<Link>,
 }
@@ -211,10 +213,19 @@ impl<D: Driver> Shard<D> {
         own.into_iter().chain(self.world.next_timer()).chain(federating).min()
     }
 
+    /// Returns whether the shard was told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.timing.stopping
+    }
+
     /// Returns whether the shard was stopped and has nothing left to finish.
     pub fn is_finished(&self) -> bool {
         let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
-        self.timing.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0 && is_alone
+        self.timing.stopping
+            && !self.timing.hands_on
+            && self.connections.is_empty()
+            && self.world.tasks_waiting() == 0
+            && is_alone
     }
 
     /// Returns the number of connections, at any stage.
@@ -288,7 +299,8 @@ impl<D: Driver> Shard<D> {
             Envelope::BoshGone(sid) => self.bosh_gone(sid),
             Envelope::Moved(connection) => self.moved_here(*connection),
             Envelope::Mail(mail, posted) => self.mail(mail, posted),
-            Envelope::Afar(from, letters) => self.letters_from_afar(from, letters),
+            Envelope::Afar(from, letters, custody) => self.letters_from_afar(from, letters, custody),
+            Envelope::Again(bytes, custody) => self.world.mail_again(&bytes, custody),
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
             Envelope::View(view) => self.world.set_view(view),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
@@ -298,7 +310,13 @@ impl<D: Driver> Shard<D> {
                 self.apply_federation(&generation);
                 self.common.generation = generation;
             }
-            Envelope::Stop => self.stop(),
+            Envelope::Stop { hands_on } => self.stop(hands_on),
+            Envelope::HandOn(cards, done) => {
+                self.hand_on(&mut lock(&cards));
+                // The asker may have stopped waiting.
+                let _ = done.try_send(());
+            }
+            Envelope::GoOn(cards, custody) => self.go_on(cards, custody),
             Envelope::Servers(all, done) => {
                 lock(&all).extend(self.reported());
                 let _ = done.try_send(());
@@ -308,7 +326,10 @@ impl<D: Driver> Shard<D> {
                 let _ = done.try_send(());
             }
             Envelope::Count(sum, done) => {
-                self.be_counted(&mut lock(&sum));
+                let (begun, mut sum) = (Since::now(), lock(&sum));
+                self.be_counted(&mut sum);
+                sum.coverage.took += begun.elapsed();
+                drop(sum);
                 // The asker may have stopped waiting.
                 let _ = done.try_send(());
             }
@@ -371,9 +392,10 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, hands_on: bool) {
         self.timing.stopping = true;
-        self.world.stop();
+        self.timing.hands_on = hands_on;
+        self.world.stop(hands_on);
         self.stop_federating();
         let links: Vec<Link> = self.connections.links();
         // What waits for the clients goes before the end of their streams, and what they need not
@@ -404,6 +426,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn say_goodbye(&mut self, link: Link) {
+        if self.timing.hands_on && self.leave_to_next(link) {
+            return;
+        }
         self.fail(link, &StreamError::SystemShutdown, None);
         // Its client is to close as well.
         self.pause(link, false);
@@ -417,9 +442,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Closes the socket. The world hears of it if it has a session there.
-    pub(crate) fn lost(&mut self, link: Link) {
-        self.tell_lost(link);
+    /// Closes the socket, and forgets what was on its way in and out.
+    pub(crate) fn disconnect(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         if let Some(socket) = connection.socket.take() {
             self.driver.remove(&socket);
@@ -427,6 +451,13 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
+    }
+
+    /// Closes the socket. The world hears of it if it has a session there.
+    pub(crate) fn lost(&mut self, link: Link) {
+        self.tell_lost(link);
+        self.disconnect(link);
+        let Some(connection) = self.connections.get_mut(link) else { return };
         match &mut connection.wire {
             Wire::Stream => {}
             Wire::WebSocket(frames) => *frames = Frames::default(),

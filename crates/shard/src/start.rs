@@ -3,9 +3,11 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +15,7 @@ use rookery_base::lock::lock;
 use rookery_base::{AddressHash, Awaited, Completer, one_shot};
 use rookery_fanout::{Station, View};
 use rookery_federation::report::Report;
-use rookery_hub::{Custody, Errand, Place, Registry, Wakeups, World};
+use rookery_hub::{Card, Custody, Errand, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
@@ -80,11 +82,11 @@ pub struct Running {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Starts the shards.
+/// Starts the shards, which go on with these parts of an earlier process before anybody is let in.
 ///
 /// # Errors
 /// The error of the system when it gives no descriptor or no thread.
-pub fn start(start: Start) -> io::Result<Running> {
+pub fn start(start: Start, cards: Vec<Card>) -> io::Result<Running> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
@@ -92,7 +94,8 @@ pub fn start(start: Start) -> io::Result<Running> {
         post.connect(outlet);
     }
     let (gate, epoch) = (Arc::new(Gate::with_places(start.connections)), Instant::now());
-    let mut listeners = Some(start.listeners);
+    let (ports, given) = channel();
+    let mut given = Some(given);
     let mut threads = Vec::with_capacity(shards);
     for (index, driver) in drivers.into_iter().enumerate() {
         let (view, addresses) = (start.view.clone(), start.addresses.clone());
@@ -107,12 +110,53 @@ pub fn start(start: Start) -> io::Result<Running> {
             background: start.background.clone(),
             registry: start.registry.clone(),
             ids: start.ids.clone(),
-            listeners: listeners.take().unwrap_or_default(),
+            ports: given.take(),
         };
         let name = format!("shard-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
     }
+    go_on(&post, cards, &start.addresses, &start.view);
+    // A shard that has ended lets nobody in.
+    let _ = ports.send(start.listeners);
+    post.wake(0);
     Ok(Running { post, gate, epoch, threads })
+}
+
+/// Gives the shards the parts of an earlier process, each at its home, and waits until they go on
+/// with them.
+fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view: &View) {
+    if cards.is_empty() {
+        return;
+    }
+    let (custody, mut settled) = Custody::apart();
+    let (woken, wakes) = sync_channel(1);
+    let mut of_shards: Vec<Vec<Card>> = (0..post.shards()).map(|_| Vec::new()).collect();
+    for card in cards {
+        if let Some(cards) = of_shards.get_mut(view.hop(addresses.of(card.home()))) {
+            cards.push(card);
+        }
+    }
+    for (shard, cards) in of_shards.into_iter().enumerate() {
+        post.send(shard, Envelope::GoOn(cards, custody.clone()));
+    }
+    drop(custody);
+    let waker = Waker::from(Arc::new(Waking(woken)));
+    let deadline = Instant::now() + GO_ON;
+    while Pin::new(&mut settled).poll(&mut Context::from_waker(&waker)).is_pending() {
+        if wakes.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
+            return warn!("the store is slow; some sessions of before go on only after others have come");
+        }
+    }
+}
+
+/// Wakes the thread that starts the shards.
+struct Waking(SyncSender<()>);
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        // It has been woken already, or waits no longer.
+        let _ = self.0.try_send(());
+    }
 }
 
 impl Running {
@@ -123,11 +167,26 @@ impl Running {
         }
     }
 
-    /// Begins to end all streams with `system-shutdown`.
-    pub fn stop(&self) {
+    /// Begins to end all streams with `system-shutdown`. With `hands_on`, sessions whose clients
+    /// may come back wait for [`Running::hand_on`] instead, without a connection.
+    pub fn stop(&self, hands_on: bool) {
         for shard in 0..self.post.shards() {
-            self.post.send(shard, Envelope::Stop);
+            self.post.send(shard, Envelope::Stop { hands_on });
         }
+    }
+
+    /// Returns whether all shards have nothing left to do but to hand on their sessions, and to
+    /// wait for clients that have still to close their connections.
+    pub fn is_resting(&self) -> bool {
+        self.post.is_at_rest()
+    }
+
+    /// Takes what another process is to go on with, in the wire form of cards. Shards that don't
+    /// answer within some seconds keep theirs; until then this blocks.
+    pub fn hand_on(&self) -> Vec<Vec<u8>> {
+        let cards = Arc::new(Mutex::new(Vec::new()));
+        self.door().ask_all_within(HAND_ON, |done| Envelope::HandOn(cards.clone(), done));
+        std::mem::take(&mut *lock(&cards))
     }
 
     /// Returns whether all shards have ended.
@@ -178,6 +237,14 @@ impl Door {
         self.post.send(turn % self.post.shards().max(1), Envelope::Handed(Box::new(handed)));
     }
 
+    /// Gives a shard a connection of another server that begins with TLS. Nothing of it may have
+    /// been read.
+    pub fn hand_over_server(&self, socket: TcpStream, peer: SocketAddr) {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let envelope = Envelope::Accepted { socket, peer, port: Port::ServersTls };
+        self.post.send(turn % self.post.shards().max(1), envelope);
+    }
+
     /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer;
     /// one that it drops is told, as is that of a shard that has ended.
     pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Awaited<T> {
@@ -197,9 +264,15 @@ impl Door {
         self.post.send(shard, Envelope::Errand(Errand::new(work), posted));
     }
 
-    /// Gives a shard letters of a shard of another node, in their order.
-    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(Kind, Vec<u8>)>) {
-        self.post.send(shard, Envelope::Afar(from, letters));
+    /// Gives a shard letters of a shard of another node, in their order. Whatever comes of them has
+    /// a share in the custody.
+    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(Kind, Vec<u8>)>, custody: Option<Custody>) {
+        self.post.send(shard, Envelope::Afar(from, letters, custody));
+    }
+
+    /// Gives a shard mail of its own back whose home is elsewhere now, for it to go there.
+    pub fn again(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>) {
+        self.post.send(shard, Envelope::Again(mail, custody));
     }
 
     /// Gives a shard mail of its own back that could not be brought to another node.
@@ -250,6 +323,17 @@ impl Door {
         self.count(false)
     }
 
+    /// Returns the counts of each shard, without a look at each session and without what is counted
+    /// for all of them; `None` for one that doesn't answer within a second. Until then this blocks.
+    pub fn counts_of_each(&self) -> Vec<Option<Census>> {
+        let alone = |_| Arc::new(Mutex::new(Census::default()));
+        let counted: Vec<_> = (0..self.post.shards()).map(alone).collect();
+        let mut left = counted.iter();
+        self.ask_all(|done| Envelope::Count(left.next().cloned().unwrap_or_default(), done));
+        let census = |counted: &Arc<Mutex<Census>>| Some(lock(counted).clone()).filter(|one| one.coverage.answered > 0);
+        counted.iter().map(census).collect()
+    }
+
     /// Returns all streams with other servers and components, by the names of those. Shards that
     /// don't answer within a second are left out; until then this blocks.
     pub fn servers(&self) -> Vec<Report> {
@@ -269,13 +353,17 @@ impl Door {
     }
 
     /// Sends all shards a letter, and waits for at most a second until they have done what it says.
-    fn ask_all(&self, letter: impl Fn(SyncSender<()>) -> Envelope<TcpStream>) {
+    fn ask_all(&self, letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>) {
+        self.ask_all_within(Duration::from_secs(1), letter);
+    }
+
+    fn ask_all_within(&self, patience: Duration, mut letter: impl FnMut(SyncSender<()>) -> Envelope<TcpStream>) {
         let shards = self.post.shards();
         let (done, answers) = sync_channel(shards);
         for shard in 0..shards {
             self.post.send(shard, letter(done.clone()));
         }
-        let deadline = Instant::now() + Duration::from_secs(1);
+        let deadline = Instant::now() + patience;
         for _ in 0..shards {
             if answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
                 break;
@@ -284,7 +372,7 @@ impl Door {
     }
 
     fn count(&self, is_detailed: bool) -> Census {
-        let coverage = Coverage { shards: self.post.shards(), answered: 0 };
+        let coverage = Coverage { shards: self.post.shards(), ..Coverage::default() };
         let census = Census { coverage, is_detailed, logins: self.gate.tally(), ..Census::default() };
         let census = Arc::new(Mutex::new(census));
         self.ask_all(|done| Envelope::Count(census.clone(), done));
@@ -303,18 +391,20 @@ struct Thread {
     background: Background,
     registry: Arc<dyn Fn() -> Registry + Send + Sync>,
     ids: Arc<dyn Fn() -> u128 + Send + Sync>,
-    listeners: Vec<Listener>,
+    /// Gets the ports when the first of them may be opened; `None` but for the first shard.
+    ports: Option<Receiver<Vec<Listener>>>,
 }
 
 impl Thread {
-    fn run(self, mut driver: Epoll) {
+    fn run(self, driver: Epoll) {
         let index = self.place.shard;
         let post = self.post.clone();
         let wakeups = Wakeups::new(move || post.wake(index));
         let settings = self.generation.settings.clone();
         let world = World::new(self.place, settings, (self.registry)(), self.stores, self.background, wakeups);
-        let mut accepting = Accepting { listeners: self.listeners, next: 0, again: None, post: self.post.clone() };
-        accepting.listen(&mut driver);
+        let mut accepting =
+            Accepting { ports: self.ports, listeners: Vec::new(), next: 0, again: None, post: self.post.clone() };
+        let post = self.post.clone();
         let mut shard = Shard::new(Setup {
             driver,
             world,
@@ -331,10 +421,15 @@ impl Thread {
             let due = shard.next_timer().into_iter().chain(accepting.again).min();
             let timeout = due.map(|due| Duration::from_millis(due.saturating_sub(now)));
             shard.driver().wait(timeout, &mut news);
+            post.rest(index, false);
             let now = epoch.elapsed().as_millis() as u64;
             accepting.accept(&news.listeners, &mut shard, now);
             let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             shard.tick(&news.ready, now, unix.as_millis() as u64);
+            accepting.follow(&mut shard);
+            if shard.is_resting() {
+                post.rest(index, true);
+            }
         }
     }
 }
@@ -354,6 +449,8 @@ impl fmt::Display for Where<'_> {
 /// The listeners, on the first shard: connections go round, so that every shard gets the same
 /// number.
 struct Accepting {
+    /// Gives the listeners, once.
+    ports: Option<Receiver<Vec<Listener>>>,
     listeners: Vec<Listener>,
     next: usize,
     /// The time at which to listen again after the system ran out of descriptors.
@@ -370,6 +467,20 @@ impl Accepting {
                 let address = Where(&listener.socket);
                 error!(%address, %error, "a port can't be listened on");
             }
+        }
+    }
+
+    /// Begins to listen when the shard is given its ports. A shard that stops lets nobody in any
+    /// more: who comes now waits for the next process, if that gets the same sockets.
+    fn follow(&mut self, shard: &mut Shard<Epoll>) {
+        if shard.is_stopping() {
+            for listener in std::mem::take(&mut self.listeners) {
+                shard.driver().remove_listener(&listener.socket);
+            }
+            self.again = None;
+        } else if let Some(listeners) = self.ports.as_ref().and_then(|ports| ports.try_recv().ok()) {
+            (self.ports, self.listeners) = (None, listeners);
+            self.listen(shard.driver());
         }
     }
 
@@ -417,5 +528,9 @@ fn is_exhausted(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| codes.iter().any(|errno| errno.raw_os_error() == code))
 }
 
+/// The time that shards have to write their cards.
+const HAND_ON: Duration = Duration::from_secs(10);
+/// The time that the store has for the sessions of an earlier process before others are let in.
+const GO_ON: Duration = Duration::from_secs(20);
 /// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.
 const PER_TICK: usize = 64;

@@ -48,6 +48,15 @@ impl<D: Driver> Shard<D> {
         info!(account, resource, %peer, "a session has lost its connection and waits for its client");
     }
 
+    /// Tells that a session loses its connection because the server stops, and goes on after the
+    /// next start.
+    pub(crate) fn tell_handed_on(&self, link: Link) {
+        let Some((jid, connection)) = self.world.address(link).zip(self.connections.get(link)) else { return };
+        let (account, resource) = parts(jid);
+        let peer = Peer(connection.peer);
+        info!(account, resource, %peer, "a session waits for its client and the next start");
+    }
+
     /// Tells that a session ends. Nothing is said of a connection that has none, or has one no
     /// more.
     pub(crate) fn tell_ended(&self, link: Link, reason: &str) {

@@ -63,6 +63,8 @@ pub struct Wire<S> {
     pub(crate) tls: Option<Tls>,
     /// The certificates that are to be shown there, if DNS says so.
     pub(crate) tlsa: Option<Arc<Associations>>,
+    /// The name to ask for with TLS, if it isn't the domain.
+    pub(crate) sni: Option<Arc<str>>,
     /// Bytes that the system has not taken.
     pub(crate) unsent: Vec<u8>,
     /// It is not connected yet.
@@ -119,6 +121,22 @@ impl Tls {
         match self {
             Self::Accepted(tls) => tls.close_notify(out),
             Self::Called(tls) => tls.close_notify(out),
+        }
+    }
+
+    /// Returns the word of metrics for who called whom.
+    pub(crate) fn protocol(&self) -> &'static str {
+        match self {
+            Self::Accepted(_) => "s2s_in",
+            Self::Called(_) => "s2s_out",
+        }
+    }
+
+    /// Tells whether an earlier session of TLS goes on.
+    pub(crate) fn is_resumed(&self) -> bool {
+        match self {
+            Self::Accepted(tls) => tls.resumed(),
+            Self::Called(tls) => tls.resumed(),
         }
     }
 
@@ -186,11 +204,17 @@ impl<S> Wire<S> {
 
     pub(crate) fn new(socket: S, peer: SocketAddr, connecting: bool) -> Self {
         let (unsent, serial) = (Vec::new(), 0);
-        let (tls, tlsa, ending, wants_write, paused) = (None, None, false, false, false);
-        Self { socket, peer, tls, tlsa, unsent, connecting, ending, wants_write, paused, serial }
+        let (tls, tlsa, sni) = (None, None, None);
+        let (ending, wants_write, paused) = (false, false, false);
+        Self { socket, peer, tls, tlsa, sni, unsent, connecting, ending, wants_write, paused, serial }
     }
 }
 
 /// The bit that the keys of these connections have in what the system reports, and links never
 /// have.
 pub(crate) const SERVERS: u32 = 1 << 31;
+
+/// Returns the word of metrics for a handshake of TLS.
+pub(crate) fn handshake(is_resumed: bool) -> &'static str {
+    if is_resumed { "resumed" } else { "full" }
+}

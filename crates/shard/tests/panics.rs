@@ -63,7 +63,7 @@ fn panic_on_a_shard() {
         bosh: Terms::default(),
         federation: None,
     };
-    let running = start(Start {
+    let parts = Start {
         shards: 2,
         listeners: Vec::new(),
         connections: 0,
@@ -76,7 +76,8 @@ fn panic_on_a_shard() {
         addresses: AddressHash::of_process([1, 2, 3, 4]),
         outlet: None,
         secrets: [1, 2, 3, 4],
-    });
+    };
+    let running = start(parts, Vec::new());
     let running = running.expect("shards");
     running.door().run_at(1, |_| panic!("a bug of the test"));
     loop {

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rookery_federation::{Address, Found, NotFound, Secret, Settings};
+use rookery_federation::{Address, Found, NotFound, Policy, Secret, Settings};
 use rookery_shard::{Envelope, Federation, Port, Post, Resolver};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::certificate::{Authority, Issued};
@@ -16,7 +16,7 @@ use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 
 use crate::config::Meeting;
-use crate::net::{self, Socket};
+use crate::net::{self, Peer, Socket};
 use crate::server::{Absent, Server};
 
 /// The network between servers; clones mean the same one.
@@ -26,6 +26,8 @@ pub struct Internet {
     listeners: Rc<RefCell<BTreeMap<SocketAddr, Listener>>>,
     names: Arc<Records>,
     authority: Rc<Authority>,
+    /// Servers that a test plays.
+    played: Rc<RefCell<BTreeMap<SocketAddr, Calls>>>,
     /// After how many bytes the next connections break.
     lives: Rc<RefCell<VecDeque<usize>>>,
 }
@@ -34,6 +36,29 @@ struct Listener {
     post: Arc<Post<Socket>>,
     port: Port,
     next: usize,
+}
+
+/// The connections to a server that a test plays, in the order in which they were made; clones mean
+/// the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Calls(Rc<RefCell<Called>>);
+
+#[derive(Debug, Default)]
+struct Called {
+    is_away: bool,
+    peers: VecDeque<Peer>,
+}
+
+impl Calls {
+    /// Returns the oldest connection that was not taken yet.
+    pub fn take(&self) -> Option<Peer> {
+        self.0.borrow_mut().peers.pop_front()
+    }
+
+    /// Refuses connections from now on, or accepts them again.
+    pub fn set_away(&self, is_away: bool) {
+        self.0.borrow_mut().is_away = is_away;
+    }
 }
 
 /// The answers of DNS: nothing about a domain is an error, and no entry means that there is no such
@@ -61,6 +86,7 @@ impl Default for Internet {
             servers: Rc::default(),
             listeners: Rc::default(),
             names: Arc::default(),
+            played: Rc::default(),
             authority,
             lives: Rc::default(),
         }
@@ -130,17 +156,26 @@ impl Internet {
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
+    /// Returns terms on which dialback is proof enough, and TLS may be left out.
+    pub fn meeting_without_tls(&self, names: &[String]) -> Meeting {
+        self.meeting(names, |settings| settings.rules.policy = Policy::Plain)
+    }
+
     /// Returns the same with a certificate that the test has made.
     pub fn meeting_with(&self, issued: &Issued, names: &[String], change: impl FnOnce(&mut Settings)) -> Meeting {
         let federation = self.federation_with(issued, names, change);
         Meeting { internet: self.clone(), federation, names: names.to_owned(), direct_tls: false }
     }
 
+    /// Issues a certificate for these names, by the authority that all trust.
+    pub fn issue(&self, names: &[String]) -> Issued {
+        self.authority.issue(names, CERTIFIED_AT).expect("a certificate")
+    }
+
     /// Returns settings for federation with a certificate for these names, by the authority that
     /// all trust.
     pub fn federation(&self, names: &[String], change: impl FnOnce(&mut Settings)) -> Federation {
-        let issued = self.authority.issue(names, CERTIFIED_AT).expect("a certificate");
-        self.federation_with(&issued, names, change)
+        self.federation_with(&self.issue(names), names, change)
     }
 
     /// Returns the same with a certificate that the test has made.
@@ -154,6 +189,16 @@ impl Internet {
             trust: Arc::new(Trust::new([self.authority.der().to_vec()])),
             resolver: self.names.clone(),
         }
+    }
+
+    /// Makes a domain reachable whose server a test plays, and returns the connections to it.
+    pub fn play(&self, domain: &str) -> Calls {
+        let mut played = self.played.borrow_mut();
+        let socket = SocketAddr::from((Ipv4Addr::new(1, 1, 2, played.len() as u8 + 1), 5269));
+        let calls = Calls::default();
+        played.insert(socket, calls.clone());
+        self.say(domain, Ok(vec![Address::new(socket, false)]));
+        calls
     }
 
     /// Makes a server reachable under a new address, by STARTTLS and by direct TLS, and has DNS say
@@ -170,6 +215,15 @@ impl Internet {
     }
 
     pub(crate) fn call(&self, address: SocketAddr) -> io::Result<Socket> {
+        if let Some(calls) = self.played.borrow().get(&address) {
+            let mut called = calls.0.borrow_mut();
+            if called.is_away {
+                return Err(ErrorKind::ConnectionRefused.into());
+            }
+            let (socket, peer) = net::to_played();
+            called.peers.push_back(peer);
+            return Ok(socket);
+        }
         let mut listeners = self.listeners.borrow_mut();
         let listener = listeners.get_mut(&address).ok_or(ErrorKind::ConnectionRefused)?;
         listener.next += 1;

@@ -29,7 +29,8 @@
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding.
 //!   [`client`]: what a test does with it.
 //! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other
-//!   servers, played by a test; [`internet`]: servers that reach each other.
+//!   servers, played by a test; [`internet`]: servers that reach each other, and such as a test
+//!   plays.
 //! * [`pattern`]: what an expected stanza looks like. [`play`](mod@play): dialogues of clients and
 //!   server as text.
 //!

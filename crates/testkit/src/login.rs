@@ -184,7 +184,7 @@ impl Client {
     pub fn open_component(&mut self, name: &str, secret: &str) -> String {
         self.send(&component_header(name));
         let id = self.expect_header().id.expect("a stream has an id");
-        hex::encode(Sha1::digest(format!("{id}{secret}")))
+        handshake(&id, secret)
     }
 
     /// Takes the server's stream header.
@@ -202,6 +202,12 @@ pub fn component_header(name: &str) -> String {
         "<?xml version='1.0'?><stream:stream to='{name}' xmlns='jabber:component:accept' \
          xmlns:stream='http://etherx.jabber.org/streams'>"
     )
+}
+
+/// Returns the digest with which a component shows that it knows its secret on a stream of this id
+/// (XEP-0114 §3).
+pub fn handshake(id: &str, secret: &str) -> String {
+    hex::encode(Sha1::digest(format!("{id}{secret}")))
 }
 
 /// Returns a client's stream header.

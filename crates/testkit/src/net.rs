@@ -43,14 +43,14 @@ enum End {
     Calling,
 }
 
-/// The client's end.
+/// The test's end: of a client, or of another server that a test plays, which calls or is called.
 #[derive(Debug)]
-pub struct Peer(Shared);
+pub struct Peer(Shared, End);
 
 /// Returns a new connection.
 pub fn connection() -> (Socket, Peer) {
     let pipe = pipe();
-    (Socket(pipe.clone(), End::Called), Peer(pipe))
+    (Socket(pipe.clone(), End::Called), Peer(pipe, End::Calling))
 }
 
 /// Returns a new connection between two servers: the end of the one that is called, and the other.
@@ -59,6 +59,12 @@ pub(crate) fn between_servers(left: Option<usize>) -> (Socket, Socket) {
     let pipe = pipe();
     lock(&pipe).left = left;
     (Socket(pipe.clone(), End::Called), Socket(pipe, End::Calling))
+}
+
+/// Returns a new connection that a server makes to somebody whom a test plays.
+pub(crate) fn to_played() -> (Socket, Peer) {
+    let pipe = pipe();
+    (Socket(pipe.clone(), End::Calling), Peer(pipe, End::Called))
 }
 
 fn pipe() -> Shared {
@@ -79,40 +85,58 @@ impl Peer {
     /// Sends bytes. What comes after the server has closed is lost.
     pub fn write(&self, bytes: &[u8]) {
         let mut pipe = lock(&self.0);
-        if !pipe.server_closed && !pipe.reset {
-            pipe.to_server.extend(bytes);
+        match self.1 {
+            _ if pipe.reset => {}
+            End::Calling if !pipe.server_closed => pipe.to_server.extend(bytes),
+            End::Called if !pipe.client_ended => pipe.to_client.extend(bytes),
+            _ => {}
         }
     }
 
     /// Takes up to `most` of the bytes that have arrived.
     pub fn read(&self, most: usize) -> Vec<u8> {
         let mut pipe = lock(&self.0);
-        let len = most.min(pipe.to_client.len());
-        pipe.to_client.drain(..len).collect()
+        let len = most.min(pipe.arrived(self.1));
+        match self.1 {
+            End::Calling => pipe.to_client.drain(..len).collect(),
+            End::Called => pipe.to_server.drain(..len).collect(),
+        }
     }
 
     /// Returns the number of bytes that have arrived.
     pub fn arrived(&self) -> usize {
-        lock(&self.0).to_client.len()
+        lock(&self.0).arrived(self.1)
     }
 
     /// Returns the number of bytes that the server has not read yet.
     pub fn unread(&self) -> usize {
-        lock(&self.0).to_server.len()
+        let pipe = lock(&self.0);
+        match self.1 {
+            End::Calling => pipe.to_server.len(),
+            End::Called => pipe.to_client.len(),
+        }
     }
 
     /// Returns whether the server has ended its direction and all it sent is read.
     pub fn is_at_end(&self) -> bool {
         let pipe = lock(&self.0);
-        pipe.to_client.is_empty() && (pipe.server_ended || pipe.server_closed || pipe.reset)
+        let is_ended = match self.1 {
+            End::Calling => pipe.server_ended || pipe.server_closed,
+            End::Called => pipe.client_ended,
+        };
+        pipe.arrived(self.1) == 0 && (is_ended || pipe.reset)
     }
 
     /// Returns whether the server has dropped the connection.
     pub fn is_closed(&self) -> bool {
-        lock(&self.0).server_closed
+        let pipe = lock(&self.0);
+        match self.1 {
+            End::Calling => pipe.server_closed,
+            End::Called => pipe.client_ended,
+        }
     }
 
-    /// Sets the bytes that may lie in the pipe towards the client before the server has to wait.
+    /// Sets the bytes that may lie in the pipe towards the test before the server has to wait.
     pub fn set_window(&self, bytes: usize) {
         lock(&self.0).window = bytes;
     }
@@ -122,9 +146,13 @@ impl Peer {
         lock(&self.0).most = bytes.max(1);
     }
 
-    /// Ends the client's direction in good order.
+    /// Ends the test's direction in good order.
     pub fn shutdown(&self) {
-        lock(&self.0).client_ended = true;
+        let mut pipe = lock(&self.0);
+        match self.1 {
+            End::Calling => pipe.client_ended = true,
+            End::Called => pipe.server_ended = true,
+        }
     }
 
     /// Breaks the connection: what is under way in either direction is lost.
@@ -133,6 +161,16 @@ impl Peer {
         pipe.reset = true;
         pipe.to_server.clear();
         pipe.to_client.clear();
+    }
+}
+
+impl Pipe {
+    /// Returns the bytes that wait for one of the ends.
+    fn arrived(&self, end: End) -> usize {
+        match end {
+            End::Calling => self.to_client.len(),
+            End::Called => self.to_server.len(),
+        }
     }
 }
 

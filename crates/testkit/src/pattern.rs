@@ -49,9 +49,11 @@ pub fn elements(xml: &str) -> Vec<Element> {
     found
 }
 
-/// Reads an element that uses the prefix `stream` of its stream's header.
+/// Reads an element that uses the prefix `stream` of its stream's header, or `db`, which those of
+/// servers declare as well (XEP-0220 §2.2).
 pub(crate) fn element_of_stream(bytes: &[u8]) -> Element {
-    let canonical = slow::canonical(bytes, ns::CLIENT, &[("stream".into(), ns::STREAMS.into())]);
+    let prefixes = [("stream".into(), ns::STREAMS.into()), ("db".into(), ns::DIALBACK.into())];
+    let canonical = slow::canonical(bytes, ns::CLIENT, &prefixes);
     let canonical = canonical.unwrap_or_else(|fault| panic!("{fault}: {}", String::from_utf8_lossy(bytes)));
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     Element::read(&Stanza::parse(&canonical, &limits).expect("the writer's own XML"))

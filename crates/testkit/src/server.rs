@@ -423,7 +423,7 @@ impl Server {
     pub fn stop(&self) {
         let mut running = self.0.borrow_mut();
         for shard in 0..running.shards.len() {
-            running.nodes.send(shard, Envelope::Stop);
+            running.nodes.send(shard, Envelope::Stop { hands_on: false });
         }
         running.settle();
     }
@@ -447,7 +447,25 @@ impl Server {
         running.kill();
     }
 
-    /// Does the same, but in the middle of whatever the server does.
+    /// Stops in order, as SIGTERM does, and starts a new server in the place of this one after so
+    /// many milliseconds, which goes on with the sessions of clients that may come back. Returns
+    /// their cards. The store stays.
+    pub fn hand_over(&self, after_ms: u64) -> Vec<Vec<u8>> {
+        self.hand_over_with(after_ms, |cards| cards)
+    }
+
+    /// Does the same, but something happens to the cards meanwhile.
+    pub fn hand_over_with(&self, after_ms: u64, change: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        let mut running = self.0.borrow_mut();
+        running.settle();
+        let cards = change(running.hand_on());
+        running.now_ms += after_ms;
+        running.kill();
+        running.go_on(&cards);
+        cards
+    }
+
+    /// Starts a new server in the place of this one, in the middle of whatever that does.
     pub fn kill(&self) {
         self.0.borrow_mut().kill();
     }

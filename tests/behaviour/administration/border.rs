@@ -1,6 +1,7 @@
 //! Black- and whitelists: §4.11, §4.12.
 
-use rookery_testkit::Config;
+use rookery_testkit::wire::{Item, Wire};
+use rookery_testkit::{Config, Internet};
 
 use super::{Scene, condition, noted};
 
@@ -70,4 +71,47 @@ fn lists_have_addresses_of_others() {
         let answer = scene.run("edit-blacklist", &[("blacklistjids", &[entry])]);
         assert_ne!(noted(&answer), "", "{entry}");
     }
+}
+
+/// A server that has proven its domain to one of ours is on the list of another: the stream is good
+/// for both, and what the second domain wants counts all the same.
+#[test]
+fn a_stream_that_one_domain_has_let_in_brings_nothing_to_another_that_has_not() {
+    let internet = Internet::default();
+    let domains = ["example.org", "second.example"].map(str::to_owned).to_vec();
+    let meeting = internet.meeting_without_tls(&domains);
+    let calls = internet.play("marlowe.lit");
+    let mut scene = Scene::with(Config { domains, internet: Some(meeting), ..Config::default() });
+    let mut barred = scene.server.online("juliet@example.org/r");
+    let mut open = scene.server.online("nurse@second.example/r");
+    scene.succeed("edit-blacklist", &[("blacklistjids", &["marlowe.lit"])]);
+    let header = |id: &str| {
+        format!(
+            "<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+             xmlns:db='jabber:server:dialback' from='marlowe.lit' to='second.example'{id} version='1.0'>"
+        )
+    };
+    let mut peer = scene.server.connect_server([198, 51, 100, 7].into());
+    peer.send(&header(""));
+    peer.send("<db:result from='marlowe.lit' to='second.example'>key</db:result>");
+    // Its own server, found through DNS, confirms the key.
+    peer.pump();
+    let mut asked = Wire::new(calls.take().expect("a call"));
+    asked.send((header(" id='1'") + "<stream:features/>").as_bytes());
+    scene.server.settle();
+    asked.receive();
+    let question = std::iter::from_fn(|| asked.take()).find_map(|item| match item {
+        Item::Element(verify) if verify.name() == "verify" => Some(verify),
+        _ => None,
+    });
+    let id = question.as_ref().and_then(|question| question.attr("id")).expect("a question about the key");
+    let answer = format!("<db:verify from='marlowe.lit' to='second.example' id='{id}' type='valid'/>");
+    asked.send(answer.as_bytes());
+    scene.server.settle();
+    for (to, body) in [("nurse@second.example", "1"), ("juliet@example.org", "2"), ("nurse@second.example", "3")] {
+        peer.send(&format!("<message from='kit@marlowe.lit/r' to='{to}' id='m'><body>{body}</body></message>"));
+    }
+    assert_eq!(open.bodies(), ["1", "3"], "the domain that has let it in");
+    barred.expect_nothing();
+    assert!(peer.is_open(), "the stream is good for the other one");
 }

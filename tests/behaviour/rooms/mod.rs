@@ -17,6 +17,7 @@ mod occupants;
 mod owners;
 mod past;
 mod registering;
+mod restart;
 mod rights;
 mod service;
 

@@ -8,12 +8,12 @@ use rookery_xml::Built;
 use super::document::{DocumentName, DocumentSpec};
 use super::hook::Call;
 use super::tables::Hooks;
-use super::terms::{Guest, LoginSeen, Phase, Target, Verdict};
+use super::terms::{Carry, Guest, LoginSeen, Phase, Target, Verdict};
 use super::typed::{self, Document};
 use crate::World;
 use crate::calls::{
-    BeforeLogin, Border, Everywhere, Features, Filter, FindRemote, Heard, IqHandler, Lost, OfAccount, OfContact,
-    OfLogin, OfSession, PresenceForm, Serve, SharedContacts, ToDomain, Unattended, Undelivered,
+    BeforeLogin, Border, Carrying, Everywhere, Features, Filter, FindRemote, Heard, IqHandler, Lost, OfAccount,
+    OfContact, OfLogin, OfSession, PresenceForm, Serve, SharedContacts, ToDomain, Unattended, Undelivered,
 };
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
@@ -241,6 +241,15 @@ impl Hooks<'_> {
         self.registry.sessions.ended.add(call);
     }
 
+    /// Takes along what the module knows of a session that goes on in another process: `save` says
+    /// what that is when the server stops, and `restore` takes it up at the next start, without a
+    /// word to anybody; with `None` if there was nothing. A session whose module says
+    /// [`Carry::Impossible`] ends with its process.
+    pub fn session_carried(&mut self, save: fn(&World, Link) -> Carry, restore: fn(&mut World, Link, Option<&[u8]>)) {
+        let call = self.call(Phase::Act, (save, restore) as Carrying);
+        self.registry.sessions.carried.add(call);
+    }
+
     /// Hears, at its home, that an account was removed: the store has nothing of it any more.
     pub fn account_removed(&mut self, call: fn(&mut World, JidRef<'_>)) {
         let call = self.call(Phase::Act, call as OfAccount);
@@ -273,6 +282,13 @@ impl Hooks<'_> {
     pub fn stopping(&mut self, call: fn(&mut World)) {
         let call = self.call(Phase::Act, call as Everywhere);
         self.registry.rounds.stopping.add(call);
+    }
+
+    /// Runs when the sessions of the shard that go on in another process are known and nothing else
+    /// is under way: the module hands over what goes on with them, see [`World::hand_on`].
+    pub fn handing_on(&mut self, call: fn(&mut World)) {
+        let call = self.call(Phase::Act, call as Everywhere);
+        self.registry.rounds.handing_on.add(call);
     }
 
     /// Calls back when homes have moved: what has its home elsewhere now is to be let go of.

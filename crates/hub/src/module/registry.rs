@@ -9,11 +9,12 @@ use std::rc::Rc;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_xml::Built;
+use serde_bytes::ByteBuf;
 
 use super::document::DocumentSpec;
 use super::hook::{Call, Hook};
 use super::tables::{Hooks, Module, Registry};
-use super::terms::{LoginSeen, Target, Verdict};
+use super::terms::{Carry, LoginSeen, Target, Verdict};
 use crate::calls::{
     AnyDocument, BeforeLogin, DecodeLetter, DecodeQuestion, Everywhere, IqHandler, OfSession, SharedContacts,
     Undelivered,
@@ -21,7 +22,7 @@ use crate::calls::{
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;
-use crate::{World, ask, privileged, removal, roster, shared};
+use crate::{World, ask, elsewhere, privileged, removal, roster, shared};
 
 impl Registry {
     /// Makes the tables of these modules.
@@ -32,6 +33,7 @@ impl Registry {
         own.letter::<roster::Befriend>();
         own.letter::<ask::Answered>();
         own.letter::<privileged::Deputy>();
+        own.letter::<elsewhere::showing::Shown>();
         own.letter::<shared::Everybody>();
         own.letter::<shared::ProbeMembers>();
         for module in &modules {
@@ -185,6 +187,37 @@ impl World {
     /// Tells modules of a session, as long as it has an address.
     pub(crate) fn call_of_session(&mut self, hook: fn(&Registry) -> &Hook<OfSession>, link: Link) {
         self.with_session(hook, link, |world, call| call(world, link));
+    }
+
+    /// Returns what modules take along of a session to another process, by their names; `None` if
+    /// it can't go on there.
+    pub(crate) fn luggage(&self, link: Link) -> Option<Vec<(String, ByteBuf)>> {
+        let domain = self.domain(self.address(link)?.domain())?;
+        let mut luggage = Vec::new();
+        for Call { module, call: (save, _), .. } in self.registry().sessions.carried.all() {
+            if domain.module(module).is_none() {
+                continue;
+            }
+            match save(self, link) {
+                Carry::Nothing => {}
+                Carry::State(state) => luggage.push((module.to_owned(), ByteBuf::from(state))),
+                Carry::Impossible => return None,
+            }
+        }
+        Some(luggage)
+    }
+
+    /// Gives modules back what they had taken along of a session.
+    pub(crate) fn unpack(&mut self, link: Link, luggage: &[(String, ByteBuf)]) {
+        let mut at = 0;
+        while let Some(Call { module, call: (_, restore), .. }) = self.registry().sessions.carried.get(at) {
+            at += 1;
+            let domain = self.address(link).and_then(|address| self.domain(address.domain()));
+            if domain.is_some_and(|domain| domain.module(module).is_some()) {
+                let state = luggage.iter().find(|(name, _)| name == module).map(|(_, state)| state.as_slice());
+                restore(self, link, state);
+            }
+        }
     }
 
     pub(crate) fn call_unattended(&mut self, packet: &Packet, link: Link) {

@@ -7,9 +7,9 @@ use super::document::DocumentSpec;
 use super::hook::{Call, Hook};
 use super::terms::Target;
 use crate::calls::{
-    BeforeLogin, Border, DecodeLetter, DecodeQuestion, Everywhere, Features, Filter, FindRemote, Heard, IqHandler,
-    Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Serve, SharedContacts, ToDomain,
-    Unattended, Undelivered,
+    BeforeLogin, Border, Carrying, DecodeLetter, DecodeQuestion, Everywhere, Features, Filter, FindRemote, Heard,
+    IqHandler, Lost, OfAccount, OfContact, OfLogin, OfSession, PresenceForm, ReadDocument, Serve, SharedContacts,
+    ToDomain, Unattended, Undelivered,
 };
 use crate::label::Labels;
 use crate::passage::{Passages, Wish};
@@ -133,6 +133,7 @@ pub(crate) struct Sessions {
     pub(crate) own_presence: Hook<PresenceForm>,
     pub(crate) unattended: Hook<Unattended>,
     pub(crate) ended: Hook<OfSession>,
+    pub(crate) carried: Hook<Carrying>,
 }
 
 /// Lists the calls that come without a cause.
@@ -140,6 +141,8 @@ pub(crate) struct Sessions {
 pub(crate) struct Rounds {
     pub(crate) starting: Hook<Everywhere>,
     pub(crate) stopping: Hook<Everywhere>,
+    /// Sessions go on in another process.
+    pub(crate) handing_on: Hook<Everywhere>,
     /// Homes have moved.
     pub(crate) moved: Hook<Everywhere>,
     pub(crate) every: Vec<(u64, Everywhere)>,

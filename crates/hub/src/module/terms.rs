@@ -32,6 +32,17 @@ pub enum Verdict {
     Taken,
 }
 
+/// The part of a session that a module takes along to another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carry {
+    /// There is none.
+    Nothing,
+    /// The state that [`Hooks::session_carried`](crate::Hooks::session_carried) gives back there.
+    State(Vec<u8>),
+    /// The session can't go on elsewhere: it ends with its process.
+    Impossible,
+}
+
 /// A login that has come to its end.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginSeen<'a> {

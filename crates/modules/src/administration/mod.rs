@@ -107,7 +107,7 @@ fn account_form(title: &str, instructions: &str) -> Form {
 /// Returns the accounts of the domain that a command is about, each once.
 ///
 /// # Errors
-/// What is wrong with the form.
+/// The text says what is wrong with the form.
 fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
     let (mut accounts, mut seen) = (Vec::new(), Set::default());
     for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {

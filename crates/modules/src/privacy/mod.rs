@@ -88,6 +88,7 @@ impl Module for Privacy {
         hooks.before_route(Phase::Guard, with_rules, passage::going);
         hooks.before_delivery(Phase::Guard, with_rules, passage::coming);
         hooks.session_ended(sessions::ended);
+        hooks.session_carried(sessions::save, sessions::restore);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use rookery_base::{Map, Set};
 use rookery_fanout::Link;
-use rookery_hub::{SessionRef, World};
+use rookery_hub::{Carry, SessionRef, World};
 use rookery_jid::{Jid, JidRef};
 
 use super::rules::{List, Rules};
@@ -59,6 +59,42 @@ impl Sessions {
         active.or_else(|| rules.default_list())
     }
 }
+
+/// Returns what is known of a session, for another process: whether it follows blocks and lists,
+/// and its active list.
+pub(crate) fn save(world: &World, link: Link) -> Carry {
+    let Some((session, address)) = reference(world, link).zip(world.address(link)) else { return Carry::Nothing };
+    let sessions = world.state::<Sessions>();
+    let known: Known = (
+        sessions.follows_blocks(session),
+        sessions.follows_lists(session),
+        sessions.active(address.as_ref()).map(str::to_owned),
+    );
+    match known {
+        (false, false, None) => Carry::Nothing,
+        known => postcard::to_allocvec(&known).map_or(Carry::Impossible, Carry::State),
+    }
+}
+
+/// Takes up what [`save`] has returned.
+pub(crate) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
+    let known = state.and_then(|state| postcard::from_bytes::<Known>(state).ok());
+    let Some((blocks, lists, active)) = known else { return };
+    let Some((session, address)) = reference(world, link).zip(world.address(link).cloned()) else { return };
+    let sessions = world.state_mut::<Sessions>();
+    if blocks {
+        sessions.asked_for_blocks(session);
+    }
+    if lists {
+        sessions.asked_for_lists(session);
+    }
+    if active.is_some() {
+        sessions.set_active(session, address.clone(), active);
+        screen(world, address.bare());
+    }
+}
+
+type Known = (bool, bool, Option<String>);
 
 /// Forgets a session that has ended.
 pub(crate) fn ended(world: &mut World, link: Link) {

@@ -31,7 +31,7 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, StanzaType};
 use rookery_hub::{
-    Circle, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas, Value, World,
+    Carry, Circle, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas, Value, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -92,6 +92,7 @@ impl Module for SharedRoster {
         });
         hooks.reachable(|world, link| came(world, link));
         hooks.session_ended(|world, link| went(world, link));
+        hooks.session_carried(|_, _| Carry::Nothing, back);
         hooks.account_removed(|world, account| {
             directories(world).with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
         });
@@ -163,6 +164,12 @@ fn came(world: &World, link: Link) {
     let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     if has_everybody(world, account.domain()) {
         directories(world).with(account.domain(), |directory| directory.came(&account));
+    }
+}
+
+fn back(world: &mut World, link: Link, _: Option<&[u8]>) {
+    if world.session_at(link).is_some_and(rookery_hub::Session::takes_messages) {
+        came(world, link);
     }
 }
 

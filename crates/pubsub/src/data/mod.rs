@@ -37,7 +37,7 @@ mod subscribe;
 mod subscriptions;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Bound, Domain, Hooks, Iq, Module, OptionSpec, Options, World};
+use rookery_hub::{Bound, Carry, Domain, Hooks, Iq, Module, OptionSpec, Options, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
@@ -100,12 +100,22 @@ impl Module for DataService {
         hooks.service(serve);
         hooks.starting(load::load);
         hooks.session_ended(session_ended);
+        hooks.session_carried(stays, |_, _, _| {});
         hooks.account_removed(|world, account| {
             if world.state::<DataState>().data.subscriptions.has(account) {
                 tell_all(world, &account.to_jid(), false);
             }
         });
     }
+}
+
+/// Keeps sessions that get readings from going on in another process, which doesn't know what they
+/// are subscribed to.
+fn stays(world: &World, link: Link) -> Carry {
+    let subscriptions = &world.state::<DataState>().data.subscriptions;
+    let has_any = subscriptions.has_sessions();
+    let has_any = has_any && world.address(link).is_some_and(|address| subscriptions.has_session(address));
+    if has_any { Carry::Impossible } else { Carry::Nothing }
 }
 
 fn session_ended(world: &mut World, link: Link) {

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rookery_hub::{Registry, Wakeups, World};
+use rookery_hub::{Card, Custody, Registry, Wakeups, World};
 use rookery_modules::Shared;
 use rookery_operations::process::Wish;
-use rookery_shard::{Gate, Setup, Shard};
+use rookery_shard::{Envelope, Gate, Setup, Shard};
 use rookery_store::Background;
 use rookery_store::shuffled::Shuffled;
 
@@ -108,6 +108,39 @@ impl Running {
             shuffled,
             stalled: None,
         }
+    }
+
+    /// Stops in order, and returns the cards of what another process is to go on with.
+    pub(super) fn hand_on(&mut self) -> Vec<Vec<u8>> {
+        for shard in 0..self.shards.len() {
+            self.nodes.send(shard, Envelope::Stop { hands_on: true });
+        }
+        self.settle();
+        assert!(self.shards.iter().all(Shard::is_resting), "a server that stops comes to rest");
+        let cards = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+        let (done, _answers) = std::sync::mpsc::sync_channel(self.shards.len());
+        for shard in 0..self.shards.len() {
+            self.nodes.send(shard, Envelope::HandOn(cards.clone(), done.clone()));
+        }
+        self.settle();
+        std::mem::take(&mut *cards.lock().expect("no test panics here"))
+    }
+
+    /// Gives the shards the cards of an earlier process, as the start of a server does.
+    pub(super) fn go_on(&mut self, cards: &[Vec<u8>]) {
+        let (custody, mut settled) = Custody::apart();
+        let mut of_shards: Vec<Vec<Card>> = self.shards.iter().map(|_| Vec::new()).collect();
+        for card in cards.iter().filter_map(|card| Card::decode(card).ok()) {
+            let home = self.shards[0].world.home_of_text(card.home());
+            of_shards[home].push(card);
+        }
+        for (shard, cards) in of_shards.into_iter().enumerate() {
+            self.nodes.send(shard, Envelope::GoOn(cards, custody.clone()));
+        }
+        drop(custody);
+        self.settle();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(std::pin::Pin::new(&mut settled).poll(&mut context).is_ready(), "all sessions go on");
     }
 
     pub(super) fn kill(&mut self) {

@@ -1,0 +1,392 @@
+//! Session cards: what a server that stops leaves of a session with stream management, so that the
+//! next process goes on with it (XEP-0198 §5).
+//!
+//! A card is data of one session and nothing of its process: any shard that becomes home to the
+//! account can read it. It has what only this server knows; what the store knows of the account,
+//! such as contacts and block lists, is read there again.
+//!
+//! # Invariants
+//!
+//! * A card has two layers. The outer one, with the stanzas that the client has not acknowledged,
+//!   stays as it is; the state of the session within has a version of its own. So a server that
+//!   doesn't know that version still delivers the stanzas where those of an ended session go.
+//! * The id by which a client comes back is not in it, only its digest: who reads a card can't pass
+//!   for the client.
+//! * What is read is proven again: stanzas are scanned, addresses prepared. Any bytes are a card or
+//!   are refused.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use rookery_base::Map;
+use rookery_fanout::{Carried, CarriedStanza, Packet, To};
+use rookery_jid::Jid;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+use sha2::{Digest as _, Sha256};
+
+/// The digest of the id by which a client comes back to its session.
+pub(crate) type IdDigest = [u8; 32];
+
+/// Returns the digest of an id.
+pub(crate) fn digest(id: &str) -> IdDigest {
+    Sha256::digest(id.as_bytes()).into()
+}
+
+/// A part of a world that another process goes on with.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Card {
+    /// A session.
+    Session(Box<SessionCard>),
+    /// A letter of a module to itself: the text that its home is found by, the kind, the bytes.
+    Letter(String, String, ByteBuf),
+}
+
+/// A session that another process goes on with.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SessionCard {
+    pub(crate) jid: Jid,
+    /// The time of day until which it can be resumed, in milliseconds since 1970.
+    pub(crate) until_ms: u64,
+    /// The stanzas that the client was sent and has not acknowledged, then those that waited.
+    pub(crate) stanzas: Vec<CardStanza>,
+    /// A [`State`] behind the version of its form.
+    state: ByteBuf,
+}
+
+/// A stanza that the client of a session has not acknowledged.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CardStanza {
+    pub packet: Packet,
+    to: CardTo,
+    paced: bool,
+    /// Tells the order among all sessions of the account.
+    pub number: u64,
+    /// The time of day when it came, in milliseconds since 1970, if that is known.
+    pub came_ms: Option<u64>,
+}
+
+/// The stamp rule of a stanza, see [`To`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum CardTo {
+    Full,
+    Bare,
+    Copy,
+}
+
+/// The state of a session.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub stream: Counts,
+    pub shown: Shown,
+    pub lang: Option<String>,
+    pub interested: bool,
+    pub carbons: bool,
+    pub directed: Vec<Jid>,
+    pub peer: SocketAddr,
+    /// The parts of modules, by their names.
+    pub modules: Vec<(String, ByteBuf)>,
+}
+
+/// The state of a session's stream management.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub id: IdDigest,
+    /// The seconds that the client was promised.
+    pub seconds: u32,
+    /// Stanzas of the client that were handled.
+    pub handled: u32,
+    /// Stanzas that the client has acknowledged.
+    pub acknowledged: u32,
+    /// The number of the card's stanzas that were sent.
+    pub sent: u32,
+}
+
+/// The part of a session that others see.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    pub presence: Option<Packet>,
+    pub priority: i8,
+    /// The number in the order of stanzas from which it took messages to the bare JID.
+    pub reachable_since: u64,
+}
+
+/// Says why bytes are no card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CardError {
+    /// It was written by another version of this server.
+    Version(Option<u8>),
+    /// Its bytes don't hold what they should.
+    Malformed(String),
+}
+
+impl fmt::Display for CardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => write!(f, "its version is {version:?}; this server reads version {VERSION}"),
+            Self::Malformed(why) => write!(f, "malformed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CardError {}
+
+impl Card {
+    /// Returns the wire form: the version, then the card.
+    ///
+    /// # Errors
+    /// Something in it never leaves its shard.
+    pub fn encode(&self) -> Result<Vec<u8>, CardError> {
+        postcard::to_extend(self, vec![VERSION]).map_err(|why| CardError::Malformed(why.to_string()))
+    }
+
+    /// Reads a wire form.
+    ///
+    /// # Errors
+    /// The bytes are no card of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
+        match bytes.split_first() {
+            Some((&VERSION, card)) => postcard::from_bytes(card).map_err(|why| CardError::Malformed(why.to_string())),
+            first => Err(CardError::Version(first.map(|(version, _)| *version))),
+        }
+    }
+
+    /// Returns the text whose home is the card's.
+    pub fn home(&self) -> &str {
+        match self {
+            Self::Session(card) => card.jid.bare_str(),
+            Self::Letter(home, ..) => home,
+        }
+    }
+}
+
+impl SessionCard {
+    /// Makes the card of a session. `came` tells when a stanza with a number came.
+    pub(crate) fn new(
+        jid: Jid,
+        until_ms: u64,
+        carried: Carried,
+        mut state: State,
+        came: impl Fn(u64) -> Option<u64>,
+    ) -> Result<Self, CardError> {
+        state.stream.acknowledged = carried.acknowledged;
+        state.stream.sent = carried.unacked.len() as u32;
+        let all = carried.unacked.into_iter().chain(carried.waiting);
+        let stanzas = all.map(|stanza| CardStanza {
+            to: match stanza.to {
+                To::Full | To::Nobody => CardTo::Full,
+                To::Bare | To::Kept => CardTo::Bare,
+                To::Copy => CardTo::Copy,
+            },
+            paced: stanza.paced,
+            number: stanza.number,
+            came_ms: came(stanza.number),
+            packet: stanza.packet,
+        });
+        let stanzas = stanzas.collect();
+        let state = postcard::to_extend(&state, vec![STATE_VERSION]);
+        let state = state.map_err(|why| CardError::Malformed(why.to_string()))?;
+        Ok(Self { jid, until_ms, stanzas, state: ByteBuf::from(state) })
+    }
+
+    /// Returns the address that the client last came from, if the state can be read.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.state().ok().map(|state| state.peer)
+    }
+
+    /// Reads the state.
+    ///
+    /// # Errors
+    /// It is of another version, or damaged.
+    pub(crate) fn state(&self) -> Result<State, CardError> {
+        match self.state.split_first() {
+            Some((&STATE_VERSION, state)) => {
+                postcard::from_bytes(state).map_err(|why| CardError::Malformed(why.to_string()))
+            }
+            first => Err(CardError::Version(first.map(|(version, _)| *version))),
+        }
+    }
+
+    /// Returns the stanzas for an outbox, of which so many were sent.
+    pub(crate) fn carried(&mut self, acknowledged: u32, sent: u32) -> Carried {
+        let mut unacked: Vec<_> = std::mem::take(&mut self.stanzas).into_iter().map(CarriedStanza::from).collect();
+        let waiting = unacked.split_off(unacked.len().min(sent as usize));
+        Carried { acknowledged, unacked, waiting }
+    }
+}
+
+impl CardStanza {
+    /// Returns the stanza and its address, for the party that gets it in place of the session;
+    /// `None` if it means nothing to anybody else.
+    pub(crate) fn given_back(self, session: &Jid) -> Option<(Packet, Jid)> {
+        match self.to {
+            _ if self.paced => None,
+            CardTo::Copy => None,
+            CardTo::Full => Some((self.packet, session.clone())),
+            CardTo::Bare => Some((self.packet, session.to_bare())),
+        }
+    }
+}
+
+impl From<CardStanza> for CarriedStanza {
+    fn from(stanza: CardStanza) -> Self {
+        let CardStanza { packet, paced, number, to, .. } = stanza;
+        let to = match to {
+            CardTo::Full => To::Full,
+            CardTo::Bare => To::Bare,
+            CardTo::Copy => To::Copy,
+        };
+        Self { packet, to, paced, number }
+    }
+}
+
+/// The times at which stanzas came: a number in the order, and the time of day.
+pub(crate) type Times = Vec<(u64, u64)>;
+
+/// Gives the stanzas of cards numbers in the order of this process, from `first` on. Those of one
+/// account keep their order, among all of its sessions, which were on one shard.
+pub(crate) fn renumber(cards: &mut [(SessionCard, State)], first: u64) -> Times {
+    let mut order = Vec::new();
+    for (index, (card, _)) in cards.iter_mut().enumerate() {
+        let mut latest = 0;
+        for (at, stanza) in card.stanzas.iter().enumerate() {
+            // The clock may have gone back, but the stanzas have not.
+            latest = latest.max(stanza.came_ms.unwrap_or_default());
+            order.push((latest, stanza.number, index, at));
+        }
+    }
+    order.sort_unstable();
+    let (mut times, mut numbers) = (Times::new(), Map::<String, Vec<(u64, u64)>>::default());
+    for (number, (came_ms, old, index, at)) in (first..).zip(order) {
+        let Some((card, _)) = cards.get_mut(index) else { continue };
+        numbers.entry(card.jid.bare_str().to_owned()).or_default().push((old, number));
+        if let Some(stanza) = card.stanzas.get_mut(at) {
+            stanza.number = number;
+        }
+        if came_ms > 0 {
+            times.push((number, came_ms));
+        }
+    }
+    for (card, state) in cards {
+        let all = numbers.get(card.jid.bare_str()).into_iter().flatten();
+        let before = all.filter(|(old, _)| *old < state.shown.reachable_since);
+        state.shown.reachable_since = before.map(|(_, new)| new + 1).max().unwrap_or_default();
+    }
+    times
+}
+
+/// The version of the outer layer: the first byte of a card.
+const VERSION: u8 = 1;
+/// The version of [`State`]: its first byte.
+const STATE_VERSION: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn packet(body: &str) -> Packet {
+        Packet::scanned(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
+    }
+
+    fn state() -> State {
+        State {
+            stream: Counts { id: digest("secret"), seconds: 300, handled: 7, acknowledged: 0, sent: 0 },
+            shown: Shown {
+                presence: Some(Packet::scanned(b"<presence from='u@x/r'><priority>3</priority></presence>").unwrap()),
+                priority: 3,
+                reachable_since: 11,
+            },
+            lang: Some("de".into()),
+            interested: true,
+            carbons: true,
+            directed: vec![Jid::parse("b@x").unwrap()],
+            peer: "192.0.2.1:5222".parse().unwrap(),
+            modules: vec![("privacy".into(), ByteBuf::from(vec![1]))],
+        }
+    }
+
+    fn card(jid: &str, numbers: &[u64], came: impl Fn(u64) -> Option<u64>) -> SessionCard {
+        let stanza =
+            |&number: &u64| CarriedStanza { packet: packet(&number.to_string()), to: To::Bare, paced: false, number };
+        let (unacked, waiting) = (numbers.iter().map(stanza).collect(), Vec::new());
+        SessionCard::new(Jid::parse(jid).unwrap(), 5000, Carried { acknowledged: 3, unacked, waiting }, state(), came)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_card_is_the_same_in_another_process() {
+        let written = Card::Session(Box::new(card("u@x/r", &[10, 12], Some))).encode().unwrap();
+        let read = Card::decode(&written).unwrap();
+        assert_eq!(read.home(), "u@x");
+        let Card::Session(mut read) = read else { panic!("a session") };
+        let found = read.state().unwrap();
+        let stream = &found.stream;
+        assert_eq!((stream.id, stream.handled, stream.acknowledged, stream.sent), (digest("secret"), 7, 3, 2));
+        assert_eq!((found.shown.presence.map(|presence| presence.bytes().to_vec()), found.directed), {
+            let state = state();
+            (state.shown.presence.map(|presence| presence.bytes().to_vec()), state.directed)
+        });
+        let carried = read.carried(3, 2);
+        let bytes: Vec<_> = carried.unacked.iter().map(|stanza| stanza.packet.bytes().to_vec()).collect();
+        assert_eq!(bytes, [packet("10").bytes(), packet("12").bytes()]);
+    }
+
+    #[test]
+    fn the_id_is_not_in_a_card() {
+        let written = Card::Session(Box::new(card("u@x/r", &[], Some))).encode().unwrap();
+        assert!(!written.windows(6).any(|window| window == b"secret"));
+    }
+
+    #[test]
+    fn a_card_of_another_version_still_has_its_stanzas() {
+        let mut later = card("u@x/r", &[10], Some);
+        later.state[0] = STATE_VERSION + 1;
+        let Card::Session(read) = Card::decode(&Card::Session(Box::new(later)).encode().unwrap()).unwrap() else {
+            panic!("a session")
+        };
+        assert_eq!(read.state().unwrap_err(), CardError::Version(Some(STATE_VERSION + 1)));
+        assert_eq!(read.stanzas.len(), 1);
+        assert_eq!(Card::decode(&[VERSION + 1]).unwrap_err(), CardError::Version(Some(VERSION + 1)));
+        assert_eq!(Card::decode(&[]).unwrap_err(), CardError::Version(None));
+    }
+
+    #[test]
+    fn stanzas_keep_their_order_and_their_times() {
+        let one = card("u@x/1", &[10, 30], |number| Some(number * 100));
+        let two = card("u@x/2", &[20, 30, 40], |number| Some(number * 100));
+        // Another shard has counted otherwise.
+        let other = card("v@x/1", &[5, 6], |number| Some(number * 500));
+        let mut cards: Vec<_> = [one, two, other].into_iter().map(|card| (card, state())).collect();
+        cards[1].1.shown.reachable_since = 25;
+        let times = renumber(&mut cards, 100);
+        let numbers = |at: usize| cards[at].0.stanzas.iter().map(|stanza| stanza.number).collect::<Vec<_>>();
+        assert_eq!((numbers(0), numbers(1), numbers(2)), (vec![100, 104], vec![101, 105, 106], vec![102, 103]));
+        assert_eq!(cards[0].1.shown.reachable_since, 101, "behind 10, before 20");
+        assert_eq!(cards[1].1.shown.reachable_since, 102, "behind 20, before 30");
+        assert_eq!(cards[2].1.shown.reachable_since, 104, "behind all of its own");
+        assert!(times.is_sorted() && times.len() == 7);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_a_card_or_refused(bytes: Vec<u8>) {
+            let _ = Card::decode(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_card_is_a_card_or_refused(at: prop::sample::Index, with: u8, cut: prop::sample::Index) {
+            let mut written = Card::Session(Box::new(card("u@x/r", &[10, 12], Some))).encode().unwrap();
+            let place = at.index(written.len());
+            written[place] = with;
+            for bytes in [&written[..], &written[..cut.index(written.len())]] {
+                if let Ok(Card::Session(card)) = Card::decode(bytes) {
+                    let _ = card.state();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Rooms that go on in another process, with all who are in them: nobody is told that the server
+//! was away. The configuration of a room that the store has is read there again; of one that it
+//! doesn't have the whole room travels.
+//!
+//! Occupants that did not outlive the restart leave as always: sessions of this server when their
+//! time is over, those of other servers when a message comes back from there, see
+//! [`super::ghosts`].
+
+use rookery_base::Map;
+use rookery_fanout::Packet;
+use rookery_hub::{Letter, World};
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, RoomDocument, StoredRoom};
+use rookery_stream::error::Condition;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use super::actor::{self, Actors};
+use super::directory::Directory;
+use super::ghosts;
+use super::occupant::{Occupant, Seat, nick_key, occupant_id};
+use super::rate::Bucket;
+use super::role::{Role, affiliation_name, affiliation_named};
+use super::room::Room;
+
+/// A room that another process goes on with.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Continued {
+    pub jid: Jid,
+    /// All of it, if the store doesn't have it.
+    whole: Option<Whole>,
+    is_locked: bool,
+    invitations: Vec<(Jid, Jid)>,
+    last_number: u64,
+    occupants: Vec<Carried>,
+    history: Vec<(Packet, String, String, u64)>,
+}
+
+/// An occupant: the address, the role, and its sessions, each with its presence and number.
+#[derive(Debug, Serialize, Deserialize)]
+struct Carried {
+    jid: Jid,
+    role: String,
+    seats: Vec<(Jid, Packet, u64)>,
+}
+
+/// The part of a room that the store would have.
+#[derive(Debug, Serialize, Deserialize)]
+struct Whole {
+    name: String,
+    is_public: bool,
+    creator: Option<Jid>,
+    config: ByteBuf,
+    archive_days: u64,
+    subject: Option<ByteBuf>,
+    vcard: Option<ByteBuf>,
+    of_users: Vec<(Jid, ByteBuf)>,
+    /// User, affiliation, reserved nick, reason.
+    affiliations: Vec<(Jid, String, Option<String>, Option<String>)>,
+}
+
+impl Letter for Continued {
+    const NAME: &'static str = "rooms continued";
+
+    fn open(self, world: &mut World) {
+        go_on_with(world, self);
+    }
+}
+
+/// Hands on the rooms of the shard in which somebody is.
+pub(super) fn hand_on(world: &mut World) {
+    for room in world.state_mut::<Actors>().take_all() {
+        if !room.occupants.is_empty() && !room.is_over {
+            world.hand_on(room.jid.as_str(), &Continued::of(&room));
+        }
+    }
+}
+
+/// Goes on with a room of another process.
+fn go_on_with(world: &mut World, mut continued: Continued) {
+    let jid = continued.jid.clone();
+    if world.state::<Actors>().has(&jid) {
+        return;
+    }
+    let removed = world.state::<Directory>().removed_count();
+    world.state_mut::<Actors>().expect(jid.clone());
+    if let Some(whole) = continued.take_whole() {
+        let room = Room::stored(world, &jid, (&whole, removed));
+        return match room {
+            Some(mut room) => {
+                room.go_on(world, continued);
+                room.set_stored(world, false);
+                actor::go_on(world, Box::new(room));
+            }
+            None => actor::turn_all_away(world, &jid, (&Condition::InternalServerError, None)),
+        };
+    }
+    world.state_mut::<Actors>().begin_loading(jid.clone(), removed);
+    let loaded = world.stores.rooms.load(jid.as_ref());
+    world.wait(loaded, move |world, loaded| {
+        let room = match &loaded {
+            Ok(Some(stored)) => Room::stored(world, &jid, (stored, removed)),
+            _ => None,
+        };
+        match room {
+            Some(mut room) => {
+                room.go_on(world, continued);
+                room.set_stored(world, true);
+                actor::go_on(world, Box::new(room));
+            }
+            None => actor::arrived(world, &jid, loaded, removed),
+        }
+        world.state_mut::<Actors>().end_loading(&jid);
+    });
+}
+
+impl Continued {
+    fn of(room: &Room) -> Self {
+        let occupants = room.occupants.iter().map(|(_, occupant)| Carried {
+            jid: occupant.jid.clone(),
+            role: occupant.role.name().to_owned(),
+            seats: occupant.seats.iter().map(|seat| (seat.jid.clone(), seat.presence.clone(), seat.number)).collect(),
+        });
+        Self {
+            jid: room.jid.clone(),
+            whole: (!room.is_stored()).then(|| Whole::of(room)),
+            is_locked: room.is_locked,
+            invitations: room.invitations.iter().cloned().collect(),
+            last_number: room.last_number(),
+            occupants: occupants.collect(),
+            history: room
+                .history
+                .kept()
+                .map(|(packet, id, sender, at)| (packet, id.into(), sender.into(), at))
+                .collect(),
+        }
+    }
+
+    /// Takes the whole room, if the store doesn't have it.
+    pub(super) fn take_whole(&mut self) -> Option<StoredRoom> {
+        self.whole.take().map(Whole::stored)
+    }
+}
+
+impl Whole {
+    fn of(room: &Room) -> Self {
+        let document = room.document();
+        let of_users = document.of_users.into_iter().map(|(user, said)| (user, said.into()));
+        let affiliations = room.affiliations.values().map(|affiliated| {
+            let Affiliated { user, affiliation, nick, reason } = affiliated.clone();
+            (user, affiliation_name(affiliation).to_owned(), nick, reason)
+        });
+        Self {
+            name: document.name,
+            is_public: document.is_public,
+            creator: document.creator,
+            config: document.config.into(),
+            archive_days: document.archive_days,
+            subject: document.subject.map(ByteBuf::from),
+            vcard: document.vcard.map(ByteBuf::from),
+            of_users: of_users.collect(),
+            affiliations: affiliations.collect(),
+        }
+    }
+
+    fn stored(self) -> StoredRoom {
+        let affiliations = self.affiliations.into_iter().filter_map(|(user, affiliation, nick, reason)| {
+            Some(Affiliated { user, affiliation: affiliation_named(&affiliation)?, nick, reason })
+        });
+        let document = RoomDocument {
+            name: self.name,
+            is_public: self.is_public,
+            creator: self.creator,
+            config: self.config.into_vec(),
+            archive_days: self.archive_days,
+            subject: self.subject.map(ByteBuf::into_vec),
+            vcard: self.vcard.map(ByteBuf::into_vec),
+            of_users: self.of_users.into_iter().map(|(user, said)| (user, said.into_vec())).collect(),
+        };
+        StoredRoom { document, affiliations: affiliations.collect() }
+    }
+}
+
+impl Room {
+    /// Goes on where another process was. Nobody hears of it.
+    pub(super) fn go_on(&mut self, world: &mut World, continued: Continued) {
+        let Continued { is_locked, invitations, last_number, occupants, history, .. } = continued;
+        self.is_locked = is_locked;
+        self.invitations = invitations.into();
+        self.set_last_number(last_number);
+        self.history.restore(history);
+        let mut elsewhere = Map::<String, ()>::default();
+        for Carried { jid, role, seats } in occupants {
+            let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), Role::named(&role)) else { continue };
+            let Some(account) = seats.first().map(|(session, ..)| session.to_bare()) else { continue };
+            if self.nicks.contains_key(&key) || jid.bare() != self.jid.as_ref() {
+                continue;
+            }
+            let at = self.occupants.vacant_key();
+            let mut taken = Vec::with_capacity(seats.len());
+            for (session, presence, number) in seats {
+                let is_here = world.is_here(session.domain());
+                let may = !self.seats.contains_key(&session)
+                    && session.bare() == account.as_ref()
+                    && world.state::<Directory>().holdings.take_seat(session.as_ref(), is_here, &self.limits);
+                if !may {
+                    continue;
+                }
+                if !is_here {
+                    elsewhere.insert(session.domain().to_owned(), ());
+                }
+                world.enroll(self.roll(role), session.as_ref());
+                self.seats.insert(session.clone(), at);
+                taken.push(Seat { jid: session, presence, number });
+            }
+            if taken.is_empty() {
+                continue;
+            }
+            let occupant = Occupant {
+                id: occupant_id(&self.secret, &account),
+                affiliation: self.affiliation_of(world, account.as_ref()),
+                jid,
+                account,
+                role,
+                seats: taken,
+                open: None,
+                veiled: None,
+                pace: Bucket::default(),
+                stir: Bucket::default(),
+            };
+            self.occupants.insert(occupant);
+            self.nicks.insert(key, at);
+            if role == Role::Moderator {
+                self.moderating.insert(at);
+            }
+        }
+        for domain in elsewhere.into_keys() {
+            ghosts::look_at(world, domain);
+        }
+    }
+}
