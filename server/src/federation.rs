@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use rookery_federation::{Component, ComponentSecret, Found, NotFound, Policy, Secret, Settings};
-use rookery_resolver::Dns;
+use rookery_federation::{Component, ComponentSecret, Found, NotFound, Own, Policy, Rules, Secret, Settings};
+use rookery_resolver::{Dns, Web};
 use rookery_shard::{Federation, Resolver};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::peer::PeerSettings;
@@ -12,7 +12,7 @@ use rookery_stream::tls::trust::Trust;
 use tracing::warn;
 
 use crate::certificate::Certificate;
-use crate::config::{ComponentConfig, Config, ConfigError};
+use crate::config::{self, ComponentConfig, Config, ConfigError, DomainConfig, OwnFederation};
 use crate::database::Decoys;
 use crate::failure::Failure;
 
@@ -46,11 +46,12 @@ pub fn load(
     decoys: &Decoys,
     old: Option<&Federated>,
 ) -> Result<Option<Federated>, Failure> {
-    let has_others = config.federation.enabled;
+    let has_others = config.federates();
     if !has_others && config.components.is_empty() {
         return Ok(None);
     }
-    let asked = asked(config);
+    let trust = Arc::new(trust(config)?);
+    let asked = asked(config, Some(&trust));
     let dns = match old.filter(|old| old.asked == asked).and_then(|old| old.dns.clone()) {
         _ if !has_others => None,
         Some(dns) => Some(dns),
@@ -69,17 +70,13 @@ pub fn load(
         Some(dns) => dns.clone(),
         None => Arc::new(Nowhere),
     };
-    if has_others && config.federation.policy == Policy::Certificate {
-        for domain in &uncertified(certificates, &domains) {
+    let settings = Settings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? };
+    for domain in &settings.uncertified {
+        if settings.federates(domain) && settings.rules_of(domain).policy == Policy::Certificate {
             warn!(%domain, "there is no certificate for this domain but the self-signed one, so it calls no other servers; get one");
         }
     }
-    let terms = Federation {
-        settings: Arc::new(Settings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? }),
-        tls: Arc::new(tls),
-        trust: Arc::new(trust(config)?),
-        resolver,
-    };
+    let terms = Federation { settings: Arc::new(settings), tls: Arc::new(tls), trust, resolver };
     Ok(Some(Federated { terms: Arc::new(terms), dns, asked }))
 }
 
@@ -93,10 +90,17 @@ fn uncertified(certificates: &[Certificate], domains: &[String]) -> Vec<Box<str>
     domains.iter().filter(is_own).map(|domain| domain.as_str().into()).collect()
 }
 
-/// Returns what DNS is asked by.
-pub fn asked(config: &Config) -> rookery_resolver::Settings {
+/// Returns what DNS is asked by, and the web where the operator wants it and it is known whom to
+/// believe there.
+pub fn asked(config: &Config, trust: Option<&Arc<Trust>>) -> rookery_resolver::Settings {
     let given = &config.federation;
-    rookery_resolver::Settings { servers: given.dns.clone(), dnssec: given.dnssec, routes: given.routes.clone() }
+    let web = |trust: &Arc<Trust>| Web::new(trust.clone(), given.allow_private_addresses);
+    rookery_resolver::Settings {
+        servers: given.dns.clone(),
+        dnssec: given.dnssec,
+        routes: given.routes.clone(),
+        web: trust.filter(|_| given.host_meta).map(web),
+    }
 }
 
 /// Finds nobody: there are no other servers.
@@ -110,16 +114,15 @@ impl Resolver for Nowhere {
 
 fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
     let given = &config.federation;
+    let own = config.domains.iter().filter(|domain| domain.federation != OwnFederation::default());
     // The secret is kept already, for another purpose: a key made with one tells nothing about the
     // other.
     let secret = [b"dialback ", &decoys.secret[..]].concat();
     Ok(Settings {
-        has_others: given.enabled,
+        has_others: config.federates(),
         components: config.components.iter().map(component).collect::<Result<_, _>>()?,
-        policy: given.policy,
-        exceptions: given.exceptions.iter().map(|rule| (rule.pattern.clone(), rule.policy)).collect(),
-        allow: given.allow.iter().map(|rule| rule.pattern.clone()).collect(),
-        deny: given.deny.iter().map(|rule| rule.pattern.clone()).collect(),
+        rules: rules(given),
+        own: own.map(|domain| of_its_own(config, domain)).collect(),
         allow_private_addresses: given.allow_private_addresses,
         bidi: given.bidi,
         bytes_per_second: given.bytes_per_second as u64,
@@ -128,6 +131,21 @@ fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
         burst_seconds: given.burst_seconds,
         ..Settings::new(Secret::new(&secret))
     })
+}
+
+fn of_its_own(config: &Config, domain: &DomainConfig) -> Own {
+    let hosts = config.hosts_of(domain).into_iter().map(String::into_boxed_str).collect();
+    Own { hosts, rules: rules(&config.federation_of(domain)) }
+}
+
+fn rules(given: &config::Federation) -> Rules {
+    Rules {
+        enabled: given.enabled,
+        policy: given.policy,
+        exceptions: given.exceptions.iter().map(|rule| (rule.pattern.clone(), rule.policy)).collect(),
+        allow: given.allow.iter().map(|rule| rule.pattern.clone()).collect(),
+        deny: given.deny.iter().map(|rule| rule.pattern.clone()).collect(),
+    }
 }
 
 /// Returns a component with its secret.

@@ -2,14 +2,22 @@
 
 import asyncio
 import itertools
+import re
 import signal
+import socket
+import ssl
 import subprocess
+import urllib.parse
 import urllib.request
 
 import slixmpp
+from slixmpp import Message
+from slixmpp.xmlstream import ET
 
+from browser import Browser, token
 from network import Network
-from person import Person
+from person import PATIENCE, Person
+from ports import free_port
 from rookery import BINARY
 
 
@@ -18,6 +26,18 @@ async def two_rookeries_meet():
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
             await _meet(one, "alice@one.example", two, "bob@two.example", network)
             assert "another server has opened a stream" in one.log.read_text(), one.log.read_text()
+
+
+async def a_server_is_called_at_the_port_for_browsers():
+    """The one port of HTTPS is for clients, browsers and other servers, who say by ALPN what they are (XEP-0368)."""
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
+            del network.names["_xmpp-server._tcp.two.example.", "SRV"]
+            network.names["_xmpps-server._tcp.two.example.", "SRV"] = f"0 0 {two.web_tls_port} two.example."
+            await _meet(one, "alice@one.example", two, "bob@two.example", network)
+            listed = [line.split("\t") for line in one.command("s2s", "list").splitlines()[1:]]
+            called = [address for remote, local, way, _, _, address, *_ in listed if (remote, local, way) == ("two.example", "one.example", "out")]
+            assert called == [f"127.0.0.1:{two.web_tls_port}"], listed
 
 
 async def rookery_and_prosody_meet():
@@ -30,7 +50,7 @@ async def rookery_and_prosody_share_one_connection():
     """Whichever server calls, the other one answers on the same connection (XEP-0288), with acknowledgements in both directions (XEP-0198)."""
     for caller in ("one.example", "two.example"):
         async with Network() as network:
-            prosody = network.prosody("two.example", "bob", modules=("s2s_bidi", "smacks"))
+            prosody = network.prosody("two.example", "bob", modules=("dialback", "s2s_bidi", "smacks"))
             async with network.rookery("one.example", "alice") as one, prosody as two:
                 people = Person(one, "alice@one.example", trust=network.authority), Person(two, "bob@two.example", trust=network.authority)
                 async with people[0] as alice, people[1] as bob:
@@ -78,6 +98,162 @@ async def a_server_whose_certificate_is_foreign_gets_nothing():
                     assert not bob.seen["message"], bob.seen["message"]
 
 
+async def people_of_rookery_and_prosody_share_news_and_rooms_past():
+    async with Network() as network:
+        prosody = network.prosody("two.example", "bob", modules=("dialback", "pep"))
+        async with network.rookery("one.example", "alice") as one, prosody as two:
+            await _share(one, "alice@one.example", two, "bob@two.example", network)
+
+
+async def people_of_rookery_and_ejabberd_share_news_and_rooms_past():
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.ejabberd("two.example", "bob") as two:
+            await _share(one, "alice@one.example", two, "bob@two.example", network)
+
+
+async def one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd():
+    """Each gets a copy of its own (XEP-0033), which shows who else is meant openly, and nobody who is blind."""
+    many = "[modules.multicast]\nlocal_messages = 300\n"
+    async with Network() as network:
+        prosody, ejabberd = network.prosody("two.example", "bob"), network.ejabberd("three.example", "carol")
+        async with network.rookery("one.example", "alice", more=many) as one, prosody as two, ejabberd as three:
+            people = [Person(server, jid, trust=network.authority) for server, jid in _THREE(one, two, three)]
+            async with people[0] as alice, people[1] as bob, people[2] as carol:
+                alice.client.register_plugin("xep_0033")
+                message = Message(alice.client, sto="multicast.one.example", stype="chat")
+                message["body"] = "to all"
+                # Devices that don't exist: their messages go to those that do (RFC 6121 section 8.5.3.2.1).
+                expected = {person: [f"{person.bare}/{number}" for number in range(100)] for person in (alice, bob, carol)}
+                for addresses in expected.values():
+                    for number, address in enumerate(addresses):
+                        message["addresses"].add_address(atype="bcc" if number else "to", jid=address)
+                message.send()
+                for person, addresses in expected.items():
+                    got = [await person.reads("to all", alice.bare) for _ in addresses]
+                    everybody_s = {each[0] for each in expected.values()}
+                    blind = []
+                    for it in got:
+                        shown = {str(address["jid"]) for address in it["addresses"]["addresses"]}
+                        assert everybody_s <= shown, it
+                        blind += shown - everybody_s
+                    # Nobody sees who else is blind; our own server knows that the devices don't exist.
+                    own = [person.bare] * 99 if person is alice else sorted(addresses[1:])
+                    assert sorted(blind) == own, blind
+                    await person.quiet()
+                    assert not person.seen["message"] and not person.seen["message_error"], person.seen
+
+
+async def a_certificate_that_proves_nothing_is_replaced():
+    """While it is expired, its own or somebody else's, nothing passes in either direction; with a good one everything does."""
+    for fault in ("expired", "own", "other"):
+        async with Network() as network:
+            async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob", fault=fault) as two:
+                async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                    # He doesn't look at the certificate of his own server.
+                    async with Person(two, "bob@two.example", believing=True) as bob:
+                        alice.write("bob@two.example", "secret")
+                        error = await alice.take("message_error", lambda _: True)
+                        assert error["error"]["condition"] == "remote-server-timeout", (fault, error)
+                        bob.write(alice.bare, "from nobody")
+                        await bob.take("message_error", lambda it: it["from"].bare == alice.bare)
+                        await bob.quiet()
+                        await alice.quiet()
+                        assert not bob.seen["message"] and not alice.seen["message"], (fault, alice.seen, bob.seen)
+                    await two.stop()
+                    network.certify("two.example")
+                    await two.start()
+                    async with Person(two, "bob@two.example", trust=network.authority) as bob:
+                        await _reach(alice, bob)
+                        await _reach(bob, alice)
+
+
+async def our_own_certificate_is_replaced_while_streams_are_open():
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob") as two:
+            async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                async with Person(two, "bob@two.example", trust=network.authority) as bob:
+                    for _ in range(2):
+                        await _reach(alice, bob)
+                        await _reach(bob, alice)
+                        chain, _ = network.certify("one.example")
+                        await one.reload()
+                        await _reach(alice, bob)
+                        one.command("s2s", "close", "two.example")
+                    shown = await asyncio.to_thread(_shown, one, "one.example")
+                    assert ssl.PEM_cert_to_DER_cert(chain.read_text()) == shown
+
+
+async def a_server_without_a_certificate_is_proven_by_dialback_where_that_is_allowed():
+    allowed = 'exceptions = ["two.example dialback"]'
+    async with Network() as network:
+        prosody = network.prosody("two.example", "bob", fault="own", secure="false")
+        async with network.rookery("one.example", "alice", federation=allowed) as one, prosody as two:
+            async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                async with Person(two, "bob@two.example", believing=True) as bob:
+                    await _reach(bob, alice)
+                    await _reach(alice, bob)
+                    assert "two.example\tone.example\tin\tready\tTLS, dialback" in one.command("s2s", "list")
+
+
+async def a_server_without_dialback_is_proven_by_its_certificate():
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "bob", modules=()) as two:
+            await _meet(one, "alice@one.example", two, "bob@two.example", network)
+            assert "dialback" not in one.command("s2s", "list")
+
+
+async def dns_that_fails_lies_or_takes_its_time_is_told_or_borne():
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
+            async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                async with Person(two, "bob@two.example", trust=network.authority) as bob:
+                    network.moods = {"broken.example.": "fails", "silent.example.": "silent", "two.example.": "lies", "one.example.": "slow"}
+                    for domain in ("broken.example", "silent.example"):
+                        alice.write(f"nobody@{domain}", "hello?")
+                    # What waits for those keeps nobody else waiting, and a lie isn't believed.
+                    alice.write(bob.bare, "true")
+                    await bob.reads("true", of=alice.bare)
+                    for domain in ("broken.example", "silent.example"):
+                        error = await alice.take("message_error", lambda it: it["from"].domain == domain)
+                        assert error["error"]["condition"] == "remote-server-timeout", error
+                    # Behind a room there is another name, which the answer to it has to be looked up for.
+                    room = slixmpp.JID("slow@conference.one.example")
+                    await _room(room, alice, bob)
+
+
+async def the_admin_page_shows_what_waits_and_why_servers_are_not_reached():
+    admins = '[modules.administration]\nadmins = ["alice@one.example"]\n'
+    async with Network() as network:
+        # One that takes connections and says nothing, and a port where nobody is.
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            network.is_at("silent.example", silent.getsockname()[1])
+            network.is_at("dead.example", free_port())
+            async with network.rookery("one.example", "alice", more=admins) as one:
+                async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                    for number in range(3):
+                        alice.write("nobody@silent.example", f"{number}")
+                    alice.write("nobody@dead.example", "hello?")
+                    await alice.take("message_error", lambda it: it["from"].domain == "dead.example")
+                    browser = Browser(one)
+                    browser.post("/admin/login", {"name": "alice@one.example", "password": "secret"})
+                    # One server may be given up before the name of the other is known.
+                    async with asyncio.timeout(PATIENCE):
+                        while (rows := _rows(browser.get("/admin/servers").text))["silent.example"]["State"] != "negotiates":
+                            await asyncio.sleep(0.05)
+                    assert rows["silent.example"]["Waiting"] == "3", rows
+                    dead = rows["dead.example"]
+                    assert (dead["State"], dead["Waiting"], dead["Ours"], dead["Way"]) == ("failed", "0", "one.example", "out"), rows
+                    assert "refused" in dead["Last trouble"], rows
+                    listed = {line.split("\t")[0]: line for line in one.command("s2s", "list").splitlines()}
+                    assert "refused" in listed["dead.example"] and "\t3\t" in listed["silent.example"], listed
+                    # Who waits is told at once when an operator gives the server up.
+                    page = browser.get("/admin/servers")
+                    browser.post("/admin/servers", {"csrf": token(page.text), "server": "silent.example"})
+                    for _ in range(3):
+                        error = await alice.take("message_error", lambda it: it["from"].domain == "silent.example")
+                        assert error["error"]["condition"] == "remote-server-timeout", error
+
+
 async def operators_see_what_happens():
     """Each step of reaching a server is told; streams are listed, shown as metrics, and closed."""
     async with Network() as network:
@@ -103,7 +279,13 @@ async def operators_see_what_happens():
                     assert "streams closed: 1" in one.command("s2s", "close", "two.example")
                     alice.write(bob.jid, "2")
                     await bob.reads("2", of=alice.bare)
-            checked = await asyncio.to_thread(one.command, "check")
+                    for server, protocol in (one, "s2s_out"), (two, "s2s_in"):
+                        with urllib.request.urlopen(f"http://127.0.0.1:{server.web_port}/metrics") as page:
+                            metrics = page.read().decode()
+                        resumed = f'rookery_tls_handshakes_total{{protocol="{protocol}",session="resumed"}} 1'
+                        assert resumed in metrics, metrics
+            # There are warnings, such as names that the certificate of the network lacks.
+            checked = await asyncio.to_thread(one.command, "check", code=3)
             assert "_xmpp-server._tcp.one.example. SRV" in checked, checked
 
 
@@ -151,6 +333,88 @@ async def _room(room, alice, bob):
             assert message["from"] == f"{room}/{person.jid.user}", message
 
 
+async def _share(one, alice, two, bob, network):
+    """Contacts hear of each other's news by capabilities (XEP-0163), large messages and files arrive whole, and a room's archive is read from elsewhere (XEP-0313)."""
+    async with Person(one, alice, trust=network.authority) as alice, Person(two, bob, trust=network.authority) as bob:
+        for asker, asked in ((alice, bob), (bob, alice)):
+            asker.client.send_presence_subscription(pto=asked.bare, ptype="subscribe")
+            await asked.presence(asker.bare, "subscribe")
+            asked.client.send_presence(pto=asker.bare, ptype="subscribed")
+            await asker.presence(asked.jid)
+        for person in (alice, bob):
+            person.client.register_plugin("xep_0115")
+            person.client.register_plugin("xep_0163")
+            person.client["xep_0163"].add_interest(_NEWS)
+            person.seen.setdefault("pubsub_publish", [])
+            person.client.add_event_handler("pubsub_publish", person.seen["pubsub_publish"].append)
+            await person.client["xep_0115"].update_caps()
+        for writer, reader in ((alice, bob), (bob, alice)):
+            for title in ("one", "two"):
+                payload = ET.Element(f"{{{_NEWS}}}news")
+                payload.text = title
+                await writer.client["xep_0060"].publish(None, _NEWS, id=title, payload=payload, timeout=20)
+            # Whether the first one came as news or as the last item depends on when the capabilities were known.
+            is_newest = lambda event: event["from"].bare == writer.bare and event["pubsub_event"]["items"]["item"]["id"] == "two"
+            event = await reader.take("pubsub_publish", is_newest)
+            assert event["pubsub_event"]["items"]["item"]["payload"].text == "two", event
+        large = "large " * 16_000
+        for writer, reader in ((alice, bob), (bob, alice)):
+            writer.write(reader.jid, large)
+            assert (await reader.message())["body"] == large
+        # A file is on its sender's server; who gets the link on another one fetches it there (XEP-0363).
+        alice.client.register_plugin("xep_0363")
+        service = f"upload.{alice.jid.domain}"
+        slot = await alice.client["xep_0363"].request_slot(service, "picture.png", 5000, "image/png", timeout=20)
+        put, get = (urllib.parse.urlparse(slot["http_upload_slot"][way]["url"]).path for way in ("put", "get"))
+        picture = bytes(range(250)) * 20
+        put = Browser(one).ask("PUT", put, {"Content-Type": "image/png"}, picture)
+        assert put.status == 201, put
+        alice.write(bob.jid, slot["http_upload_slot"]["get"]["url"])
+        link = (await bob.message())["body"]
+        assert urllib.parse.urlparse(link).path == get, link
+        assert Browser(one).get(urllib.parse.urlparse(link).path).body == picture
+        room = slixmpp.JID(f"past@conference.{alice.jid.domain}")
+        await _room(room, alice, bob)
+        bob.client.register_plugin("xep_0313")
+        page = await bob.client["xep_0313"].retrieve(jid=room, timeout=20)
+        said = [it["mam_result"]["forwarded"]["stanza"]["body"] for it in page["mam"]["results"]]
+        assert {"hello from alice", "hello from bob"} <= set(said), said
+
+
+def _THREE(one, two, three):
+    return (one, "alice@one.example"), (two, "bob@two.example"), (three, "carol@three.example")
+
+
+def _shown(server, domain):
+    """The certificate that other servers are shown, in DER."""
+    port = next(int(found[1]) for line in server.log.read_text().splitlines() if (found := re.search(r":(\d+) \(other servers, STARTTLS\)", line)))
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+        header = f"<stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' from='two.example' to='{domain}' version='1.0'>"
+        raw.sendall(header.encode())
+        for end, answer in ((b"</stream:features>", b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"), (b"/>", None)):
+            heard = b""
+            while not heard.endswith(end):
+                heard += raw.recv(4096)
+            raw.sendall(answer or b"")
+        with context.wrap_socket(raw, server_hostname=domain) as tls:
+            return tls.getpeercert(True)
+
+
+def _rows(page):
+    """The table of servers, by domain, each a dictionary by the heads of its columns."""
+    table = page.split('<table id="servers">')[1].split("</table>")[0]
+    heads = [re.sub("<[^>]*>", "", head) for head in table.split("</tr>")[0].split("<th>")[1:]]
+    heads = [head.split("<td>")[0] for head in heads]
+    rows = [[re.sub("<[^>]*>", "", cell) for cell in row.split("<td>")[1:]] for row in table.split("<tbody>")[1].split("<tr>")[1:]]
+    return {row[0]: dict(zip(heads, row)) for row in rows}
+
+
+_NEWS = "urn:example:news"
+_NUMBERS = itertools.count()
+
+
 async def _outlive(one, alice, two, bob, network):
     """Either server is stopped and killed in the middle; whoever writes in the meantime is told, and nothing is lost without a word."""
     people = [Person(one, alice, trust=network.authority), Person(two, bob, trust=network.authority)]
@@ -176,8 +440,9 @@ async def _outlive(one, alice, two, bob, network):
 
 async def _reach(writer, reader):
     """Writes until a message arrives: a server that was away isn't tried again at once. Each that doesn't arrive comes back."""
-    for number in itertools.count():
+    for number in _NUMBERS:
         message = writer.client.make_message(mto=reader.bare, mbody=f"{reader.bare}, {number}", mtype="chat")
+        # No other message has ever had it: what somebody has seen before isn't what is waited for.
         message["id"] = f"{reader.bare} {number}"
         message.send()
         is_it = lambda it: it["id"] == message["id"]

@@ -36,6 +36,9 @@ class Network:
     def __init__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="federation-"))
         self.names = {}
+        self.hosts = self.folder / "hosts"
+        # How DNS behaves for names that end so: see `_Dns`.
+        self.moods = {}
         self.key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "The authority of a scenario")])
         certificate = self._certificate(name, name, self.key).add_extension(x509.BasicConstraints(True, None), True)
@@ -53,22 +56,25 @@ class Network:
         self.transport.close()
         subprocess.run(["rm", "-r", self.folder], check=True)
 
-    def _certificate(self, subject, issuer, key):
+    def _certificate(self, subject, issuer, key, ends=30):
         now = datetime.datetime.now(datetime.timezone.utc)
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
         builder = builder.serial_number(x509.random_serial_number())
-        return builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=30))
+        return builder.not_valid_before(now - datetime.timedelta(days=60)).not_valid_after(now + datetime.timedelta(days=ends))
 
-    def certify(self, domain):
-        """Files of a certificate for a domain and its rooms, and of its key."""
+    def certify(self, domain, fault=None):
+        """Files of a certificate for a domain and its rooms, and of its key. With a fault it is `expired`, `own` (signed by itself), or for `other` names."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = self._certificate(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain)]), self.own.subject, key)
-        names = [x509.DNSName(name) for name in (domain, f"conference.{domain}")]
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, domain)])
+        issuer, signer = (subject, key) if fault == "own" else (self.own.subject, self.key)
+        builder = self._certificate(subject, issuer, key, ends=-1 if fault == "expired" else 30)
+        shown = f"not-{domain}" if fault == "other" else domain
+        names = [x509.DNSName(name) for name in (shown, f"conference.{shown}")]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
         # What authorities issue today: not for clients, which Debian's ejabberd wants.
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
         chain, private = self.folder / f"{domain}.pem", self.folder / f"{domain}.key"
-        chain.write_bytes(builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        chain.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         form = serialization.PrivateFormat.PKCS8
         private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
         return chain, private
@@ -77,26 +83,30 @@ class Network:
         for name in (domain, f"conference.{domain}"):
             self.names[f"_xmpp-server._tcp.{name}.", "SRV"] = f"0 0 {port} {domain}."
             self.names[f"{name}.", "A"] = "127.0.0.1"
+        addresses = (f"{value} {name[:-1]}\n" for (name, kind), value in self.names.items() if kind == "A")
+        self.hosts.write_text("".join(addresses))
 
     @asynccontextmanager
-    async def rookery(self, domain, account, dns=None):
-        chain, key = self.certify(domain)
+    async def rookery(self, domain, account, dns=None, more="", federation="", fault=None):
+        """`more` are further tables of the configuration, `federation` further keys of that one."""
+        chain, key = self.certify(domain, fault)
         servers = free_port()
         tables = _filled(self.template("rookery"), dict(CHAIN=chain, KEY=key, DNS=dns or self.dns, CA=self.authority))
+        tables += f"{federation}\n{more}"
         listen = f's2s = ["127.0.0.1:{servers}"]\ns2s_tls = []'
         self.is_at(domain, servers)
         async with Rookery(f"{account}@{domain}", top=f'domains = ["{domain}"]', listen=listen, tables=tables) as server:
             yield server
 
     @asynccontextmanager
-    async def prosody(self, domain, account, modules=()):
-        chain, key = self.certify(domain)
+    async def prosody(self, domain, account, modules=("dialback",), secure="true", fault=None):
+        chain, key = self.certify(domain, fault)
         clients, servers = free_port(), free_port()
         home = self.folder / domain
         (home / "data").mkdir(parents=True)
         config = home / "prosody.cfg.lua"
         self.is_at(domain, servers)
-        values = dict(HOME=home, CLIENTS=clients, SERVERS=servers, CHAIN=chain, KEY=key, CA=self.authority, DOMAIN=domain, DNS=self.dns)
+        values = dict(HOME=home, CLIENTS=clients, SERVERS=servers, CHAIN=chain, KEY=key, CA=self.authority, DOMAIN=domain, DNS=self.dns, SECURE=secure)
         values["MODULES"] = "".join(f', "{module}"' for module in modules)
         config.write_text(_filled(self.template("prosody"), values))
         register = ["prosodyctl", "--root", "--config", config, "register", account, domain, "secret"]
@@ -119,13 +129,11 @@ class Network:
         control = Path("/usr/sbin/ejabberdctl").read_text().splitlines()
         libraries = next(line.split("=", 1)[1].strip("'\"") for line in control if line.startswith("ERL_LIBS="))
         # ejabberd looks for SRV records by itself, and has the C library find addresses, which asks port 53 of the name servers in
-        # /etc/resolv.conf and nobody else: for these there is a file.
+        # /etc/resolv.conf and nobody else: for these there is a file, which is read again when a server joins the network.
         (home / "inetrc").write_text(_filled(INETRC, dict(DNS=self.dns)))
-        addresses = (f"{value} {name[:-1]}\n" for (name, kind), value in self.names.items() if kind == "A")
-        (home / "hosts").write_text("".join(addresses))
         environment = dict(os.environ, EJABBERD_CONFIG_PATH=str(home / "ejabberd.yml"), EJABBERD_LOG_PATH=str(home / "log/ejabberd.log"))
         environment.update(HOME=str(home), ERL_LIBS=libraries, ERL_CRASH_DUMP_BYTES="0", ERL_INETRC=str(home / "inetrc"))
-        environment.update(LD_PRELOAD="libnss_wrapper.so", NSS_WRAPPER_HOSTS=str(home / "hosts"))
+        environment.update(LD_PRELOAD="libnss_wrapper.so", NSS_WRAPPER_HOSTS=str(self.hosts))
         script = f'ejabberd_auth:try_register(<<"{account}">>, <<"{domain}">>, <<"secret">>).'
         command = ["erl", "-noinput", "-mnesia", "dir", f'"{home}/spool"', "-s", "ejabberd", "-eval", script]
         async with Peer(command, environment, home, clients, home / "log/ejabberd.log") as peer:
@@ -175,6 +183,10 @@ class Peer:
 
 
 class _Dns(asyncio.DatagramProtocol):
+    """Answers, where the network has no mood for a name. `fails` says SERVFAIL, `silent` nothing, `slow` the truth two seconds later, and `lies` has somebody
+    else answer before, who doesn't know the number of the question and leads to where nobody listens.
+    """
+
     def __init__(self, network):
         self.network = network
 
@@ -191,7 +203,19 @@ class _Dns(asyncio.DatagramProtocol):
             answer.answer.append(dns.rrset.from_text(asked.name, 60, "IN", kind, found))
         elif not any(known == name for known, _ in self.network.names):
             answer.set_rcode(dns.rcode.NXDOMAIN)
-        self.transport.sendto(answer.to_wire(), sender)
+        mood = next((mood for end, mood in self.network.moods.items() if name.endswith(end)), None)
+        if mood == "fails":
+            answer.answer.clear()
+            answer.set_rcode(dns.rcode.SERVFAIL)
+        if mood == "lies" and found:
+            lie = dns.message.make_response(question, recursion_available=True)
+            lie.id ^= 1
+            lie.answer.append(dns.rrset.from_text(asked.name, 60, "IN", kind, "0 0 9 localhost." if kind == "SRV" else "127.0.0.9"))
+            self.transport.sendto(lie.to_wire(), sender)
+        if mood == "slow":
+            asyncio.get_running_loop().call_later(2, self.transport.sendto, answer.to_wire(), sender)
+        elif mood != "silent":
+            self.transport.sendto(answer.to_wire(), sender)
 
 
 def _filled(text, values):
@@ -234,11 +258,11 @@ unbound = {
   options = { ["do-not-query-localhost:"] = "no" };
 }
 ssl = { certificate = "@CHAIN@", key = "@KEY@", cafile = "@CA@" }
-s2s_secure_auth = true
+s2s_secure_auth = @SECURE@
 s2s_require_encryption = true
 authentication = "internal_hashed"
 storage = "internal"
-modules_enabled = { "roster", "saslauth", "tls", "dialback", "disco", "ping"@MODULES@ }
+modules_enabled = { "roster", "saslauth", "tls", "disco", "ping"@MODULES@ }
 VirtualHost "@DOMAIN@"
 Component "conference.@DOMAIN@" "muc"
 """
@@ -274,6 +298,8 @@ modules:
   mod_caps: {}
   mod_disco: {}
   mod_ping: {}
+  mod_pubsub:
+    plugins: ["flat", "pep"]
   mod_roster: {}
   mod_s2s_dialback: {}
   mod_muc:

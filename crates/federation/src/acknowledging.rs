@@ -41,7 +41,7 @@ impl Servers {
     /// A stream is ready: what waits leaves, and before it what has left once and not arrived.
     pub(crate) fn ready(&mut self, key: Key, start: Start) {
         let serial = self.next_serial();
-        let (now_ms, idle_ms) = (self.now_ms, self.settings.idle_ms);
+        let (now_ms, idle_ms) = (self.now_ms, self.rests_after_ms(key));
         let Some(at) = self.route_of(key) else { return };
         self.has_called(key);
         self.watch_reverse(key);

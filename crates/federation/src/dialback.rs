@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::inbound::{Ours, domain};
+use crate::settings::Settings;
 
 /// The secret that this installation's keys are made with: all its machines have the same one.
 #[derive(Clone)]
@@ -152,12 +153,13 @@ pub(crate) fn answer(
 
 /// Answers a question of another server whether a key is ours (XEP-0220 §2.1.2). `false` if it
 /// lacks an address.
-pub(crate) fn confirm(question: &Element, secret: &Secret, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
+pub(crate) fn confirm(question: &Element, settings: &Settings, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
     let (Some(from), Some(to)) = (question.attr("from"), question.attr("to")) else { return false };
     let outcome = match (domain(from), domain(to), Dialback::read(question)) {
         (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
+        (_, Ok(own), _) if !settings.federates(&own) => Err(Condition::PolicyViolation),
         (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
-            Ok(secret.verify(&key, &receiving, &own, &id))
+            Ok(settings.secret.verify(&key, &receiving, &own, &id))
         }
         _ => Ok(false),
     };

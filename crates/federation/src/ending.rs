@@ -79,7 +79,7 @@ impl Servers {
     pub(crate) fn retry(&mut self, at: usize, serial: u32) {
         let Some(route) = self.routes.get(at).filter(|route| route.serial == serial) else { return };
         let is_late = route.broken.as_ref().is_none_or(|broken| broken.until_ms <= self.now_ms);
-        if !self.settings.admits(&route.remote) {
+        if !self.settings.admits(&route.local, &route.remote) {
             self.give_up(at, &StreamError::PolicyViolation, "the configuration has changed");
         } else if is_late {
             let reason = route.trouble.clone();
@@ -148,7 +148,7 @@ impl Servers {
             domain = &*route.remote,
             from = &*route.local,
             reason,
-            waiting = route.queue.len() + route.broken.as_ref().map_or(0, |broken| broken.len()),
+            waiting = route.waiting(),
             pause_ms,
             "another server can't be reached",
         );

@@ -400,12 +400,16 @@ impl Inbound {
     }
 
     fn judge_peer(&self, features: bool) -> Result<(), Refusal> {
+        let local = self.local.as_deref().unwrap_or_default();
+        if !self.settings.federates(local) {
+            return Err(CLOSED);
+        }
         let Some(remote) = self.remote.as_deref() else { return if features { Ok(()) } else { Err(OLD_VERSION) } };
-        if !self.settings.admits(remote) {
+        if !self.settings.admits(local, remote) {
             return Err(NOT_ADMITTED);
         }
         // Without features there is no STARTTLS: plain dialback is all that is left.
-        if !features && self.settings.policy_for(remote) != Policy::Plain {
+        if !features && self.settings.policy_for(local, remote) != Policy::Plain {
             return Err(OLD_VERSION);
         }
         Ok(())
@@ -476,7 +480,7 @@ impl Inbound {
     fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
         let (settings, lang) = (&*self.settings, self.lang.as_deref());
         let spoken = Spoken { settings, local: self.local.as_deref().unwrap_or_default(), lang, ours };
-        match spoken.judge(stanza, |domain| self.proven.iter().any(|proven| **proven == *domain)) {
+        match spoken.judge(stanza, |domain| self.proof(domain)) {
             Judged::Taken(packet, to) => Some(Event::Stanza(packet, to, None)),
             Judged::Refused(error, to) => Some(Event::Refused(error, to)),
             Judged::Dropped => None,
@@ -541,6 +545,7 @@ const HOST_UNKNOWN: Refusal = (StreamError::HostUnknown, "That host is not serve
 const OTHER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' may not change.");
 const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' may not change.");
 const OUR_NAME: Refusal = (StreamError::InvalidFrom, "The 'from' is a host of this server.");
+const CLOSED: Refusal = (StreamError::PolicyViolation, "That host does not communicate with other servers.");
 const NOT_ADMITTED: Refusal = (StreamError::PolicyViolation, "That domain is not communicated with.");
 const OLD_VERSION: Refusal = (StreamError::UnsupportedVersion, "Version 1.0 and a 'from' are needed.");
 

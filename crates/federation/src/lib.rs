@@ -68,7 +68,7 @@ mod writing;
 
 pub use dialback::Secret;
 pub use servers::{Action, Arrival, Home, Key, Servers};
-pub use settings::{Component, ComponentSecret, Pattern, Policy, Settings};
+pub use settings::{Component, ComponentSecret, Own, Pattern, Policy, Rules, Settings};
 pub use targets::{Address, Found, NotFound};
 
 /// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback

@@ -55,6 +55,8 @@ pub struct Outbound {
     knows_dialback: bool,
     /// The most bytes of a stanza that the peer says it takes (XEP-0478).
     longest: usize,
+    /// The milliseconds without traffic that the peer says it bears (XEP-0478).
+    most_idle_ms: u64,
     acks: Acks,
     /// Both directions were asked for: the peer may send, too.
     is_bidi: bool,
@@ -178,6 +180,7 @@ impl Outbound {
             id: String::new(),
             knows_dialback: false,
             longest: usize::MAX,
+            most_idle_ms: u64::MAX,
             acks: Acks::default(),
             is_bidi: false,
             avoids_bidi: false,
@@ -254,6 +257,12 @@ impl Outbound {
     /// stream for everybody.
     pub fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// Returns the milliseconds without traffic after which the peer says that it may end the
+    /// stream.
+    pub(crate) fn most_idle_ms(&self) -> u64 {
+        self.most_idle_ms
     }
 
     /// Tells whether the peer acknowledges stanzas.
@@ -484,7 +493,7 @@ impl Outbound {
         }
         let (settings, lang) = (&*self.settings, self.lang.as_deref());
         let spoken = Spoken { settings, local: &self.local, lang, ours };
-        let event = match spoken.judge(stanza, |domain| *domain == *self.remote) {
+        let event = match spoken.judge(stanza, |domain| (*domain == *self.remote).then(|| self.proof())) {
             Judged::Taken(packet, to) => Some(Event::Stanza(packet, to, None)),
             Judged::Refused(error, to) => Some(Event::Refused(error, to)),
             Judged::Dropped => None,
@@ -506,7 +515,7 @@ impl Outbound {
             return None;
         }
         match (name, element.attr("from"), element.attr("to")) {
-            ("verify", Some(_), Some(_)) => _ = dialback::confirm(element, &self.settings.secret, ours, out),
+            ("verify", Some(_), Some(_)) => _ = dialback::confirm(element, &self.settings, ours, out),
             ("result", Some(from), Some(to)) => {
                 let refused = Err(Condition::ResourceConstraint);
                 dialback::answer(dialback::Name::Result, to, from, None, &refused, out);

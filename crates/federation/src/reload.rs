@@ -25,9 +25,8 @@ impl Servers {
                     let carried = *carries;
                     machine.apply(settings.clone());
                     let is_gone = machine.local().is_some_and(|local| !home.is_ours(local));
-                    let is_barred = machine.proven().chain(machine.claimed()).any(|domain| !settings.admits(domain));
                     let error = if is_gone { &StreamError::HostGone } else { &StreamError::PolicyViolation };
-                    if !is_gone && !is_barred {
+                    if !is_gone && (machine.local().is_none() || machine.is_admitted()) {
                         continue;
                     }
                     if let Some(route) = carried {
@@ -48,7 +47,7 @@ impl Servers {
                 Machine::Out { route, .. } => {
                     let Some(way) = self.routes.get(*route) else { continue };
                     let is_gone = !home.is_ours(&way.local);
-                    if is_gone || !settings.admits(&way.remote) {
+                    if is_gone || !settings.admits(&way.local, &way.remote) {
                         let (route, error) =
                             (*route, if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation });
                         self.give_up(route, &error, "the configuration has changed");

@@ -89,7 +89,7 @@ impl Servers {
                 state: state(&route.state),
                 security,
                 address: None,
-                waiting: route.queue.len(),
+                waiting: route.waiting(),
                 quiet_ms: stream.map_or(0, |stream| self.now_ms.saturating_sub(stream.used_ms)),
                 trouble: route.trouble.clone(),
                 key,
@@ -142,7 +142,7 @@ impl Servers {
     /// Adds what there is to a tally.
     pub fn count(&self, tally: &mut Tally) {
         for (_, route) in &self.routes {
-            tally.waiting += route.queue.len() as u64;
+            tally.waiting += route.waiting() as u64;
             tally.under_way += u64::from(route.is_under_way());
             tally.failed += u64::from(matches!(route.state, State::Failed { until_ms, .. } if self.now_ms < until_ms));
         }

@@ -127,6 +127,12 @@ impl Route {
         matches!(&self.state, State::Ready { sent, .. } if sent.is_taken())
     }
 
+    /// Returns how many stanzas wait for a stream, those included that have left on one that has
+    /// broken and may have to leave again.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len() + self.broken.as_ref().map_or(0, |broken| broken.len())
+    }
+
     /// Tells whether something waits, or has left and may not have arrived.
     pub(crate) fn is_needed(&self) -> bool {
         let is_sent = matches!(&self.state, State::Ready { sent, .. } if !sent.is_empty());
@@ -147,10 +153,31 @@ impl Route {
     /// at the same moment.
     pub(crate) fn pause_ms(&self, random: u32) -> u64 {
         let doubled = SHORTEST_PAUSE_MS << self.failures.saturating_sub(1).min(6);
-        let longest = doubled.min(LONGEST_PAUSE_MS);
-        (longest / 2 + longest / 2 * u64::from(random) / u64::from(u32::MAX)).max(SHORTEST_PAUSE_MS)
+        let shortest = doubled.min(LONGEST_PAUSE_MS / 3 * 2);
+        shortest + shortest / 2 * u64::from(random) / u64::from(u32::MAX)
     }
 }
 
 const SHORTEST_PAUSE_MS: u64 = 5_000;
 const LONGEST_PAUSE_MS: u64 = 300_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialback::Secret;
+
+    #[test]
+    fn pauses_double_up_to_five_minutes_and_no_two_servers_call_at_the_same_moment() {
+        let settings = Settings::new(Secret::new(b"secret"));
+        let mut route = Route::new("a.example", "b.example", Purpose::Stanzas, &settings);
+        let expected =
+            [(5, 7), (10, 15), (20, 30), (40, 60), (80, 120), (160, 240), (200, 300), (200, 300), (200, 300)];
+        for (failures, (shortest, longest)) in (1..).zip(expected) {
+            route.failures = failures;
+            let pauses = [0, u32::MAX].map(|random| route.pause_ms(random) / 1000);
+            assert_eq!(pauses, [shortest, longest], "after {failures} failures");
+        }
+        route.failures = u32::MAX;
+        assert_eq!(route.pause_ms(u32::MAX), LONGEST_PAUSE_MS);
+    }
+}

@@ -461,11 +461,18 @@ impl Servers {
         true
     }
 
+    /// Returns the time without a stanza after which a stream of ours rests: sooner than the other
+    /// server would end it (XEP-0478), so that no stanza of ours meets the end on its way.
+    pub(crate) fn rests_after_ms(&self, key: Key) -> u64 {
+        let borne_ms = self.outbound(key).map_or(u64::MAX, Outbound::most_idle_ms);
+        (borne_ms / 4 * 3).max(SHORTEST_REST_MS).min(self.settings.idle_ms)
+    }
+
     pub(crate) fn look_whether_idle(&mut self, key: Key, serial: u32) {
         if !self.is_at(key, serial) || self.renew(key) {
             return;
         }
-        let idle_ms = self.settings.idle_ms;
+        let idle_ms = self.rests_after_ms(key);
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
         // The other server knows best when it needs its stream no more; ours ends it later than its
         // own.
@@ -519,6 +526,9 @@ enum Step {
 
 /// The time that a peer may take to end its direction after we have ended ours.
 pub(crate) const LAST_WORDS_MS: u64 = 5_000;
+/// The time for which a stream is kept at least, whatever the other server says that it bears: a
+/// new one for each stanza would cost both more.
+const SHORTEST_REST_MS: u64 = 10_000;
 
 #[cfg(test)]
 mod tests;

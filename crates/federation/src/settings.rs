@@ -76,14 +76,12 @@ impl std::fmt::Debug for ComponentSecret {
     }
 }
 
-/// The settings of all streams between servers, and of those of components.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// True if there are other servers. If not, there are components only.
-    pub has_others: bool,
-    /// The components of this server.
-    pub components: Vec<Component>,
-    /// The proof that other servers give of who they are.
+/// The other servers that there are for some hosts of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// True if there are any.
+    pub enabled: bool,
+    /// The proof that they give of who they are.
     pub policy: Policy,
     /// The same for some of them: the first that matches counts.
     pub exceptions: Vec<(Pattern, Policy)>,
@@ -91,6 +89,35 @@ pub struct Settings {
     pub allow: Vec<Pattern>,
     /// With whom nothing is communicated.
     pub deny: Vec<Pattern>,
+}
+
+impl Default for Rules {
+    /// Everybody who has a certificate.
+    fn default() -> Self {
+        Self { enabled: true, policy: Policy::Certificate, exceptions: Vec::new(), allow: Vec::new(), deny: Vec::new() }
+    }
+}
+
+/// A domain of ours with rules of its own.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// The domain, its services and components.
+    pub hosts: Vec<Box<str>>,
+    /// The rules, in place of those for all.
+    pub rules: Rules,
+}
+
+/// The settings of all streams between servers, and of those of components.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// True if there are other servers. If not, there are components only.
+    pub has_others: bool,
+    /// The components of this server.
+    pub components: Vec<Component>,
+    /// The other servers that there are for hosts of ours which have no rules of their own.
+    pub rules: Rules,
+    /// Hosts of ours with rules of their own.
+    pub own: Vec<Own>,
     /// True if addresses of this machine and of private networks may be connected to. A stranger
     /// decides which address its domain has.
     pub allow_private_addresses: bool,
@@ -132,10 +159,8 @@ impl Settings {
         Self {
             has_others: true,
             components: Vec::new(),
-            policy: Policy::Certificate,
-            exceptions: Vec::new(),
-            allow: Vec::new(),
-            deny: Vec::new(),
+            rules: Rules::default(),
+            own: Vec::new(),
             allow_private_addresses: false,
             uncertified: Vec::new(),
             bidi: true,
@@ -155,16 +180,24 @@ impl Settings {
         }
     }
 
-    /// Returns how a domain has to prove itself.
-    pub fn policy_for(&self, domain: &str) -> Policy {
-        let exception = self.exceptions.iter().find(|(pattern, _)| pattern.matches(domain));
-        exception.map_or(self.policy, |(_, policy)| *policy)
+    /// Returns the rules of a host of ours.
+    pub fn rules_of(&self, local: &str) -> &Rules {
+        let own = self.own.iter().find(|own| own.hosts.iter().any(|host| **host == *local));
+        own.map_or(&self.rules, |own| &own.rules)
+    }
+
+    /// Returns how a domain has to prove itself to a host of ours.
+    pub fn policy_for(&self, local: &str, remote: &str) -> Policy {
+        let rules = self.rules_of(local);
+        let exception = rules.exceptions.iter().find(|(pattern, _)| pattern.matches(remote));
+        exception.map_or(rules.policy, |(_, policy)| *policy)
     }
 
     /// Tells whether a domain of ours may call another one: where certificates are the proof, not
     /// before it has one itself.
     pub fn may_call(&self, local: &str, remote: &str) -> bool {
-        self.policy_for(remote) != Policy::Certificate || !self.uncertified.iter().any(|domain| **domain == *local)
+        self.policy_for(local, remote) != Policy::Certificate
+            || !self.uncertified.iter().any(|domain| **domain == *local)
     }
 
     /// Returns the component of this name.
@@ -172,10 +205,16 @@ impl Settings {
         self.components.iter().find(|component| *component.name == *name)
     }
 
-    /// Tells whether anything may be communicated with a domain.
-    pub fn admits(&self, domain: &str) -> bool {
-        let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(domain));
-        self.has_others && !is_in(&self.deny) && (self.allow.is_empty() || is_in(&self.allow))
+    /// Tells whether a host of ours communicates with other servers.
+    pub fn federates(&self, local: &str) -> bool {
+        self.has_others && self.rules_of(local).enabled
+    }
+
+    /// Tells whether anything may be communicated between a host of ours and a domain.
+    pub fn admits(&self, local: &str, remote: &str) -> bool {
+        let Rules { allow, deny, .. } = self.rules_of(local);
+        let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(remote));
+        self.federates(local) && !is_in(deny) && (allow.is_empty() || is_in(allow))
     }
 }
 
@@ -196,12 +235,38 @@ mod tests {
         assert!(!below.matches("example.org") && !below.matches("badexample.org"));
         assert_eq!(Pattern::read("a@example.org"), None);
         let mut settings = Settings::new(Secret::new(b"secret"));
-        settings.exceptions = vec![(Pattern::read("old.example").unwrap(), Policy::Plain)];
-        assert_eq!(settings.policy_for("old.example"), Policy::Plain);
-        assert_eq!(settings.policy_for("other.example"), Policy::Certificate);
-        settings.deny = vec![Pattern::read("bad.example").unwrap()];
-        assert!(settings.admits("good.example") && !settings.admits("bad.example"));
-        settings.allow = vec![Pattern::read("*.example").unwrap()];
-        assert!(settings.admits("good.example") && !settings.admits("bad.example") && !settings.admits("good.org"));
+        let (policy_for, admits) = (
+            |settings: &Settings, remote: &str| settings.policy_for("a.example", remote),
+            |settings: &Settings, remote: &str| settings.admits("a.example", remote),
+        );
+        settings.rules.exceptions = vec![(Pattern::read("old.example").unwrap(), Policy::Plain)];
+        assert_eq!(policy_for(&settings, "old.example"), Policy::Plain);
+        assert_eq!(policy_for(&settings, "other.example"), Policy::Certificate);
+        settings.rules.deny = vec![Pattern::read("bad.example").unwrap()];
+        assert!(admits(&settings, "good.example") && !admits(&settings, "bad.example"));
+        settings.rules.allow = vec![Pattern::read("*.example").unwrap()];
+        assert!(admits(&settings, "good.example") && !admits(&settings, "bad.example"));
+        assert!(!admits(&settings, "good.org"));
+    }
+
+    #[test]
+    fn rules_of_a_domain_stand_in_place_of_those_for_all() {
+        let mut settings = Settings::new(Secret::new(b"secret"));
+        settings.rules.deny = vec![Pattern::read("bad.example").unwrap()];
+        let closed = Rules { enabled: false, ..Rules::default() };
+        let lax = Rules { policy: Policy::Dialback, ..Rules::default() };
+        settings.own = vec![
+            Own { hosts: vec!["closed.example".into(), "rooms.closed.example".into()], rules: closed },
+            Own { hosts: vec!["lax.example".into()], rules: lax },
+        ];
+        assert!(settings.federates("a.example") && settings.federates("lax.example"));
+        for local in ["closed.example", "rooms.closed.example"] {
+            assert!(!settings.federates(local) && !settings.admits(local, "good.example"));
+        }
+        assert!(!settings.admits("a.example", "bad.example") && settings.admits("lax.example", "bad.example"));
+        assert_eq!(settings.policy_for("a.example", "good.example"), Policy::Certificate);
+        assert_eq!(settings.policy_for("lax.example", "good.example"), Policy::Dialback);
+        settings.has_others = false;
+        assert!(!settings.federates("lax.example") && !settings.admits("lax.example", "good.example"));
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! - The domain in `from` must be one that this very stream has proven, as a whole domain: neither
 //!   a parent nor a subdomain counts.
-//! - The domain in `to` must be ours: nothing is relayed.
+//! - The domain in `to` must be ours: nothing is relayed. It must communicate with the sender's,
+//!   and be content with the proof of this stream, whatever domain of ours the stream is for.
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::{Jid, prepare};
@@ -12,7 +13,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
 use crate::inbound::Ours;
-use crate::settings::Settings;
+use crate::settings::{Policy, Settings};
 
 /// The outcome for one stanza.
 pub(crate) enum Judged {
@@ -37,8 +38,9 @@ pub(crate) struct Spoken<'a> {
 }
 
 impl Spoken<'_> {
-    /// Judges a stanza on a stream that speaks for some domains.
-    pub(crate) fn judge(&self, stanza: Stanza<'_>, is_proven: impl Fn(&str) -> bool) -> Judged {
+    /// Judges a stanza on a stream that speaks for some domains, each by a proof that would satisfy
+    /// the policy which `proof` returns.
+    pub(crate) fn judge(&self, stanza: Stanza<'_>, proof: impl Fn(&str) -> Option<Policy>) -> Judged {
         if stanza.head().xmlns.is_some() && stanza.ns() != ns::SERVER {
             return Judged::Fails(StreamError::InvalidNamespace, None);
         }
@@ -49,10 +51,11 @@ impl Spoken<'_> {
         let Ok(sender) = prepare(&from) else {
             return Judged::Fails(StreamError::InvalidFrom, Some("The 'from' of a stanza is not an address."));
         };
-        if !is_proven(sender.as_ref().domain()) {
+        let remote = sender.as_ref().domain();
+        let Some(proof) = proof(remote) else {
             return Judged::Fails(StreamError::InvalidFrom, Some("The domain in 'from' is not proven."));
-        }
-        if !self.settings.admits(sender.as_ref().domain()) {
+        };
+        if !self.settings.admits(self.local, remote) {
             return Judged::Fails(StreamError::PolicyViolation, None);
         }
         let Ok(to) = Jid::parse(&to) else {
@@ -61,6 +64,13 @@ impl Spoken<'_> {
         };
         if !self.ours.is_ours(to.domain()) {
             return Judged::Fails(StreamError::HostUnknown, Some("The domain in 'to' is not served here."));
+        }
+        if !self.settings.admits(to.domain(), remote) {
+            let text = "The domain in 'to' does not communicate with that in 'from'.";
+            return Judged::Fails(StreamError::PolicyViolation, Some(text));
+        }
+        if proof < self.settings.policy_for(to.domain(), remote) {
+            return Judged::Fails(StreamError::PolicyViolation, Some("The domain in 'to' needs another proof."));
         }
         let is_request = matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"get" | b"set"));
         let lacks =

@@ -15,12 +15,14 @@ pub struct Address {
     pub direct_tls: bool,
     /// The certificates that are to be shown there, if DNS says so and is believed (RFC 7673).
     pub tlsa: Option<Arc<Associations>>,
+    /// The name to ask for with TLS (SNI), if it isn't the domain (XEP-0487).
+    pub sni: Option<Arc<str>>,
 }
 
 impl Address {
     /// An address of which DNS says nothing else.
     pub fn new(socket: SocketAddr, direct_tls: bool) -> Self {
-        Self { socket, direct_tls, tlsa: None }
+        Self { socket, direct_tls, tlsa: None, sni: None }
     }
 }
 
@@ -80,29 +82,33 @@ pub fn plan(direct: Option<Vec<Target>>, starttls: Option<Vec<Target>>, random: 
     let targets: Vec<Target> =
         all.filter(|target| !matches!(target.host.as_str(), "" | ".")).take(MOST_TARGETS).collect();
     match (targets.is_empty(), has_records) {
-        (false, _) => Plan::Targets(order(targets, random)),
+        (false, _) => Plan::Targets(order(targets, |target| (target.priority, target.weight), random)),
         (true, true) => Plan::Nowhere,
         (true, false) => Plan::DomainItself,
     }
 }
 
-/// Orders targets by priority, and within one by chance, in proportion to their weights (RFC 2782).
-/// `random` returns a number from 0 up to its argument, inclusive.
-fn order(mut targets: Vec<Target>, mut random: impl FnMut(u32) -> u32) -> Vec<Target> {
+/// Orders what has a priority and a weight, which `rank` returns: by priority, and within one by
+/// chance, in proportion to the weights (RFC 2782). `random` returns a number from 0 up to its
+/// argument, inclusive.
+pub fn order<T>(mut all: Vec<T>, rank: impl Fn(&T) -> (u16, u16), mut random: impl FnMut(u32) -> u32) -> Vec<T> {
     // Those without weight come first, so that they have a small chance (RFC 2782, "Weight").
-    targets.sort_by_key(|target| (target.priority, target.weight != 0));
-    let mut ordered = Vec::with_capacity(targets.len());
-    while let Some(first) = targets.first() {
-        let priority = first.priority;
-        let equal = targets.iter().take_while(|target| target.priority == priority);
-        let sum: u32 = equal.map(|target| u32::from(target.weight)).sum();
+    all.sort_by_key(|one| {
+        let (priority, weight) = rank(one);
+        (priority, weight != 0)
+    });
+    let mut ordered = Vec::with_capacity(all.len());
+    while let Some(first) = all.first() {
+        let (priority, _) = rank(first);
+        let equal = all.iter().map(&rank).take_while(|(of, _)| *of == priority);
+        let sum: u32 = equal.map(|(_, weight)| u32::from(weight)).sum();
         let drawn = random(sum);
         let mut running = 0;
-        let chosen = targets.iter().position(|target| {
-            running += u32::from(target.weight);
+        let chosen = all.iter().position(|one| {
+            running += u32::from(rank(one).1);
             running >= drawn
         });
-        ordered.push(targets.remove(chosen.unwrap_or(0)));
+        ordered.push(all.remove(chosen.unwrap_or(0)));
     }
     ordered
 }

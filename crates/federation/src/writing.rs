@@ -27,7 +27,7 @@ impl Servers {
         if !self.settings.has_others {
             return self.bounce(stanza, Condition::RemoteServerNotFound);
         }
-        if !self.settings.admits(stanza.to().domain()) {
+        if !self.settings.admits(local.domain(), stanza.to().domain()) {
             return self.bounce(stanza, Condition::NotAllowed);
         }
         if !self.settings.may_call(local.domain(), stanza.to().domain()) {

@@ -58,6 +58,23 @@ fn what_has_not_arrived_leaves_again_before_anything_newer() {
     assert_eq!((server.servers.waiting(), &server.bounced[..]), (0, &[][..]));
 }
 
+/// Stanzas that have left on a stream that has broken wait as well; an operator sees how many, and
+/// why.
+#[test]
+fn an_operator_sees_what_waits_for_a_stream_that_has_broken() {
+    let (mut server, key) = scene(ENABLED);
+    server.hear(key, ack(1));
+    server.servers.closed(key, "the cable was cut");
+    server.run();
+    server.send("romeo@a.example", "4");
+    let reports = server.servers.report();
+    let shown: Vec<_> = reports.iter().map(|it| (&*it.remote, it.state, it.waiting, &*it.trouble)).collect();
+    assert_eq!(shown, [("a.example", "waits to resume", 3, "the cable was cut")]);
+    let mut tally = rookery_federation::report::Tally::default();
+    server.servers.count(&mut tally);
+    assert_eq!(tally.waiting, 3);
+}
+
 #[test]
 fn a_server_that_forgets_the_stream_is_sent_what_it_says_it_has_not_had() {
     let (mut server, key) = scene(ENABLED);

@@ -88,3 +88,37 @@ impl Trusted {
         answer
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hickory_resolver::proto::op::MessageType;
+    use hickory_resolver::proto::rr::RData;
+    use hickory_resolver::proto::rr::rdata::A;
+
+    use super::*;
+    use crate::bound;
+
+    /// An answer holds as long as its zone says, within half a minute and an hour; then it is asked
+    /// for again, so that a server that has moved is found.
+    #[test]
+    fn answers_hold_as_long_as_their_zones_say_within_bounds() {
+        let mut options = ResolverOpts::default();
+        bound(&mut options);
+        let name = Name::from_ascii("a.example.").expect("a name");
+        let query = Query::query(name.clone(), RecordType::A);
+        let now = Instant::now();
+        for (said, holds) in [(0, 30), (1, 30), (30, 30), (300, 300), (3_600, 3_600), (604_800, 3_600)] {
+            let cache = ResponseCache::new(options.cache_size, TtlConfig::from_opts(&options));
+            let mut message = Message::response(1, hickory_resolver::proto::op::OpCode::Query);
+            message.metadata.message_type = MessageType::Response;
+            message.add_query(query.clone());
+            message.add_answer(Record::from_rdata(name.clone(), said, RData::A(A::new(192, 0, 2, 1))));
+            cache.insert(query.clone(), Ok(message), now);
+            let is_known = |seconds| cache.get(&query, now + Duration::from_secs(seconds)).is_some();
+            assert!(is_known(0) && is_known(holds - 1), "{said}");
+            assert!(!is_known(holds + 1), "{said}");
+        }
+    }
+}

@@ -22,7 +22,8 @@
 //!
 //! # Layout
 //!
-//! `asking` puts a question to a name server, `known` has the last answers.
+//! `asking` puts a question to a name server, `known` has the last answers, `document` reads on the
+//! web where a domain's server is.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,14 +42,18 @@ use rookery_federation::targets::{PORT, Plan, Target, interleave, plan};
 use rookery_federation::{Address, Found, NotFound};
 use rookery_observe::{Bound, Most, Per, Unit};
 use rookery_shard::Resolver;
-use rookery_stream::tls::trust::tlsa::{Association, Associations};
+use rookery_stream::tls::trust::tlsa::{Association, Associations, MOST as MOST_RECORDS};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::debug;
 
 use asking::{Answer, Asker};
+use document::{MOST_BYTES, MOST_KEPT as MOST_KEPT_READ, MOST_READ, PATIENCE as LONGEST_READ, Reader};
 use known::{Known, MOST_KNOWN};
 
+pub use document::{HTTPS, Web};
+
 mod asking;
+mod document;
 mod known;
 
 /// The operator's decisions about DNS.
@@ -60,6 +65,8 @@ pub struct Settings {
     pub dnssec: bool,
     /// Domains whose servers are known without asking.
     pub routes: Vec<Route>,
+    /// The way to ask domains without SRV records on the web (XEP-0487); `None` if they aren't.
+    pub web: Option<Web>,
 }
 
 /// The place of a domain's server, set by hand.
@@ -101,10 +108,9 @@ impl Dns {
     /// The error of the system when it gives no thread, or if its own configuration of DNS can't be
     /// read and is needed.
     pub fn start(settings: Settings) -> io::Result<Self> {
-        let askers = askers(&settings).map_err(io::Error::other)?;
+        let thread = Thread::new(settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (questions, asked) = mpsc::channel(MOST_WAITING);
-        let thread = Thread { askers, settings, known: RefCell::default() };
         let work = move || runtime.block_on(Rc::new(thread).serve(asked));
         std::thread::Builder::new().name("dns".into()).spawn(work)?;
         Ok(Self { questions })
@@ -126,10 +132,10 @@ impl Resolver for Dns {
 pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
     let mut lines = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let (Ok(runtime), Ok(askers)) = (runtime, askers(settings)) else {
+    let (Ok(runtime), Ok(thread)) = (runtime, Thread::new(settings.clone())) else {
         return (vec!["this machine's configuration of DNS can't be read".to_owned()], Err(NotFound::NoAnswer));
     };
-    let thread = Rc::new(Thread { askers, settings: settings.clone(), known: RefCell::default() });
+    let thread = Rc::new(thread);
     if let Some(route) = settings.routes.iter().find(|route| route.domain == domain) {
         lines.push(format!("not asked: `routes` in [federation] says {}:{}", route.host, route.port));
     } else if let Ok(ascii) = idna::domain_to_ascii(domain)
@@ -156,7 +162,8 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
     let found = local.block_on(&runtime, thread.answer(domain));
     if let Ok(addresses) = &found {
         lines.extend(addresses.iter().map(|address| {
-            format!("{} ({})", address.socket, if address.direct_tls { "direct TLS" } else { "STARTTLS" })
+            let name = address.sni.as_ref().map(|name| format!(", as {name}")).unwrap_or_default();
+            format!("{} ({}{name})", address.socket, if address.direct_tls { "direct TLS" } else { "STARTTLS" })
         }));
         let associated: BTreeMap<_, _> =
             addresses.iter().filter_map(|address| address.tlsa.as_ref()).map(|tlsa| (tlsa.name(), tlsa)).collect();
@@ -187,9 +194,8 @@ impl Lookups {
     ///
     /// As [`Dns::start`].
     pub fn new(settings: &Settings) -> io::Result<Self> {
-        let askers = askers(settings).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = Thread { askers, settings: Settings::default(), known: RefCell::default() };
+        let thread = Thread::new(Settings { routes: Vec::new(), web: None, ..settings.clone() })?;
         Ok(Self { runtime, thread })
     }
 
@@ -223,6 +229,8 @@ struct Thread {
     askers: Vec<Asker>,
     settings: Settings,
     known: RefCell<Known>,
+    /// `None` if the web isn't asked.
+    reader: Option<Reader>,
 }
 
 /// Returns who asks each of the name servers. The library takes the failure of one for the answer
@@ -260,6 +268,12 @@ fn bound(options: &mut ResolverOpts) {
 }
 
 impl Thread {
+    fn new(settings: Settings) -> io::Result<Self> {
+        let askers = askers(&settings).map_err(io::Error::other)?;
+        let reader = settings.web.as_ref().map(Reader::new).transpose().map_err(io::Error::other)?;
+        Ok(Self { askers, settings, known: RefCell::default(), reader })
+    }
+
     async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<Question>) {
         let local = tokio::task::LocalSet::new();
         let places = Arc::new(Semaphore::new(MOST_ASKED));
@@ -304,13 +318,24 @@ impl Thread {
             Plan::Targets(targets) => self.all_addresses(domain, targets).await,
             // What the other question would have said isn't known.
             Plan::DomainItself | Plan::Nowhere if is_broken => Err(NotFound::NoAnswer),
-            // Nothing leads away from the domain, so that its own records speak for it.
-            Plan::DomainItself => {
-                let itself = Target { is_signed: true, ..Target::at(&ascii, PORT, false) };
-                self.addresses(domain, &itself).await
-            }
+            Plan::DomainItself => self.without_records(domain, &ascii).await,
             Plan::Nowhere => Err(NotFound::NoServer),
         }
+    }
+
+    /// Returns the addresses of a domain that has no SRV records: those that its document on the
+    /// web names, and its own.
+    async fn without_records(&self, domain: &str, ascii: &str) -> Found {
+        // Nothing leads away from the domain, so that its own records speak for it.
+        let itself = Target { is_signed: true, ..Target::at(ascii, PORT, false) };
+        let own = self.addresses(domain, &itself).await?;
+        // Where DNS names certificates, it is the word of DNS that counts.
+        if own.iter().any(|address| address.tlsa.is_some()) {
+            return Ok(own);
+        }
+        let mut found = self.by_document(ascii).await;
+        found.extend(own);
+        Ok(found)
     }
 
     /// Asks one name server after the other, until one answers.
@@ -376,11 +401,29 @@ impl Thread {
             return Err(if is_broken { NotFound::NoAnswer } else { NotFound::NoServer });
         }
         let is_signed = target.is_signed && answers.iter().all(|answer| answer.is_signed);
-        let tlsa = if is_signed { self.associations(domain, target).await? } else { None };
+        let ends = answers.iter().map(|answer| end_of_aliases(&asked, &answer.records)).find(|end| *end != asked);
+        let tlsa = if is_signed { self.associations_of(domain, target, ends).await? } else { None };
         Ok(found.into_iter().map(|ip| Address { tlsa: tlsa.clone(), ..address(ip) }).collect())
     }
 
-    /// Returns the certificates that DNS says are at a target (RFC 7673 §3).
+    /// Returns the certificates that DNS says are at a target. Where the target is an alias, those
+    /// of the name that it stands for come first (RFC 7671 §7): who runs that machine knows them.
+    async fn associations_of(
+        &self,
+        domain: &str,
+        target: &Target,
+        end: Option<Name>,
+    ) -> Result<Option<Arc<Associations>>, NotFound> {
+        if let Some(end) = end {
+            let target = Target { host: end.to_ascii(), ..target.clone() };
+            if let Some(found) = self.associations(domain, &target).await? {
+                return Ok(Some(found));
+            }
+        }
+        self.associations(domain, target).await
+    }
+
+    /// Returns the certificates that DNS says are at a name (RFC 7673 §3).
     async fn associations(&self, domain: &str, target: &Target) -> Result<Option<Arc<Associations>>, NotFound> {
         let name = format!("_{}._tcp.{}.", target.port, target.host.trim_end_matches('.'));
         // A name that is too long has no records.
@@ -441,6 +484,12 @@ pub fn associations(asked: &Name, answers: &[Record]) -> Vec<Association> {
 /// Returns the records of a name, or of the one that its aliases lead to. The library hands on
 /// those of others as well.
 fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
+    let name = end_of_aliases(asked, answers);
+    answers.iter().filter(move |record| record.name == name)
+}
+
+/// Returns the name that the aliases in an answer lead to from the one that was asked for.
+fn end_of_aliases(asked: &Name, answers: &[Record]) -> Name {
     let mut name = asked.clone();
     for _ in 0..MOST_ALIASES {
         let alias = answers.iter().filter(|record| record.name == name).find_map(|record| match &record.data {
@@ -450,7 +499,7 @@ fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a 
         let Some(alias) = alias else { break };
         name = alias;
     }
-    answers.iter().filter(move |record| record.name == name)
+    name
 }
 
 /// Tells whether the answer is that there are no such records, and not that there is no answer.
@@ -489,6 +538,21 @@ pub const BOUNDS: &[Bound] = &[
         "domains whose last answer is kept, in case there is none",
         Per::Server,
         Most::Fixed(MOST_KNOWN as u64),
+        Unit::Number,
+    )
+    .or("one more is not kept"),
+    Bound::on("TLSA records of a server's port", Per::Other("port"), Most::Fixed(MOST_RECORDS as u64), Unit::Number)
+        .or("the rest is not looked at"),
+    Bound::on("domains that are asked on the web at a time", Per::Server, Most::Fixed(MOST_READ as u64), Unit::Number)
+        .or("one more is found by its own address"),
+    Bound::on("a domain's document on the web", Per::Other("domain"), Most::Fixed(MOST_BYTES as u64), Unit::Bytes)
+        .or("the domain is found by its own address"),
+    Bound::on("the time to read it", Per::Other("domain"), Most::Fixed(LONGEST_READ.as_secs()), Unit::Seconds)
+        .or("the domain is found by its own address"),
+    Bound::on(
+        "domains of which is kept what they say on the web",
+        Per::Server,
+        Most::Fixed(MOST_KEPT_READ as u64),
         Unit::Number,
     )
     .or("one more is not kept"),

@@ -1,25 +1,40 @@
 //! Checks of what concerns other servers and components, as far as it can be seen from here:
 //! certificates, DNS records of our own, files that are named.
 
+use std::sync::Arc;
+
 use rookery_federation::Policy;
 
 use super::{Report, certificate};
-use crate::config::Config;
+use crate::config::{Config, DomainConfig};
 use crate::federation;
 use crate::folder::Folder;
 
-/// Looks at `[federation]` and `[component]`.
+/// Looks at `[federation]` and `[component]`, as far as no name server is needed.
 pub fn look(report: &mut Report, config: &Config, folder: &Folder) {
     components(report, config);
-    if !config.federation.enabled {
+    if !config.federates() {
         return report.note(ABOUT, "off: see [federation]".to_owned());
+    }
+    for domain in config.domains.iter().filter(|domain| !config.federation_of(domain).enabled) {
+        let name = &domain.name;
+        report.note(ABOUT, format!("off for {name}: see [federation] and [domain.{name:?}.federation]"));
     }
     if let Err(error) = federation::trust(config) {
         report.fault(ABOUT, error.to_string());
     }
     certificates(report, config, folder);
-    let asked = federation::asked(config);
-    for domain in &config.domains {
+}
+
+/// Asks DNS for what leads other servers here.
+pub fn ask(report: &mut Report, config: &Config) {
+    if !config.federates() {
+        return;
+    }
+    // `look` tells what is wrong with them.
+    let trust = federation::trust(config).ok().map(Arc::new);
+    let asked = federation::asked(config, trust.as_ref());
+    for domain in config.domains.iter().filter(|domain| config.federation_of(domain).enabled) {
         let (lines, found) = rookery_resolver::explain(&asked, &domain.name);
         for line in lines {
             report.note(ABOUT, format!("DNS: {line}"));
@@ -51,7 +66,9 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
     let components = config.components.iter().map(|component| component.name.clone());
     for wanted in certificate::wanted(config, folder) {
         let Ok(read) = certificate::read(&wanted) else { continue };
-        if read.inspection.self_signed && config.federation.policy == Policy::Certificate {
+        let is_shown =
+            |domain: &&DomainConfig| wanted.domains.contains(&domain.name) && needs_certificate(config, domain);
+        if read.inspection.self_signed && config.domains.iter().any(|domain| is_shown(&domain)) {
             let domains = wanted.domains.join(", ");
             report.warn(
                 ABOUT,
@@ -60,18 +77,31 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
                 ),
             );
         }
-        let names = wanted.services.iter().cloned();
+        let is_known = |name: &String| speaks(config, name);
+        let names = wanted.services.iter().filter(|name| is_known(name)).cloned();
         for name in names.filter(|name| !read.inspection.covers(name)) {
             report.warn(ABOUT, format!("no certificate names {name}: other servers refuse what comes from there"));
         }
     }
-    for name in components {
+    for name in components.filter(|name| speaks(config, name)) {
         let all = certificate::wanted(config, folder);
         let covers = |wanted: &_| certificate::read(wanted).is_ok_and(|read| read.inspection.covers(&name));
         if !all.iter().any(covers) {
             report.warn(ABOUT, format!("no certificate names {name}: other servers refuse what comes from there"));
         }
     }
+}
+
+/// Returns whether a domain is to be proven to other servers by a certificate.
+fn needs_certificate(config: &Config, domain: &DomainConfig) -> bool {
+    let federation = config.federation_of(domain);
+    federation.enabled && federation.policy == Policy::Certificate
+}
+
+/// Returns whether a name of this server is one that other servers hear from.
+fn speaks(config: &Config, name: &String) -> bool {
+    let domain = config.domains.iter().find(|domain| config.hosts_of(domain).contains(name));
+    domain.is_none_or(|domain| config.federation_of(domain).enabled)
 }
 
 const ABOUT: &str = "other servers";

@@ -3,7 +3,8 @@
 
 pub mod reach;
 
-use crate::columns::cell;
+use crate::arguments::Shown;
+use crate::columns::{self, cell};
 use crate::control::{Running, encoded};
 use crate::failure::Failure;
 use crate::loaded::Source;
@@ -15,19 +16,22 @@ use crate::welcome::say;
 ///
 /// [`Failure::Failed`] for words that mean nothing or if no server runs, [`Failure::Told`] if the
 /// domain can't be reached.
-pub fn run(source: &Source, what: &str, domain: Option<&str>, from: Option<&str>) -> Result<(), Failure> {
+pub fn run(source: &Source, what: &str, domain: Option<&str>, from: Option<&str>, shown: Shown) -> Result<(), Failure> {
     match (what, domain) {
-        ("list", None) => list(Running::in_folder(&source.folder)?)?,
+        ("list", None) => list(Running::in_folder(&source.folder)?, shown)?,
         ("close", Some(domain)) => {
             let path = format!("/streams/{}", encoded(&prepared(domain)?));
             let closed = Running::in_folder(&source.folder)?.ask("DELETE", &path, None)?;
-            say(&format!("streams closed: {}\n", cell(&closed, "ended")));
+            match shown.json {
+                true => columns::objects([closed])?,
+                false => say(&format!("streams closed: {}\n", cell(&closed, "ended"))),
+            }
         }
         ("close", None) => return Err(Failure::Failed("name the domain: `rookery s2s close DOMAIN`".to_owned())),
         (_, Some(_)) => {
             return Err(Failure::Failed(format!("{what:?} is neither \"list\" nor \"close\", nor one domain")));
         }
-        (domain, None) => return reach::run(source, &prepared(domain)?, from),
+        (domain, None) => return reach::run(source, &prepared(domain)?, from, shown),
     }
     Ok(())
 }
@@ -38,8 +42,11 @@ fn prepared(domain: &str) -> Result<String, Failure> {
 }
 
 /// Prints streams as a table, a line each.
-fn list(server: Running<'_>) -> Result<(), Failure> {
+fn list(server: Running<'_>, shown: Shown) -> Result<(), Failure> {
     let found = server.get("/streams")?;
+    if shown.json {
+        return columns::objects(found["items"].as_array().into_iter().flatten().cloned());
+    }
     let mut text = "DOMAIN\tOURS\tWAY\tSTATE\tPROVEN BY\tADDRESS\tWAITING\tQUIET\tLAST TROUBLE\n".to_owned();
     let head = text.len();
     for stream in found["items"].as_array().into_iter().flatten() {

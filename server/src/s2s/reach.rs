@@ -12,7 +12,9 @@ use rookery_federation::targets::is_public;
 use rookery_federation::{Address, NotFound, Policy};
 use rookery_stream::tls::client::ClientTls;
 use rookery_xml::Scanner;
+use serde_json::json;
 
+use crate::arguments::Shown;
 use crate::clock;
 use crate::config::Config;
 use crate::database::Database;
@@ -26,20 +28,31 @@ use crate::welcome::say;
 /// # Errors
 ///
 /// [`Failure::Told`] if it can't be reached; [`Failure::Config`] if the configuration is wrong.
-pub fn run(source: &Source, domain: &str, from: Option<&str>) -> Result<(), Failure> {
+pub fn run(source: &Source, domain: &str, from: Option<&str>, shown: Shown) -> Result<(), Failure> {
+    let mut tell = |line: String| match shown.json {
+        true => say(&format!("{}\n", json!({ "text": line }))),
+        false => say(&format!("{line}\n")),
+    };
     let mut config = source.read()?;
-    if !config.federation.enabled {
-        say(
-            "note      federation is off in the configuration (`enabled` in [federation]); this is what would happen\n",
-        );
-        config.federation.enabled = true;
-    }
     let local = from.unwrap_or(config.domains.first().map_or("localhost", |domain| domain.name.as_str())).to_owned();
+    let place = config.domains.iter().position(|domain| config.hosts_of(domain).contains(&local)).unwrap_or(0);
+    if !config.domains.get(place).is_some_and(|domain| config.federation_of(domain).enabled) {
+        tell(
+            "note      federation is off in the configuration (`enabled` in [federation]); this is what would happen"
+                .to_owned(),
+        );
+        if let Some(domain) = config.domains.get_mut(place) {
+            domain.federation.enabled = Some(true);
+        }
+    }
     // The secret of dialback is the running server's.
     let decoys = Database::open_patiently(&source.folder, &config.store)?.decoys()?;
     let certificates = crate::certificate::load(&config, &source.folder)?;
     let Some(federated) = federation::load(&config, &certificates, &decoys, None)? else { return Err(Failure::Told) };
-    let reached = look(&config, &federated, &local, domain, &mut |line| say(&format!("{line}\n")));
+    let reached = look(&config, &federated, &local, domain, &mut tell);
+    if shown.json {
+        say(&format!("{}\n", json!({ "reached": reached })));
+    }
     if reached { Ok(()) } else { Err(Failure::Told) }
 }
 
@@ -52,14 +65,14 @@ pub fn look(
     tell: &mut dyn FnMut(String),
 ) -> bool {
     let settings = &federated.terms.settings;
-    let policy = match settings.policy_for(domain) {
+    let policy = match settings.policy_for(local, domain) {
         Policy::Certificate => "certificate",
         Policy::Dialback => "dialback",
         Policy::Plain => "plain",
     };
     tell(format!("policy    {local} to {domain}: {policy}"));
-    if !settings.admits(domain) {
-        tell("fault     the configuration doesn't admit the domain: see `allow` and `deny` in [federation]".to_owned());
+    if !settings.admits(local, domain) {
+        tell("fault     the configuration doesn't admit the domain: see `allow` and `deny` in [federation], and of the domain that calls".to_owned());
         return false;
     }
     if !settings.may_call(local, domain) {
@@ -221,7 +234,8 @@ impl<'a> Attempt<'a> {
 
     fn start_tls(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
         let settings = self.federated.terms.tls.connecting(self.local);
-        let tls = ClientTls::connect(settings, self.domain, out).map_err(|error| format!("TLS: {error}"))?;
+        let name = self.address.sni.as_deref().unwrap_or(self.domain);
+        let tls = ClientTls::connect(settings, name, out).map_err(|error| format!("TLS: {error}"))?;
         self.tls = Some(tls);
         Ok(())
     }

@@ -18,7 +18,9 @@ impl Inbound {
 
     /// Returns how the peer has to prove itself.
     pub(super) fn policy(&self) -> Policy {
-        self.remote.as_deref().map_or(self.settings.policy, |remote| self.settings.policy_for(remote))
+        let local = self.local.as_deref().unwrap_or_default();
+        let rules = self.settings.rules_of(local);
+        self.remote.as_deref().map_or(rules.policy, |remote| self.settings.policy_for(local, remote))
     }
 
     /// Writes what the stream offers now (RFC 6120 §4.3.2).

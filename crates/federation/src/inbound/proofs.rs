@@ -20,6 +20,24 @@ impl Inbound {
         matches!(&self.tls, Some(Ok(names)) if names.cover(domain))
     }
 
+    /// Returns the strictest policy that the proof for a domain satisfies; `None` if there is none.
+    pub(super) fn proof(&self, domain: &str) -> Option<Policy> {
+        self.proven.iter().any(|proven| **proven == *domain).then(|| match &self.tls {
+            Some(_) if self.is_certified(domain) => Policy::Certificate,
+            Some(_) => Policy::Dialback,
+            None => Policy::Plain,
+        })
+    }
+
+    /// Tells whether the host that the stream is for communicates with those for whom it speaks,
+    /// and is content with their proofs.
+    pub(crate) fn is_admitted(&self) -> bool {
+        let (settings, local) = (&self.settings, self.local.as_deref().unwrap_or_default());
+        let is_enough = |domain: &str| self.proof(domain) >= Some(settings.policy_for(local, domain));
+        let mut named = self.proven().chain(self.claimed());
+        settings.federates(local) && named.all(|domain| settings.admits(local, domain)) && self.proven().all(is_enough)
+    }
+
     /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
     pub(super) fn auth(&mut self, element: &Element, out: &mut Vec<u8>) -> Option<Event> {
         if !self.proven.is_empty() {
@@ -85,11 +103,11 @@ impl Inbound {
     }
 
     fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<Question, Condition> {
-        let policy = self.settings.policy_for(&from);
+        let policy = self.settings.policy_for(&to, &from);
         if !ours.is_ours(&to) {
             return Err(Condition::ItemNotFound);
         }
-        if ours.is_ours(&from) || !self.settings.admits(&from) {
+        if ours.is_ours(&from) || !self.settings.admits(&to, &from) {
             return Err(Condition::PolicyViolation);
         }
         if self.tls.is_none() && policy != Policy::Plain {
@@ -120,7 +138,7 @@ impl Inbound {
         if self.proven.is_empty() && self.asks_too_much() {
             return Some(self.fail(&StreamError::PolicyViolation, Some("Too many requests of dialback."), out));
         }
-        if !dialback::confirm(element, &self.settings.secret, ours, out) {
+        if !dialback::confirm(element, &self.settings, ours, out) {
             return Some(self.fail(&StreamError::ImproperAddressing, None, out));
         }
         None

@@ -30,7 +30,7 @@ const EXTERNAL: &str = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism
 impl Peer {
     fn new(policy: Policy) -> Self {
         let mut settings = Settings::new(Secret::new(b"b's secret"));
-        settings.policy = policy;
+        settings.rules.policy = policy;
         Self {
             machine: Inbound::new(Arc::new(settings), false),
             scanner: Scanner::new(),

@@ -25,9 +25,10 @@ impl Outbound {
     }
 
     pub(super) fn features(&mut self, features: &Element, is_logged_in: bool, out: &mut Vec<u8>) -> Option<Event> {
-        let longest =
-            features.child("limits", STREAM_LIMITS).and_then(|limits| limits.child_text("max-bytes", STREAM_LIMITS));
-        self.longest = longest.and_then(|text| text.trim().parse().ok()).unwrap_or(usize::MAX);
+        let limits = features.child("limits", STREAM_LIMITS);
+        let limit = |name| limits.and_then(|limits| limits.child_text(name, STREAM_LIMITS)?.trim().parse::<u64>().ok());
+        self.longest = limit("max-bytes").map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        self.most_idle_ms = limit("idle-seconds").map_or(u64::MAX, |seconds| seconds.saturating_mul(1000));
         // Who logs in by dialback gets no others afterwards.
         self.acks.are_offered = features.child("sm", ns::SM).is_some();
         if is_logged_in {

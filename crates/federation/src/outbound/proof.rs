@@ -17,13 +17,22 @@ impl Outbound {
         }
     }
 
+    /// Returns the strictest policy that the proof of the other server satisfies.
+    pub(super) fn proof(&self) -> Policy {
+        match &self.tls {
+            Some(Ok(names)) if names.cover(&self.remote) => Policy::Certificate,
+            Some(_) => Policy::Dialback,
+            None => Policy::Plain,
+        }
+    }
+
     /// The handshake is complete: judges who is there, and begins the stream again.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
         if self.phase != Phase::Tls {
             return None;
         }
-        let needs_certificate =
-            self.purpose == Purpose::Stanzas && self.settings.policy_for(&self.remote) == Policy::Certificate;
+        let needs_certificate = self.purpose == Purpose::Stanzas
+            && self.settings.policy_for(&self.local, &self.remote) == Policy::Certificate;
         // What else is believed of a peer doesn't make up for a certificate that DNS says isn't its
         // own.
         if needs_certificate || matches!(shown, Err(Untrusted::Unassociated(_))) {
@@ -48,6 +57,6 @@ impl Outbound {
 
     /// Tells whether nothing may be said without TLS.
     pub(super) fn needs_tls(&self) -> bool {
-        self.must_encrypt || self.settings.policy_for(&self.remote) != Policy::Plain
+        self.must_encrypt || self.settings.policy_for(&self.local, &self.remote) != Policy::Plain
     }
 }

@@ -18,7 +18,7 @@ struct Call {
 impl Call {
     fn new(policy: Policy, purpose: Purpose) -> (Self, String) {
         let mut settings = Settings::new(Secret::new(b"secret"));
-        settings.policy = policy;
+        settings.rules.policy = policy;
         let mut machine = Outbound::new(Arc::new(settings), "a.example", "b.example", purpose);
         let mut out = Vec::new();
         machine.start(false, &mut out);

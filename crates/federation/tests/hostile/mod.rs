@@ -61,7 +61,7 @@ pub fn address(number: u8) -> SocketAddr {
 impl Server {
     pub fn new(policy: Policy) -> Self {
         let mut settings = Settings::new(Secret::new(b"the secret of b.example"));
-        settings.policy = policy;
+        settings.rules.policy = policy;
         Self::with(settings)
     }
 

@@ -20,6 +20,7 @@
 use std::time::Duration;
 use std::{fmt, str};
 
+use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
@@ -58,6 +59,11 @@ impl Trust {
             return Err("there is no certificate in it".to_owned());
         }
         Ok(read.into_iter().map(|der| der.to_vec()).collect())
+    }
+
+    /// Returns the authorities for a library that verifies by itself.
+    pub fn roots(&self) -> RootCertStore {
+        RootCertStore { roots: self.anchors.clone() }
     }
 
     /// Returns how many authorities are believed.

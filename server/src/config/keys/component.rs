@@ -5,7 +5,7 @@ use rookery_hub::Requests;
 use super::super::ComponentConfig;
 use super::super::error::Wrong;
 use super::super::given::Given;
-use super::{file, put};
+use super::{file, put, quote, shown};
 
 /// The comment at the head of these tables in the example.
 pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another network: a program of its own that connects to an address of\n\
@@ -19,22 +19,26 @@ pub struct ComponentKey {
     pub doc: &'static str,
     /// Puts a value into the component's configuration.
     pub set: fn(&mut ComponentConfig, &Given<'_>) -> Result<(), Wrong>,
+    /// Returns its value as TOML, if it has one.
+    pub show: fn(&ComponentConfig) -> Option<String>,
     /// An example.
     pub example: &'static str,
 }
 
 /// All of them.
-pub const COMPONENT_KEYS: [ComponentKey; 8] = [
+pub const COMPONENT_KEYS: [ComponentKey; 9] = [
     ComponentKey {
         name: "secret",
         doc: "The secret with which the component proves its name.",
         set: |component, given| put(&mut component.secret, secret(given).map(Some)),
+        show: |component| component.secret.as_ref().map(quote),
         example: "\"a long text that nobody guesses\"",
     },
     ComponentKey {
         name: "secret_file",
         doc: "A file with the secret instead; relative to this file.",
         set: |component, given| put(&mut component.secret_file, file(given)),
+        show: |component| shown(&component.secret_file),
         example: "\"/etc/rookery/bridge.secret\"",
     },
     ComponentKey {
@@ -42,36 +46,52 @@ pub const COMPONENT_KEYS: [ComponentKey; 8] = [
         doc: "What it may do with the rosters of accounts (XEP-0356): \"none\", \"get\", \"set\" or \"both\". A bridge with \"both\" puts its\n\
               users there itself.",
         set: |component, given| put(&mut component.privileges.roster, given.choice(REQUESTS)),
+        show: |component| Some(quote(word(component.privileges.roster))),
         example: "\"both\"",
     },
     ComponentKey {
         name: "roster_pushes",
         doc: "Whether it hears of changes of the rosters that it may read, as clients do.",
         set: |component, given| put(&mut component.privileges.roster_pushes, given.switch()),
+        show: |component| Some(component.privileges.roster_pushes.to_string()),
         example: "false",
     },
     ComponentKey {
         name: "messages",
         doc: "Whether it may send messages in the name of accounts.",
         set: |component, given| put(&mut component.privileges.messages, given.switch()),
+        show: |component| Some(component.privileges.messages.to_string()),
         example: "true",
     },
     ComponentKey {
         name: "presence",
         doc: "Whether it sees which accounts are available.",
         set: |component, given| put(&mut component.privileges.presence, given.switch()),
+        show: |component| Some(component.privileges.presence.to_string()),
+        example: "false",
+    },
+    ComponentKey {
+        name: "roster_presence",
+        doc: "Whether it sees their contacts, too, those of other servers included. It takes a `roster` that it may read, and includes\n\
+              `presence`.",
+        set: |component, given| put(&mut component.privileges.roster_presence, given.switch()),
+        show: |component| Some(component.privileges.roster_presence.to_string()),
         example: "false",
     },
     ComponentKey {
         name: "requests",
         doc: "Requests that it may make in the name of accounts: a namespace, with \"get\", \"set\" or \"both\".",
         set: |component, given| put(&mut component.privileges.requests, given.list(request)),
+        show: |component| {
+            Some(list(component.privileges.requests.iter().map(|(name, which)| format!("{name} {}", word(*which)))))
+        },
         example: "[\"http://jabber.org/protocol/pubsub both\", \"http://jabber.org/protocol/pubsub#owner set\"]",
     },
     ComponentKey {
         name: "delegated",
         doc: "Namespaces of requests to domains and accounts that it answers in the place of the server (XEP-0355).",
         set: |component, given| put(&mut component.privileges.delegated, given.list(namespace)),
+        show: |component| Some(list(component.privileges.delegated.iter().cloned())),
         example: "[\"urn:example:service\"]",
     },
 ];
@@ -82,6 +102,14 @@ const REQUESTS: &[(&str, Requests)] = &[
     ("set", Requests { get: false, set: true }),
     ("both", Requests::BOTH),
 ];
+
+fn word(requests: Requests) -> &'static str {
+    REQUESTS.iter().find(|(_, known)| *known == requests).map_or("none", |(word, _)| word)
+}
+
+fn list(texts: impl Iterator<Item = String>) -> String {
+    format!("[{}]", texts.map(quote).collect::<Vec<_>>().join(", "))
+}
 
 fn request(given: Given<'_>) -> Result<(String, Requests), Wrong> {
     given.parsed("a namespace and \"get\", \"set\" or \"both\"", |text| {

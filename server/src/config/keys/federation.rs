@@ -8,7 +8,7 @@ use rookery_resolver::Route;
 use super::super::error::Wrong;
 use super::super::given::Given;
 use super::super::{Exception, Rule};
-use super::{Key, address, bytes, list, plain, put, word};
+use super::{DomainKey, Key, Shown, address, bytes, list, plain, put, word};
 
 /// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Other servers: who may talk to the users of this one, and how they prove who they are. Off by default.\n\
@@ -19,7 +19,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "enabled",
-        doc: "true lets users communicate with other servers. A change needs a restart.",
+        doc: "true lets users communicate with other servers. A change needs a restart. Domains may have settings of their own.",
         set: |config, given| put(&mut config.federation.enabled, given.switch()),
         show: |config| plain(config.federation.enabled),
     },
@@ -67,6 +67,14 @@ pub const KEYS: &[Key] = &[
               certificates (DANE). All of them have to validate signatures and be on this machine or a network of your own.",
         set: |config, given| put(&mut config.federation.dnssec, given.switch()),
         show: |config| plain(config.federation.dnssec),
+    },
+    Key {
+        table: TABLE,
+        name: "host_meta",
+        doc: "true asks domains that have no SRV records by HTTPS where their servers are (XEP-0487). A stranger's domain then has\n\
+              the server read a page of its web server.",
+        set: |config, given| put(&mut config.federation.host_meta, given.switch()),
+        show: |config| plain(config.federation.host_meta),
     },
     Key {
         table: TABLE,
@@ -129,6 +137,57 @@ pub const KEYS: &[Key] = &[
         show: |config| plain(config.federation.burst_seconds),
     },
 ];
+
+/// The keys of a table `[domain."NAME".federation]`.
+pub const OWN_KEYS: [DomainKey; 5] = [
+    DomainKey {
+        name: "enabled",
+        doc: "Whether the domain, with its services and components, communicates with other servers. A reload is enough while another\n\
+              domain does.",
+        set: |domain, given| put(&mut domain.federation.enabled, given.switch().map(Some)),
+        show: |domain| domain.federation.enabled.map(|enabled| enabled.to_string()),
+        example: "false",
+    },
+    DomainKey {
+        name: "policy",
+        doc: "The proof that other servers have to give it.",
+        set: |domain, given| put(&mut domain.federation.policy, given.choice(POLICIES).map(Some)),
+        show: |domain| domain.federation.policy.and_then(|policy| text(word(POLICIES, policy))),
+        example: "\"dialback\"",
+    },
+    DomainKey {
+        name: "exceptions",
+        doc: "Domains for which another policy holds. The lists stand in the place of those in [federation]; they add nothing to them.",
+        set: |domain, given| put(&mut domain.federation.exceptions, given.list(exception).map(Some)),
+        show: |domain| texts(domain.federation.exceptions.as_deref(), |exception| &exception.written),
+        example: "[\"old.example.net dialback\"]",
+    },
+    DomainKey {
+        name: "allow",
+        doc: "The only domains to communicate with.",
+        set: |domain, given| put(&mut domain.federation.allow, given.list(rule).map(Some)),
+        show: |domain| texts(domain.federation.allow.as_deref(), |rule| &rule.written),
+        example: "[\"example.net\"]",
+    },
+    DomainKey {
+        name: "deny",
+        doc: "Domains not to communicate with.",
+        set: |domain, given| put(&mut domain.federation.deny, given.list(rule).map(Some)),
+        show: |domain| texts(domain.federation.deny.as_deref(), |rule| &rule.written),
+        example: "[\"spam.example\"]",
+    },
+];
+
+fn text(shown: Shown) -> Option<String> {
+    match shown {
+        Shown::Value(value) => Some(value),
+        Shown::Unset(_) => None,
+    }
+}
+
+fn texts<T>(given: Option<&[T]>, written: impl Fn(&T) -> &String) -> Option<String> {
+    text(list(given?.iter().map(written)))
+}
 
 fn exception(given: Given<'_>) -> Result<Exception, Wrong> {
     given.parsed("a domain and a policy, such as \"old.example.net dialback\"", |text| {

@@ -66,7 +66,7 @@ impl World {
         let names = ["a.example", "b.example"];
         let side = |at: usize| {
             let mut settings = Settings::new(Secret::new(names[at].as_bytes()));
-            settings.policy = policies[at];
+            settings.rules.policy = policies[at];
             Side {
                 name: names[at],
                 servers: Servers::new(Arc::new(settings)),

@@ -69,7 +69,7 @@ enum Hashed {
 impl Associations {
     /// Takes the records of a host's port, which is where a domain's server is. Returns `None` if
     /// there are none: then certificates are judged as if DNS said nothing (RFC 6698 §4.1). More
-    /// than 32 are not looked at.
+    /// than [`MOST`] are not looked at.
     pub fn new(domain: &str, host: &str, port: u16, records: impl IntoIterator<Item = Association>) -> Option<Self> {
         let all: Vec<_> = records.into_iter().take(MOST).collect();
         let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -253,7 +253,7 @@ fn sha256(content: &[u8]) -> Option<[u8; 32]> {
 }
 
 /// Records of a name that are looked at.
-const MOST: usize = 32;
+pub const MOST: usize = 32;
 /// Certificates behind a server's own that are looked at.
 const MOST_LINKS: usize = 8;
 /// The time after which DNS is to be asked again.

@@ -1,180 +1,18 @@
-//! Name servers that fail, lie and are slow: a DNS server of the test's own, on loopback, which
-//! says what a script says.
+//! Name servers that fail, lie and are slow.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
+mod name_server;
+mod web;
 
-use hickory_resolver::proto::op::{Message, MessageType, ResponseCode};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+
+use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
-use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use name_server::{Say, Server, find};
 use rookery_federation::{Address, Found, NotFound};
 use rookery_resolver::{Dns, Lookups, Settings};
 use rookery_shard::Resolver;
-
-/// A reply of the name server to a question.
-#[derive(Clone)]
-enum Say {
-    Records(Vec<RData>),
-    Code(ResponseCode),
-    /// That the answer is too long for a datagram.
-    Longer(Vec<RData>),
-    /// Records of another name.
-    Other(Vec<RData>),
-    /// That the name is another one, and what that has.
-    Alias(&'static str, Vec<RData>),
-    /// An answer with another id first, then the right one.
-    Forged(Vec<RData>, Vec<RData>),
-    /// Records of which the name server says that it has validated their signatures.
-    Secure(Vec<RData>),
-    /// The same, too long for a datagram.
-    SecureLonger(Vec<RData>),
-    /// Bytes that are no message.
-    Garbage,
-}
-
-type Script = Arc<Mutex<BTreeMap<(String, RecordType), Say>>>;
-
-/// A name server, until the process ends.
-struct Server {
-    address: SocketAddr,
-    script: Script,
-    asked: Arc<Mutex<Vec<(String, RecordType)>>>,
-}
-
-impl Server {
-    fn start() -> Self {
-        // A port that is free for datagrams may be somebody's for connections.
-        let (udp, address, tcp) = std::iter::repeat_with(|| {
-            let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-            let address = udp.local_addr().expect("an address");
-            Some((udp, address, TcpListener::bind(address).ok()?))
-        })
-        .find_map(|bound| bound)
-        .expect("a port for both");
-        let (script, asked) = (Script::default(), Arc::<Mutex<Vec<_>>>::default());
-        let server = Self { address, script: script.clone(), asked: asked.clone() };
-        let (script_of_tcp, asked_by_tcp) = (script.clone(), asked.clone());
-        thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok((len, from)) = udp.recv_from(&mut buffer) {
-                for answer in answers(&script, &asked, &buffer[..len], false) {
-                    udp.send_to(&answer, from).expect("a datagram leaves");
-                }
-            }
-        });
-        thread::spawn(move || {
-            for stream in tcp.incoming() {
-                let mut stream = stream.expect("a connection");
-                let mut length = [0; 2];
-                while stream.read_exact(&mut length).is_ok() {
-                    let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
-                    stream.read_exact(&mut question).expect("a question");
-                    for answer in answers(&script_of_tcp, &asked_by_tcp, &question, true) {
-                        let length = u16::try_from(answer.len()).expect("a short answer").to_be_bytes();
-                        stream.write_all(&[&length[..], &answer].concat()).expect("an answer leaves");
-                    }
-                }
-            }
-        });
-        server
-    }
-
-    fn say(&self, name: &str, type_: RecordType, say: Say) {
-        self.script.lock().expect("the script").insert((name.to_owned(), type_), say);
-    }
-
-    /// Returns the names that were asked for.
-    fn asked(&self, type_: RecordType) -> Vec<String> {
-        let asked = self.asked.lock().expect("questions");
-        asked.iter().filter(|(_, of)| *of == type_).map(|(name, _)| name.clone()).collect()
-    }
-
-    fn find(&self, domain: &str) -> Found {
-        find(&[self.address], domain)
-    }
-
-    /// Looks a domain up as an operator does who trusts the server's word that answers are signed.
-    fn find_trusting(&self, domain: &str) -> Found {
-        find_by(self.trusting(), domain)
-    }
-
-    fn trusting(&self) -> Settings {
-        Settings { servers: vec![self.address], dnssec: true, ..Settings::default() }
-    }
-}
-
-fn answers(
-    script: &Script,
-    asked: &Arc<Mutex<Vec<(String, RecordType)>>>,
-    question: &[u8],
-    is_tcp: bool,
-) -> Vec<Vec<u8>> {
-    let message = Message::from_vec(question).expect("a question");
-    let query = message.queries.first().expect("one question").clone();
-    let (name, type_) = (query.name().to_ascii().to_lowercase(), query.query_type());
-    asked.lock().expect("questions").push((name.clone(), type_));
-    // RFC 6840 §5.7: only who wants to know is told.
-    let wants_word = message.metadata.authentic_data;
-    let script = script.lock().expect("the script");
-    let is_known = script.keys().any(|(known, _)| *known == name);
-    let unknown = if is_known { ResponseCode::NoError } else { ResponseCode::NXDomain };
-    let say = script.get(&(name, type_)).cloned().unwrap_or(Say::Code(unknown));
-    let reply = |records: Vec<RData>, owner: &Name, code: ResponseCode| {
-        let mut reply = Message::response(message.metadata.id, message.metadata.op_code);
-        reply.metadata.message_type = MessageType::Response;
-        reply.metadata.recursion_available = true;
-        reply.metadata.response_code = code;
-        reply.add_query(query.clone());
-        reply.insert_answers(records.into_iter().map(|data| Record::from_rdata(owner.clone(), 60, data)).collect());
-        reply
-    };
-    let ok = ResponseCode::NoError;
-    let replies = match say {
-        Say::Records(records) => vec![reply(records, query.name(), ok)],
-        Say::Secure(records) => {
-            let mut answer = reply(records, query.name(), ok);
-            answer.metadata.authentic_data = wants_word;
-            vec![answer]
-        }
-        Say::Longer(records) if is_tcp => vec![reply(records, query.name(), ok)],
-        Say::SecureLonger(records) if is_tcp => {
-            let mut answer = reply(records, query.name(), ok);
-            answer.metadata.authentic_data = wants_word;
-            vec![answer]
-        }
-        Say::SecureLonger(_) => vec![reply(Vec::new(), query.name(), ok).truncate()],
-        Say::Longer(_) => vec![reply(Vec::new(), query.name(), ok).truncate()],
-        Say::Other(records) => vec![reply(records, &Name::from_ascii("evil.example.").expect("a name"), ok)],
-        Say::Alias(to, records) => {
-            let to = Name::from_ascii(to).expect("a name");
-            let mut answer = reply(vec![RData::CNAME(CNAME(to.clone()))], query.name(), ok);
-            answer.add_answers(records.into_iter().map(|data| Record::from_rdata(to.clone(), 60, data)));
-            vec![answer]
-        }
-        Say::Forged(forged, right) => {
-            let mut lie = reply(forged, query.name(), ok);
-            lie.metadata.id = lie.metadata.id.wrapping_add(1);
-            vec![lie, reply(right, query.name(), ok)]
-        }
-        Say::Code(code) => vec![reply(Vec::new(), query.name(), code)],
-        Say::Garbage => return vec![vec![0xff; 40]],
-    };
-    replies.iter().map(|reply| reply.to_vec().expect("a message")).collect()
-}
-
-fn find(servers: &[SocketAddr], domain: &str) -> Found {
-    find_by(Settings { servers: servers.to_vec(), ..Settings::default() }, domain)
-}
-
-fn find_by(settings: Settings, domain: &str) -> Found {
-    let dns = Dns::start(settings).expect("a thread");
-    let (tell, told) = mpsc::channel();
-    dns.resolve(domain, Box::new(move |found| tell.send(found).expect("somebody waits")));
-    told.recv().expect("an answer")
-}
 
 fn srv(priority: u16, port: u16, target: &str) -> RData {
     RData::SRV(SRV::new(priority, 0, port, Name::from_ascii(target).expect("a name")))
@@ -475,6 +313,42 @@ fn a_domain_without_srv_records_names_certificates_itself() {
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
     server.say("_5269._tcp.a.example.", RecordType::TLSA, Say::Secure(vec![usable()]));
     assert!(named(server.find_trusting("a.example")).is_some());
+}
+
+/// RFC 7671 §7: the name that an alias stands for has the records, or the alias has.
+#[test]
+fn certificates_are_named_at_the_end_of_aliases() {
+    const END: &str = "machine.provider.example.";
+    let aliased = |signed: bool| {
+        let server = Server::start();
+        let say = if signed { Say::SecureAlias(END, vec![a(1)]) } else { Say::Alias(END, vec![a(1)]) };
+        server.say(STARTTLS, RecordType::SRV, Say::Secure(vec![srv(1, 5269, HOST)]));
+        server.say(HOST, RecordType::A, say);
+        server
+    };
+    let of = |server: &Server| {
+        let found = server.find_trusting("a.example").expect("an address");
+        found[0].tlsa.as_ref().map(|tlsa| tlsa.name())
+    };
+    let at_end = format!("_5269._tcp.{END}");
+    let server = aliased(true);
+    server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
+    assert_eq!(of(&server).as_deref(), Some(TLSA), "the alias alone has records");
+    assert_eq!(server.asked(RecordType::TLSA), [&*at_end, TLSA]);
+    let server = aliased(true);
+    server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
+    server.say(&at_end, RecordType::TLSA, Say::Secure(vec![usable()]));
+    assert_eq!(of(&server).as_deref(), Some(&*at_end), "those of the machine come first");
+    // Whether the machine has records has to be known.
+    let server = aliased(true);
+    server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
+    server.say(&at_end, RecordType::TLSA, Say::Code(ResponseCode::ServFail));
+    assert_eq!(server.find_trusting("a.example"), Err(NotFound::NoAnswer));
+    // An alias that nobody has signed leads to no record.
+    let server = aliased(false);
+    server.say(&at_end, RecordType::TLSA, Say::Secure(vec![usable()]));
+    assert_eq!(of(&server), None);
+    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,366 @@
+//! Reads on the web where a domain's server is: the document that XEP-0487 describes, for domains
+//! that have no SRV records.
+//!
+//! # Invariants
+//!
+//! * The document says where to connect, and which name to ask for there. It proves nothing: who is
+//!   there has to prove the domain, as everybody else has to.
+//! * A stranger decides where its domain is, so only the one port of HTTPS at public addresses is
+//!   asked, by a request that carries nothing but a name. Redirections are under the same rules.
+//! * Time, bytes, redirections, links, addresses and what is remembered have bounds. Without a
+//!   document, for whatever reason, the domain is found as without this module.
+
+use std::cell::RefCell;
+use std::error::Error as StdError;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, HOST, LOCATION};
+use hyper::http::uri::{PathAndQuery, Scheme};
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rookery_base::Map;
+use rookery_federation::Address;
+use rookery_federation::targets::{Target, interleave, is_public, order};
+use rookery_stream::tls::trust::Trust;
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tracing::debug;
+
+use crate::{Thread, random};
+
+/// The operator's decision to look for servers on the web.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Web {
+    /// The authorities whose certificates are believed.
+    pub trust: Arc<Trust>,
+    /// True if addresses of this machine and of private networks may be asked.
+    pub allow_private_addresses: bool,
+    /// The port to ask, [`HTTPS`] but in tests.
+    pub port: u16,
+    /// The time for a document, redirections included; 8 seconds but in tests.
+    pub patience: Duration,
+}
+
+impl Web {
+    /// Believes these authorities.
+    pub fn new(trust: Arc<Trust>, allow_private_addresses: bool) -> Self {
+        Self { trust, allow_private_addresses, port: HTTPS, patience: PATIENCE }
+    }
+}
+
+/// The part of the thread that asks the web.
+pub(crate) struct Reader {
+    web: Web,
+    tls: TlsConnector,
+    places: Semaphore,
+    kept: RefCell<Kept>,
+}
+
+/// The addresses that domains have named, and until when that holds.
+type Kept = Map<Box<str>, (Instant, Vec<Address>)>;
+type Failed = Box<dyn StdError + Send + Sync>;
+
+impl Reader {
+    /// Returns what asks the web, unless the library refuses.
+    pub(crate) fn new(web: &Web) -> Result<Self, rustls::Error> {
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions()?;
+        let mut config = config.with_root_certificates(web.trust.roots()).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let tls = TlsConnector::from(Arc::new(config));
+        let (places, kept) = (Semaphore::new(MOST_READ), RefCell::default());
+        Ok(Self { web: web.clone(), tls, places, kept })
+    }
+
+    fn keep(&self, domain: &str, addresses: &[Address], seconds: u64, now: Instant) {
+        let mut kept = self.kept.borrow_mut();
+        if kept.len() >= MOST_KEPT {
+            kept.retain(|_, (until, _)| *until > now);
+        }
+        if kept.len() < MOST_KEPT {
+            let seconds = seconds.clamp(LEAST_SECONDS, MOST_SECONDS);
+            kept.insert(domain.into(), (now + Duration::from_secs(seconds), addresses.to_vec()));
+        }
+    }
+}
+
+impl Thread {
+    /// Returns the addresses that a domain, in A-labels, names in its document, in the order in
+    /// which they are to be tried. Returns none if it has no such document.
+    pub(crate) async fn by_document(&self, domain: &str) -> Vec<Address> {
+        let Some(reader) = &self.reader else { return Vec::new() };
+        let now = Instant::now();
+        if let Some((until, addresses)) = reader.kept.borrow().get(domain)
+            && *until > now
+        {
+            return addresses.clone();
+        }
+        // One that has to wait would be late for the stanza; it is found in the other way then.
+        let Ok(_place) = reader.places.try_acquire() else { return Vec::new() };
+        let read = timeout(reader.web.patience, self.document(reader, domain)).await;
+        let (seconds, links) = match read.unwrap_or_else(|_| Err("no answer in time".into())) {
+            Ok(document) => links(&document).unwrap_or_default(),
+            Err(error) => {
+                debug!(domain, %error, "a domain has no document about its server");
+                Default::default()
+            }
+        };
+        let addresses = addresses(domain, links);
+        reader.keep(domain, &addresses, seconds, now);
+        addresses
+    }
+
+    async fn document(&self, reader: &Reader, domain: &str) -> Result<Bytes, Failed> {
+        let port = reader.web.port;
+        let authority = if port == HTTPS { domain.to_owned() } else { format!("{domain}:{port}") };
+        let mut url = Uri::builder().scheme(Scheme::HTTPS).authority(authority).path_and_query(PATH).build()?;
+        for _ in 0..=MOST_REDIRECTIONS {
+            match self.exchange(reader, &url).await? {
+                Exchanged::Document(document) => return Ok(document),
+                Exchanged::Elsewhere(place) => url = redirected(&url, &place)?,
+            }
+        }
+        Err("it redirects too often".into())
+    }
+
+    async fn exchange(&self, reader: &Reader, url: &Uri) -> Result<Exchanged, Failed> {
+        let authority = url.authority().ok_or("it names no host")?;
+        if url.scheme() != Some(&Scheme::HTTPS) || authority.port_u16().unwrap_or(HTTPS) != reader.web.port {
+            return Err("it is elsewhere than at the port of HTTPS".into());
+        }
+        let host = authority.host().to_owned();
+        let name = ServerName::try_from(host.clone())?;
+        let socket = self.connect(reader, &host).await?;
+        let stream = reader.tls.connect(name, socket).await?;
+        let (mut sender, connection) =
+            http1::Builder::new().max_buf_size(MOST_HEAD).handshake(TokioIo::new(stream)).await?;
+        // It ends when `sender` is dropped; if it breaks before that, the answer says so.
+        let connection = tokio::task::spawn_local(async move { drop(connection.await) });
+        let _guard = AbortOnDrop(connection.abort_handle());
+        let path = url.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
+        let request = Request::get(Uri::from(path)).header(HOST, authority.as_str()).header(ACCEPT, "application/json");
+        exchanged(sender.send_request(request.body(Empty::<Bytes>::new())?).await?).await
+    }
+
+    async fn connect(&self, reader: &Reader, host: &str) -> Result<TcpStream, Failed> {
+        let target = Target::at(host, reader.web.port, true);
+        let found = self.addresses(host, &target).await.map_err(|_| "it has no address")?;
+        let may = |address: &Address| reader.web.allow_private_addresses || is_public(address.socket.ip());
+        let mut failure: Failed = "it has no address that may be connected to".into();
+        for address in found.into_iter().filter(may).take(MOST_TRIED) {
+            match timeout(CONNECTING, TcpStream::connect(address.socket)).await {
+                Ok(Ok(socket)) => return Ok(socket),
+                Ok(Err(error)) => failure = error.into(),
+                Err(late) => failure = late.into(),
+            }
+        }
+        Err(failure)
+    }
+}
+
+enum Exchanged {
+    Document(Bytes),
+    /// The place to which the web server sends us.
+    Elsewhere(String),
+}
+
+async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, Failed> {
+    match response.status() {
+        StatusCode::OK => {
+            let body = Limited::new(response.into_body(), MOST_BYTES).collect().await?;
+            Ok(Exchanged::Document(body.to_bytes()))
+        }
+        status if status.is_redirection() => {
+            let place = response.headers().get(LOCATION).ok_or("it redirects nowhere")?;
+            Ok(Exchanged::Elsewhere(place.to_str()?.to_owned()))
+        }
+        status => Err(status.to_string().into()),
+    }
+}
+
+/// Returns where a redirection leads: a URL, or a path at the same host.
+fn redirected(from: &Uri, place: &str) -> Result<Uri, Failed> {
+    let place: Uri = place.parse()?;
+    if place.scheme().is_some() {
+        return Ok(place);
+    }
+    let mut parts = from.clone().into_parts();
+    parts.path_and_query = place.into_parts().path_and_query;
+    Ok(Uri::from_parts(parts)?)
+}
+
+/// Ends what a request left running, also one that was given up.
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A place of a domain's server, with TLS from the first byte.
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    priority: u16,
+    weight: u16,
+    port: u16,
+    sni: String,
+    ips: Vec<IpAddr>,
+}
+
+/// Returns the seconds for which a document holds, and its links for servers by TCP. `None` if it
+/// isn't of XEP-0487, which has an object `xmpp`. Links that lack what they must have don't count.
+fn links(document: &[u8]) -> Option<(u64, Vec<Link>)> {
+    let document: Value = serde_json::from_slice(document).ok()?;
+    let seconds = document.get("xmpp")?.get("ttl")?.as_u64()?;
+    let all = document.get("links").and_then(Value::as_array).into_iter().flatten();
+    Some((seconds, all.filter_map(link).take(MOST_LINKS).collect()))
+}
+
+fn link(value: &Value) -> Option<Link> {
+    let number = |name: &str| value.get(name)?.as_u64().and_then(|number| u16::try_from(number).ok());
+    let text = |name: &str| value.get(name)?.as_str();
+    if text("rel")? != SERVERS_BY_TLS {
+        return None;
+    }
+    let sni = text("sni")?.to_ascii_lowercase();
+    // A name to ask for, and not an address.
+    ServerName::try_from(sni.as_str()).ok().filter(|name| matches!(name, ServerName::DnsName(_)))?;
+    let ips = value.get("ips")?.as_array()?.iter();
+    let ips: Vec<IpAddr> = ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect();
+    let port = number("port").filter(|port| *port != 0)?;
+    Some(Link { priority: number("priority")?, weight: number("weight")?, port, sni, ips })
+}
+
+/// Returns the addresses of links in the order in which they are to be tried (RFC 2782).
+fn addresses(domain: &str, links: Vec<Link>) -> Vec<Address> {
+    let links = order(links, |link| (link.priority, link.weight), random);
+    let of_link = |link: Link| {
+        let sni: Option<Arc<str>> = (link.sni != domain).then(|| link.sni.into());
+        let address = move |ip| Address { sni: sni.clone(), ..Address::new(SocketAddr::new(ip, link.port), true) };
+        interleave(link.ips).into_iter().map(address)
+    };
+    links.into_iter().flat_map(of_link).collect()
+}
+
+/// The relation of places where servers are called with TLS from the first byte.
+const SERVERS_BY_TLS: &str = "urn:xmpp:alt-connections:s2s-tls";
+const PATH: &str = "/.well-known/host-meta.json";
+/// The port of HTTPS.
+pub const HTTPS: u16 = 443;
+/// The time for one address.
+const CONNECTING: Duration = Duration::from_secs(3);
+/// Addresses of a web server that are tried.
+const MOST_TRIED: usize = 3;
+/// Redirections that are followed.
+const MOST_REDIRECTIONS: usize = 3;
+/// Bytes of the head of an answer.
+const MOST_HEAD: usize = 16 * 1024;
+/// Links of a document that are looked at.
+const MOST_LINKS: usize = 20;
+/// The least and the most seconds for which what was read is kept, also that there was nothing.
+const LEAST_SECONDS: u64 = 300;
+const MOST_SECONDS: u64 = 24 * 60 * 60;
+/// The time for a document, redirections included.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+/// Documents that are read at a time.
+pub(crate) const MOST_READ: usize = 16;
+/// Bytes of a document.
+pub(crate) const MOST_BYTES: usize = 64 * 1024;
+/// Domains of which is kept what was read.
+pub(crate) const MOST_KEPT: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(link: &str) -> Vec<u8> {
+        format!(r#"{{"xmpp": {{"ttl": 3000}}, "links": [{link}]}}"#).into_bytes()
+    }
+
+    const GOOD: &str = r#"{"rel": "urn:xmpp:alt-connections:s2s-tls", "port": 443, "ips": ["192.0.2.1", "2001:db8::1"],
+        "priority": 10, "weight": 50, "sni": "Chat.a.example", "ech": "eG1wcC1jbGllbnQ="}"#;
+
+    #[test]
+    fn links_for_servers_are_read_and_others_are_not() {
+        let ips = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap()).to_vec();
+        let expected = Link { priority: 10, weight: 50, port: 443, sni: "chat.a.example".into(), ips };
+        let others = r#"{"rel": "urn:xmpp:alt-connections:websocket", "href": "wss://a.example/ws"},
+            {"rel": "urn:xmpp:alt-connections:tls", "port": 443, "ips": ["192.0.2.9"], "priority": 1, "weight": 1,
+             "sni": "a.example"},"#;
+        assert_eq!(links(&document(&format!("{others}{GOOD}"))), Some((3000, vec![expected])));
+    }
+
+    #[test]
+    fn what_lacks_something_is_left_out() {
+        for (good, bad) in [
+            ("\"port\": 443,", ""),
+            ("443", "0"),
+            ("443", "65536"),
+            ("443", "\"443\""),
+            ("\"priority\": 10,", ""),
+            ("\"weight\": 50,", "\"weight\": -1,"),
+            ("Chat.a.example", "a b"),
+            ("Chat.a.example", "192.0.2.1"),
+            ("Chat.a.example", ""),
+            ("\"ips\"", "\"addresses\""),
+        ] {
+            assert_ne!(GOOD.replace(good, bad), GOOD, "{good}");
+            assert_eq!(links(&document(&GOOD.replace(good, bad))), Some((3000, Vec::new())), "{bad}");
+        }
+        let names = GOOD.replace("192.0.2.1", "somewhere.example");
+        assert_eq!(links(&document(&names)).unwrap().1[0].ips.len(), 1, "names are no addresses");
+    }
+
+    #[test]
+    fn a_document_of_another_kind_says_nothing() {
+        let without = String::from_utf8(document(GOOD)).unwrap().replace("xmpp\":", "other\":");
+        let deep = "[".repeat(50_000);
+        for document in ["", "<XRD/>", "null", "{}", &without, r#"{"xmpp": {}, "links": []}"#, &deep] {
+            assert_eq!(links(document.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn links_and_addresses_are_bounded_and_in_order() {
+        let all: Vec<String> = (0..100).map(|number| GOOD.replace("10,", &format!("{},", 100 - number))).collect();
+        let (_, read) = links(&document(&all.join(","))).unwrap();
+        assert_eq!(read.len(), MOST_LINKS);
+        let link = |priority, last: u8| Link {
+            priority,
+            weight: 0,
+            port: 443,
+            sni: "a.example".into(),
+            ips: (0..100).map(|more| IpAddr::from([192, 0, more, last])).collect(),
+        };
+        let found = addresses("a.example", vec![link(2, 2), link(1, 1)]);
+        assert_eq!(found.len(), 20, "ten of each");
+        assert_eq!(found[0], Address::new("192.0.0.1:443".parse().unwrap(), true), "its own name needn't be said");
+        let named = addresses("b.example", vec![link(1, 1)]);
+        assert_eq!(named[0].sni.as_deref(), Some("a.example"));
+    }
+
+    #[test]
+    fn redirections_lead_to_urls_and_paths() {
+        let from: Uri = "https://a.example/.well-known/host-meta.json".parse().unwrap();
+        for (place, to) in [
+            ("https://www.a.example/x", Some("https://www.a.example/x")),
+            ("/y?z", Some("https://a.example/y?z")),
+            ("http://[", None),
+            ("", None),
+        ] {
+            assert_eq!(redirected(&from, place).ok().map(|url| url.to_string()).as_deref(), to, "{place}");
+        }
+    }
+}

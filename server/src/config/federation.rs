@@ -1,0 +1,117 @@
+//! The values of `[federation]`: which other servers there are, and how much each of them may take.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use rookery_federation::{Pattern, Policy};
+use rookery_resolver::Route;
+
+/// Other servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Federation {
+    /// True if there are any.
+    pub enabled: bool,
+    /// The proof that they have to give of who they are.
+    pub policy: Policy,
+    /// Domains for which another policy holds.
+    pub exceptions: Vec<Exception>,
+    /// The only domains to communicate with, if there are any.
+    pub allow: Vec<Rule>,
+    /// Domains not to communicate with.
+    pub deny: Vec<Rule>,
+    /// Name servers; those of the machine if there are none.
+    pub dns: Vec<SocketAddr>,
+    /// True if they validate signatures, and are believed that they did.
+    pub dnssec: bool,
+    /// True if domains without SRV records are asked by HTTPS.
+    pub host_meta: bool,
+    /// The places of some domains' servers.
+    pub routes: Vec<Route>,
+    /// PEM files of authorities to trust besides those of the machine.
+    pub trusted: Vec<PathBuf>,
+    /// True if servers may be at private addresses.
+    pub allow_private_addresses: bool,
+    /// True if one stream may carry both directions.
+    pub bidi: bool,
+    /// Bytes per second of one domain, 0 for no limit.
+    pub bytes_per_second: usize,
+    /// Stanzas per second of one domain, 0 for no limit.
+    pub stanzas_per_second: u64,
+    /// The same of a domain to which nobody has written, 0 if it is treated alike.
+    pub newcomer_stanzas: u64,
+    /// Seconds of these that may come at once.
+    pub burst_seconds: u64,
+}
+
+/// The settings of one of our domains for itself. What it doesn't say is as for all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnFederation {
+    /// True if it communicates with other servers.
+    pub enabled: Option<bool>,
+    /// The proof that they have to give of who they are.
+    pub policy: Option<Policy>,
+    /// Domains for which another policy holds.
+    pub exceptions: Option<Vec<Exception>>,
+    /// The only domains to communicate with, if there are any.
+    pub allow: Option<Vec<Rule>>,
+    /// Domains not to communicate with.
+    pub deny: Option<Vec<Rule>>,
+}
+
+/// Domains, as they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The text that the operator wrote.
+    pub written: String,
+    /// The domains that it means.
+    pub pattern: Pattern,
+}
+
+/// Domains with a policy of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exception {
+    /// The text that the operator wrote.
+    pub written: String,
+    /// The domains that it means.
+    pub pattern: Pattern,
+    /// The policy that holds for them.
+    pub policy: Policy,
+}
+
+impl Federation {
+    /// Returns what holds for a domain with settings of its own.
+    pub fn with(&self, own: &OwnFederation) -> Federation {
+        let all = self.clone();
+        Federation {
+            enabled: own.enabled.unwrap_or(all.enabled),
+            policy: own.policy.unwrap_or(all.policy),
+            exceptions: own.exceptions.clone().unwrap_or(all.exceptions),
+            allow: own.allow.clone().unwrap_or(all.allow),
+            deny: own.deny.clone().unwrap_or(all.deny),
+            ..all
+        }
+    }
+}
+
+impl Default for Federation {
+    fn default() -> Federation {
+        Federation {
+            enabled: false,
+            policy: Policy::Certificate,
+            exceptions: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            dns: Vec::new(),
+            dnssec: false,
+            host_meta: false,
+            routes: Vec::new(),
+            trusted: Vec::new(),
+            allow_private_addresses: false,
+            bidi: true,
+            bytes_per_second: 10 << 20,
+            stanzas_per_second: 20_000,
+            newcomer_stanzas: 0,
+            burst_seconds: 5,
+        }
+    }
+}
