@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::abroad::Abroad;
 use crate::device::NODES;
 use crate::journal::Journal;
 
@@ -20,8 +21,16 @@ pub struct Book {
     pub messages: Vec<Message>,
     /// The items that were published, by their numbers.
     pub items: Vec<Item>,
+    /// Messages to and from elsewhere.
+    pub abroad: Abroad,
     /// Those who have ever been allowed to see somebody: the account that is seen, and the other.
     pub allowed: BTreeSet<(usize, usize)>,
+    /// Those who have ever asked for a subscription: the account, and the contact.
+    pub asked: BTreeSet<(usize, usize)>,
+    /// Those who have asked for a subscription again while a request was open: the account, and the
+    /// contact. A refusal of the first request that crosses the second one takes back both, and the
+    /// contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3 and A.3.4).
+    pub asked_again: BTreeSet<(usize, usize)>,
     /// The messages that each occupant has heard, in order.
     pub stays: Vec<Stay>,
     /// Those who have ever asked to block somebody.
@@ -166,7 +175,10 @@ impl Book {
             sessions: Vec::new(),
             messages: Vec::new(),
             items: Vec::new(),
+            abroad: Abroad::default(),
             allowed: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            asked_again: BTreeSet::new(),
             stays: Vec::new(),
             blockers: BTreeSet::new(),
             removed: BTreeSet::new(),
@@ -277,11 +289,7 @@ impl Book {
         // What another session of the account did not get comes to this one, which may have a copy.
         let may_move = self.sessions.iter().any(|other| other.account == account && other.was_cut);
         let before = before.filter(|_| !may_move || !self.sessions[session].was_unavailable);
-        // One that goes and comes back is given again what the store is not known to have got out.
         let was_unavailable = self.sessions[session].was_unavailable;
-        if was_unavailable && (before, how) == (Some(How::Late), How::Late) {
-            return;
-        }
         let may_move = may_move || was_unavailable;
         if let Some(before) = before.or(other.filter(|_| !may_move)).filter(|_| !self.is_uncertain()) {
             self.break_rule(format!("session {session} got message {number} twice: {before:?}, {how:?}"));

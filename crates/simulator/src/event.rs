@@ -102,6 +102,26 @@ pub enum What {
     Jump,
     /// A shard is stalled, or goes on.
     Stall,
+    /// A device writes to a user of the peer.
+    ChatAbroad,
+    /// It wants or ends a subscription to one.
+    SubscribeAbroad,
+    /// The peer comes, or opens a new stream.
+    PeerCome,
+    /// It ends its streams in good order.
+    PeerGo,
+    /// It loses its connections.
+    PeerBreak,
+    /// It reads some bytes.
+    PeerRead,
+    /// One of its users writes to an account.
+    PeerChat,
+    /// One of its users becomes available, or unavailable.
+    PeerShow,
+    /// One of its users wants or ends a subscription.
+    PeerSubscribe,
+    /// It says something that it may not.
+    PeerLie,
 }
 
 /// All kinds, with how often each happens where nothing else is said.
@@ -148,6 +168,20 @@ pub const ALL: &[(What, u32)] = &[
     (What::Stall, 2),
 ];
 
+/// The kinds that need a peer, with the same.
+pub const ABROAD: &[(What, u32)] = &[
+    (What::ChatAbroad, 40),
+    (What::SubscribeAbroad, 25),
+    (What::PeerCome, 20),
+    (What::PeerGo, 3),
+    (What::PeerBreak, 3),
+    (What::PeerRead, 15),
+    (What::PeerChat, 40),
+    (What::PeerShow, 20),
+    (What::PeerSubscribe, 20),
+    (What::PeerLie, 3),
+];
+
 impl What {
     /// Returns whether it is a fault: without it, what is sent arrives.
     pub fn is_fault(self) -> bool {
@@ -161,14 +195,16 @@ impl What {
                 | Self::Trouble
                 | Self::Jump
                 | Self::Stall
+                | Self::PeerBreak
+                | Self::PeerLie
         )
     }
 }
 
 impl Event {
-    /// Draws one, by these weights of [`ALL`].
-    pub fn draw(draw: &mut Draw, weights: &[u32]) -> Self {
-        let (what, _) = ALL[draw.weighted(weights)];
+    /// Draws one of these kinds, by these weights.
+    pub fn draw(draw: &mut Draw, kinds: &[(What, u32)], weights: &[u32]) -> Self {
+        let (what, _) = kinds[draw.weighted(weights)];
         Self { what, who: draw.below(1 << 16), a: draw.below(1 << 16), b: draw.below(1 << 16) }
     }
 }

@@ -17,6 +17,7 @@
 //!
 //! # Layout
 //!
+//! * [`abroad`]: messages to and from elsewhere. [`peer`]: the server or component that is there.
 //! * `draw`: chance. `event`: what may happen. [`plan`]: the run of a seed.
 //! * `unsteady`: the store. [`device`]: clients. [`mod@run`]: one run. `rest`: its end, and what is
 //!   compared there. `book`: what is known, and the rules that hold at every step.
@@ -24,6 +25,7 @@
 //! * `journal`: the log. [`shrink`]: from a failing schedule to a short one. [`statistics`]:
 //!   numbers. [`seeds`]: many runs.
 
+pub mod abroad;
 pub mod book;
 pub mod device;
 mod draw;
@@ -31,6 +33,7 @@ pub mod event;
 mod journal;
 pub mod mutants;
 pub mod mutating;
+pub mod peer;
 pub mod plan;
 mod rest;
 pub mod run;

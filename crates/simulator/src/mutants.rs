@@ -193,4 +193,22 @@ pub const MUTANTS: &[Mutant] = &[
         guard: "Err(error) if error.is_outage() && !world.is_stopping() => wait_for_store(world, group, &error),",
         instead: "Err(error) if error.is_outage() && !world.is_stopping() && !$on => wait_for_store(world, group, &error),",
     },
+    Mutant {
+        name: "elsewhere: a server speaks for other domains",
+        file: "crates/federation/src/stanzas.rs",
+        guard: "if !is_proven(sender.as_ref().domain()) {",
+        instead: "if !$on && !is_proven(sender.as_ref().domain()) {",
+    },
+    Mutant {
+        name: "elsewhere: a component speaks for other names",
+        file: "crates/federation/src/component.rs",
+        guard: "if *sender.as_ref().domain() != *self.name {",
+        instead: "if !$on && *sender.as_ref().domain() != *self.name {",
+    },
+    Mutant {
+        name: "elsewhere: what is for a component that is away is lost",
+        file: "crates/federation/src/components.rs",
+        guard: "if stanza.packet().type_() != StanzaType::Available {",
+        instead: "if !$on && stanza.packet().type_() != StanzaType::Available {",
+    },
 ];

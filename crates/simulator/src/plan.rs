@@ -1,7 +1,7 @@
 //! The run that a seed stands for: who is there, what the server is like, and what happens.
 
 use crate::draw::Draw;
-use crate::event::{ALL, Event, What};
+use crate::event::{ABROAD, ALL, Event, What};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub struct Plan {
     pub rooms: usize,
     /// The devices.
     pub devices: Vec<DevicePlan>,
+    /// The server or component that takes part, if one does.
+    pub peer: Option<PeerPlan>,
     /// True if the store carries out operations only when an event says so.
     pub store_is_late: bool,
     /// The events, in order.
@@ -46,6 +48,19 @@ pub struct DevicePlan {
     pub most: usize,
     /// Its priority.
     pub priority: i8,
+}
+
+/// Another server or a component, as it stays for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerPlan {
+    /// True if it is a component (XEP-0114).
+    pub is_component: bool,
+    /// True if it says what it may not.
+    pub is_hostile: bool,
+    /// Bytes that may lie on the way to it.
+    pub window: usize,
+    /// Bytes that the server moves at a time.
+    pub most: usize,
 }
 
 /// A way to log in.
@@ -96,9 +111,32 @@ impl Plan {
             drawn.extend((0..count).map(|who| Event { what: What::Connect, who, a: 0, b: 0 }));
             drawn.push(Event { what: What::Settle, who: 0, a: 0, b: 0 });
         }
-        drawn.extend((drawn.len()..events).map(|_| Event::draw(&mut draw, &weights)));
+        drawn.extend((drawn.len()..events).map(|_| Event::draw(&mut draw, ALL, &weights)));
         drawn.truncate(events);
-        Self { seed, shards, accounts, rooms, devices, store_is_late, events: drawn }
+        let mut plan = Self { seed, shards, accounts, rooms, devices, peer: None, store_is_late, events: drawn };
+        // A sequence of its own: the other seeds are what they were before there were peers.
+        if seed % 4 == 1 {
+            plan.invite(&mut Draw::new(!seed), is_calm);
+        }
+        plan
+    }
+
+    /// Has a peer take part, in the place of a fifth of what else would happen.
+    fn invite(&mut self, draw: &mut Draw, is_calm: bool) {
+        let peer = PeerPlan {
+            is_component: draw.percent(40),
+            is_hostile: !is_calm && draw.percent(20),
+            window: if draw.percent(80) { 1 << 20 } else { draw.between(300, 5000) },
+            most: if draw.percent(85) { usize::MAX } else { draw.between(20, 500) },
+        };
+        let weights = ABROAD.iter().map(|(what, weight)| if what.is_fault() && is_calm { 0 } else { *weight });
+        let weights: Vec<u32> = weights.collect();
+        for event in &mut self.events {
+            if !matches!(event.what, What::Connect) && draw.percent(20) {
+                *event = Event::draw(draw, ABROAD, &weights);
+            }
+        }
+        self.peer = Some(peer);
     }
 }
 

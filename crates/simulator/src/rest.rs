@@ -6,6 +6,7 @@ use rookery_hub::{Census, World};
 
 use crate::book::{Item, To};
 use crate::device::{Device, NODES, RosterEntry, account_of};
+use crate::peer::{Peer, USERS};
 use crate::run::Run;
 use crate::unsteady::Trouble;
 
@@ -18,13 +19,14 @@ pub(crate) fn come_to_rest(run: &mut Run) {
         device.reads = true;
         device.widen();
     }
+    run.peer.iter_mut().for_each(Peer::widen);
     // What a slow client is owed, and what waits for a store that was away.
     run.pass(MINUTE_MS);
     gather(run);
     // Sessions that nobody came back to end.
     run.pass(RESUMABLE_MS);
     gather(run);
-    let checks: [fn(&mut Run); 7] = [answers, rosters, presences, rooms, archives, deliveries, news];
+    let checks: [fn(&mut Run); 8] = [answers, rosters, presences, rooms, archives, deliveries, news, abroad];
     for check in checks {
         if run.book.broken().is_none() {
             check(run);
@@ -43,6 +45,9 @@ fn gather(run: &mut Run) {
         for device in &mut run.devices {
             all &= device.is_ready();
             device.connect(&run.server, &mut run.book);
+        }
+        if let Some(peer) = &mut run.peer {
+            peer.come(&run.server, &mut run.book);
         }
         if all || run.book.broken().is_some() {
             break;
@@ -98,7 +103,8 @@ fn rosters(run: &mut Run) {
         let is_seen = matches!(other, "from" | "both");
         let blockers = &run.book.blockers;
         let is_blocked = blockers.contains(&(user, contact)) || blockers.contains(&(contact, user));
-        if sees != is_seen && !is_blocked {
+        let may_be_refused = !sees && run.book.asked_again.contains(&(user, contact));
+        if sees != is_seen && !is_blocked && !may_be_refused {
             let subscription = &entry.subscription;
             let text = format!("u{user} has u{contact} as {subscription:?}, u{contact} has u{user} as {other:?}");
             return run.book.break_rule(format!("{text} (RFC 6121 §3)"));
@@ -138,7 +144,8 @@ fn presences(run: &mut Run) {
             // A process that dies may have told one side only.
             let is_shown = entries.get(&(contact, user)).map(|entry| &*entry.subscription);
             let is_shown = user == contact || matches!(is_shown, Some("from" | "both"));
-            if run.book.deaths > 0 && sees != is_shown {
+            let may_differ = run.book.deaths > 0 || run.book.asked_again.contains(&(user, contact));
+            if may_differ && sees != is_shown {
                 continue;
             }
             let wanted = other.shown.filter(|_| sees);
@@ -336,12 +343,57 @@ fn news(run: &mut Run) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
+/// Nothing that left for elsewhere or came from there is lost, and both sides see each other as far
+/// as subscriptions go (RFC 6121 §4).
+fn abroad(run: &mut Run) {
+    run.book.check_abroad();
+    let Some(peer) = run.peer.as_mut().filter(|_| !run.book.abroad.was_away && run.book.deaths == 0) else { return };
+    if run.book.store_failed {
+        return;
+    }
+    (0..USERS).for_each(|user| peer.show(user, &mut run.book));
+    run.settle();
+    let Some(peer) = &run.peer else { return };
+    let mut broken = None;
+    for (device, (user, known)) in
+        run.devices.iter().flat_map(|device| peer.users().iter().enumerate().map(move |user| (device, user)))
+    {
+        let account = device.plan.account;
+        if device.shown.is_none() || run.book.removed.contains(&account) {
+            continue;
+        }
+        let (name, contact) = (device.full(), peer.user(user));
+        let entry = device.roster.as_ref().and_then(|roster| roster.get(&contact));
+        let subscription = entry.map_or("none", |entry| &*entry.subscription);
+        let (sees, is_seen) = (matches!(subscription, "to" | "both"), matches!(subscription, "from" | "both"));
+        if (sees, is_seen) != (known.watchers.contains(&account), known.watched.contains(&account)) {
+            broken
+                .get_or_insert(format!("{name} has {contact} as {subscription:?}, which has not agreed (RFC 6121 §3)"));
+        }
+        let pairs = [
+            (sees, known.shown, device.sight.get(&format!("{contact}/x")), &name, &contact),
+            (is_seen, device.shown, known.sight.get(&name), &contact, &name),
+        ];
+        for (is_allowed, shown, found, one, other) in pairs {
+            let wanted = shown.filter(|_| is_allowed);
+            if wanted != found.copied() {
+                broken.get_or_insert(format!(
+                    "{one} sees presence {found:?} of {other}, which should be {wanted:?} (RFC 6121 §4)"
+                ));
+            }
+        }
+    }
+    broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+}
+
 /// Everybody goes, and nothing is left.
 fn disperse(run: &mut Run) {
     run.book.note(format_args!("-- everybody goes"));
     for device in &mut run.devices {
         device.close(&mut run.book);
     }
+    run.settle();
+    run.peer.iter_mut().for_each(|peer| peer.go(&mut run.book));
     run.pass(RESUMABLE_MS);
     let (sessions, connections, tasks) = (run.server.sessions(), run.server.connections(), run.server.tasks());
     let waiting: usize = run.server.inspect(|world| world.outboxes.waiting_total()).into_iter().sum();

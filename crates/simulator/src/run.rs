@@ -11,12 +11,13 @@ use rookery_store::memory::Memory;
 use rookery_store::{Stores, wait};
 use rookery_testkit::config::ITERATIONS;
 use rookery_testkit::server::PASSWORD;
-use rookery_testkit::{Config, Server};
+use rookery_testkit::{Config, Internet, Server};
 
 use crate::book::Book;
 use crate::device::{Device, People, bare};
 use crate::event::{Event, What};
-use crate::plan::Plan;
+use crate::peer::{BRIDGE, ELSEWHERE, Peer};
+use crate::plan::{PeerPlan, Plan};
 use crate::rest;
 use crate::statistics::Statistics;
 use crate::unsteady::{Trouble, Unsteady};
@@ -39,6 +40,7 @@ pub struct Run {
     pub(crate) server: Server,
     pub(crate) store: Arc<Unsteady>,
     pub(crate) devices: Vec<Device>,
+    pub(crate) peer: Option<Peer>,
     pub(crate) book: Book,
     pub(crate) people: People,
     pub(crate) statistics: Statistics,
@@ -70,8 +72,9 @@ impl Run {
         let inner = Memory::stores();
         let store = Unsteady::new(inner.clone(), plan.seed);
         register(&inner, plan.accounts);
-        let config =
+        let mut config =
             Config { shards: plan.shards, stores: store.stores(), shuffle: None, seed: plan.seed, ..configuration() };
+        let peer = plan.peer.map(|peer| meet(peer, &mut config));
         let mut devices: Vec<Device> = Vec::new();
         for (index, device) in plan.devices.iter().enumerate() {
             let number = devices.iter().filter(|other| other.plan.account == device.account).count();
@@ -85,6 +88,7 @@ impl Run {
             server,
             store,
             devices,
+            peer,
             book: Book::new(keeps_lines),
             people,
             statistics: Statistics::default(),
@@ -145,6 +149,20 @@ impl Run {
                 self.server.stall(Some(shard).filter(|shard| *shard < self.server.shards()));
                 true
             }
+            What::PeerCome
+            | What::PeerGo
+            | What::PeerBreak
+            | What::PeerRead
+            | What::PeerChat
+            | What::PeerShow
+            | What::PeerSubscribe
+            | What::PeerLie => {
+                let accounts = self.people.accounts;
+                self.peer.as_mut().is_some_and(|peer| peer.act(event, &self.server, accounts, book))
+            }
+            What::ChatAbroad | What::SubscribeAbroad => {
+                self.peer.as_ref().is_some_and(|peer| device.act_abroad(event, peer, book))
+            }
             _ => device.act(event, &self.people, book),
         };
         self.statistics.count(event.what, happens);
@@ -166,6 +184,9 @@ impl Run {
             }
             for device in &mut self.devices {
                 any |= device.read(usize::MAX, &mut self.book);
+            }
+            if let Some(peer) = &mut self.peer {
+                any |= peer.read(usize::MAX, &mut self.book);
             }
             if !any || self.book.broken().is_some() {
                 return round > 0;
@@ -259,6 +280,7 @@ impl Run {
 
     fn bereave(&mut self) {
         self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
+        self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
     }
 
     fn trouble(&mut self, choice: usize) -> bool {
@@ -267,6 +289,18 @@ impl Run {
         self.store.set_trouble(trouble);
         trouble != Trouble::None
     }
+}
+
+/// Lets the server meet a peer, which is not there yet.
+fn meet(peer: PeerPlan, config: &mut Config) -> Peer {
+    let internet = Internet::default();
+    let calls = internet.play(ELSEWHERE);
+    match peer.is_component {
+        true => config.components = vec![BRIDGE.to_owned()],
+        // TLS would bring chance that follows from no seed.
+        false => config.internet = Some(internet.meeting_without_tls(&config.domains)),
+    }
+    Peer::new(peer, calls)
 }
 
 /// Returns the settings that all runs have in common.

@@ -6,6 +6,7 @@ use super::publishing::NODES;
 use super::{Device, UPLOADS, account_of, bare, room};
 use crate::book::{Book, To};
 use crate::event::{Event, What};
+use crate::peer::{Peer, USERS};
 
 /// Those that a device may turn to.
 #[derive(Debug)]
@@ -51,6 +52,14 @@ impl Device {
                 let sees = entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both"));
                 if account == self.plan.account || kind == "subscribe" && sees {
                     return false;
+                }
+                if kind == "subscribe" {
+                    // Where the roster knows nothing of it, another session may have asked.
+                    let pair = (self.plan.account, account);
+                    let is_first = book.asked.insert(pair);
+                    if entry.map_or(!is_first, |entry| entry.asks) {
+                        book.asked_again.insert(pair);
+                    }
                 }
                 if kind == "subscribed" {
                     book.allowed.insert((self.plan.account, account));
@@ -115,6 +124,25 @@ impl Device {
             What::Command if self.plan.account == 0 => self.command(event.b, account, book),
             _ => return false,
         }
+        true
+    }
+
+    /// Does what an event says with a user of a peer. Returns whether it was done.
+    pub fn act_abroad(&mut self, event: &Event, peer: &Peer, book: &mut Book) -> bool {
+        let Some(session) = self.session.filter(|_| self.is_ready()) else { return false };
+        let contact = peer.user(event.a % USERS);
+        if event.what == What::ChatAbroad {
+            let number = book.send_abroad(session);
+            let body = format!("<body>out{number}</body>");
+            self.say(format!("<message type='chat' id='out{number}' to='{contact}'>{body}</message>"), None, book);
+            return true;
+        }
+        let kind = ["subscribe", "subscribe", "unsubscribe", "unsubscribed"][event.b % 4];
+        let entry = self.roster.as_ref().and_then(|roster| roster.get(&contact));
+        if kind == "subscribe" && entry.is_some_and(|entry| matches!(&*entry.subscription, "to" | "both")) {
+            return false;
+        }
+        self.say(format!("<presence type='{kind}' to='{contact}'/>"), None, book);
         true
     }
 

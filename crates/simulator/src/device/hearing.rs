@@ -4,6 +4,7 @@ use rookery_xml::{Element, ns};
 
 use super::{Archived, Device, Seat, account_of, room_of};
 use crate::book::{Book, How, Stay};
+use crate::peer::FORGED;
 
 impl Device {
     /// Takes an element of a session.
@@ -51,6 +52,9 @@ impl Device {
     fn message(&mut self, element: &Element, book: &mut Book) {
         let Some(session) = self.session else { return };
         let number = number_of(element);
+        if self.is_from_abroad(element, session, book) {
+            return;
+        }
         if element.attr("type") == Some("error") {
             let id = element.attr("id").and_then(|id| id.strip_prefix('m')?.parse::<usize>().ok());
             return self.refused(id, book);
@@ -82,6 +86,29 @@ impl Device {
                 from.into_iter().for_each(|from| self.confirm(number, from, book));
             }
         }
+    }
+
+    /// Takes a message of a user elsewhere, or the error of one to such a user. Returns whether it
+    /// was one.
+    fn is_from_abroad(&self, element: &Element, session: usize, book: &mut Book) -> bool {
+        let from = element.attr("from").unwrap_or_default();
+        let body = element.child_text("body", ns::CLIENT).unwrap_or_default();
+        let number = |text: &str, kind: &str| text.strip_prefix(kind).and_then(|rest| rest.parse::<usize>().ok());
+        if body == FORGED {
+            book.break_rule(format!("{} got what {from} has not sent (RFC 6120 §8.1.2.2)", self.full()));
+            return true;
+        }
+        if element.attr("type") == Some("error") {
+            let Some(number) = element.attr("id").and_then(|id| number(id, "out")) else { return false };
+            let error = element.child("error", ns::CLIENT);
+            let condition = error.and_then(|error| error.children().next()).map(Element::name);
+            book.refuse_abroad(session, number, condition.unwrap_or_default());
+            return true;
+        }
+        let Some(number) = number(&body, "in") else { return false };
+        let is_live = element.child("delay", "urn:xmpp:delay").is_none();
+        book.hear_home(session, from, number, is_live);
+        true
     }
 
     fn hear_in_room(&mut self, room: usize, number: usize, book: &mut Book) {
@@ -140,7 +167,9 @@ impl Device {
             Some("unavailable") => drop(self.sight.remove(from)),
             // Most people like to be seen; some let others wait.
             Some("subscribe") => {
-                let contact = account_of(from).unwrap_or_default();
+                let Some(contact) = account_of(from) else {
+                    return self.say(format!("<presence type='subscribed' to='{from}'/>"), None, book);
+                };
                 if !(contact + self.plan.account).is_multiple_of(4) {
                     book.allowed.insert((self.plan.account, contact));
                     self.say(format!("<presence type='subscribed' to='{from}'/>"), None, book);

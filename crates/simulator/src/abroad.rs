@@ -1,0 +1,180 @@
+//! Messages between accounts here and the users of another server or of a component, and the rules
+//! for them (RFC 6120 §8.3, §10.1 and §10.4).
+//!
+//! A stanza that leaves for elsewhere arrives once or comes back with the reason. Only a connection
+//! that breaks leaves doubt, since these peers acknowledge nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::book::{Book, Session};
+
+/// The messages to and from elsewhere, by their numbers.
+#[derive(Debug, Default)]
+pub struct Abroad {
+    /// Messages to users elsewhere.
+    pub outgoing: Vec<Outgoing>,
+    /// Messages of users elsewhere.
+    pub incoming: Vec<Incoming>,
+    /// True if a subscription may be known to one side only: the peer was away, or its connection
+    /// broke.
+    pub was_away: bool,
+    /// The last message that arrived, by the session that sent it and the stream.
+    last_out: BTreeMap<(usize, usize), usize>,
+    /// The last message that arrived live, by the session that got it, its sender and the stream.
+    last_in: BTreeMap<(usize, usize, usize), usize>,
+}
+
+/// A message to a user elsewhere.
+#[derive(Debug)]
+pub struct Outgoing {
+    session: usize,
+    deaths: usize,
+    is_heard: bool,
+    is_refused: bool,
+    is_doubtful: bool,
+}
+
+/// A message of a user elsewhere.
+#[derive(Debug)]
+pub struct Incoming {
+    user: usize,
+    account: usize,
+    deaths: usize,
+    /// The stream that it was sent on.
+    stream: usize,
+    heard: BTreeSet<usize>,
+    is_refused: bool,
+    is_doubtful: bool,
+}
+
+impl Abroad {
+    /// Takes down that nobody knows what has arrived of all that was sent.
+    pub fn doubt(&mut self) {
+        self.was_away = true;
+        self.outgoing.iter_mut().for_each(|message| message.is_doubtful = true);
+        self.incoming.iter_mut().for_each(|message| message.is_doubtful = true);
+    }
+}
+
+impl Book {
+    /// Takes down that a session writes to a user elsewhere, and returns the number of the message.
+    pub fn send_abroad(&mut self, session: usize) -> usize {
+        let deaths = self.deaths;
+        let message = Outgoing { session, deaths, is_heard: false, is_refused: false, is_doubtful: false };
+        self.abroad.outgoing.push(message);
+        self.abroad.outgoing.len() - 1
+    }
+
+    /// Takes down that a user elsewhere writes to an account, on a stream, and returns the number
+    /// of the message.
+    pub fn send_home(&mut self, user: usize, account: usize, stream: usize) -> usize {
+        let (deaths, heard) = (self.deaths, BTreeSet::new());
+        let message = Incoming { user, account, deaths, stream, heard, is_refused: false, is_doubtful: false };
+        self.abroad.incoming.push(message);
+        self.abroad.incoming.len() - 1
+    }
+
+    /// Takes down that a message has arrived elsewhere, on a stream.
+    pub fn hear_abroad(&mut self, number: usize, stream: usize) {
+        let Some(message) = self.abroad.outgoing.get_mut(number) else {
+            return self.break_rule(format!("message out{number} arrived elsewhere, which nobody has sent"));
+        };
+        let was_heard = std::mem::replace(&mut message.is_heard, true);
+        let (session, is_refused, is_doubtful) = (message.session, message.is_refused, message.is_doubtful);
+        let is_uncertain = is_doubtful || self.deaths > 0 || self.store_failed;
+        if was_heard && !is_uncertain {
+            self.break_rule(format!("message out{number} arrived elsewhere twice"));
+        }
+        if is_refused && !is_uncertain {
+            self.break_rule(format!("message out{number} came back and arrived as well (RFC 6120 §8.3.1)"));
+        }
+        let last = self.abroad.last_out.insert((session, stream), number);
+        if last.is_some_and(|last| last > number) && !self.sessions[session].was_cut {
+            self.break_rule(format!("message out{number} arrived elsewhere behind {last:?} (RFC 6120 §10.1)"));
+        }
+    }
+
+    /// Takes down that a message came back to a session, with this condition.
+    pub fn refuse_abroad(&mut self, session: usize, number: usize, condition: &str) {
+        let account = self.sessions[session].account;
+        let owner = self.abroad.outgoing.get(number).map(|message| self.sessions[message.session].account);
+        if owner != Some(account) {
+            return self.break_rule(format!("session {session} got the error of message out{number}"));
+        }
+        // A store that fails has its own words.
+        if !CAUSES.contains(&condition) && !self.store_failed {
+            self.break_rule(format!("message out{number} came back with {condition:?} (RFC 6120 §8.3.3)"));
+        }
+        let message = &mut self.abroad.outgoing[number];
+        message.is_refused = true;
+        let is_sure = message.is_heard && !message.is_doubtful;
+        if is_sure && self.deaths == 0 && !self.store_failed {
+            self.break_rule(format!("message out{number} arrived and came back as well (RFC 6120 §8.3.1)"));
+        }
+    }
+
+    /// Takes down that a session got a message of a user elsewhere.
+    pub fn hear_home(&mut self, session: usize, from: &str, number: usize, is_live: bool) {
+        let account = self.sessions[session].account;
+        let found = self.abroad.incoming.get(number).map(|message| (message.account, message.user, message.stream));
+        let Some((to, user, stream)) = found.filter(|(_, user, _)| from.starts_with(&format!("w{user}@"))) else {
+            return self.break_rule(format!("session {session} got message in{number} from {from}"));
+        };
+        if to != account {
+            self.break_rule(format!("account {account} got message in{number}, which is for u{to}"));
+        }
+        let is_new = self.abroad.incoming[number].heard.insert(session);
+        let may_move = self.sessions.iter().any(|other| other.account == account && may_give_back(other));
+        if !is_new && !may_move && self.deaths == 0 && !self.store_failed {
+            self.break_rule(format!("session {session} got message in{number} twice"));
+        }
+        if !is_live {
+            return;
+        }
+        let last = self.abroad.last_in.insert((session, user, stream), number);
+        if last.is_some_and(|last| last > number) && !may_move {
+            self.break_rule(format!("session {session} got message in{number} behind {last:?} (RFC 6120 §10.1)"));
+        }
+    }
+
+    /// Takes down that a message of a user elsewhere came back there.
+    pub fn refuse_home(&mut self, number: usize) {
+        match self.abroad.incoming.get_mut(number) {
+            Some(message) => message.is_refused = true,
+            None => self.break_rule(format!("the error of message in{number} arrived, which nobody has sent")),
+        }
+    }
+
+    /// Checks at rest that nothing was lost without a word.
+    pub fn check_abroad(&mut self) {
+        if self.store_failed {
+            return;
+        }
+        let is_sure = |message: &Outgoing| !self.sessions[message.session].was_cut && !message.is_doubtful;
+        let is_lost = |message: &Outgoing| !message.is_heard && !message.is_refused && message.deaths == self.deaths;
+        let lost = self.abroad.outgoing.iter().position(|message| is_sure(message) && is_lost(message));
+        if let Some(number) = lost {
+            return self.break_rule(format!("message out{number} has neither arrived nor come back (RFC 6120 §10.4)"));
+        }
+        let is_there = |message: &Incoming| {
+            let mut sessions = self.sessions.iter().filter(|session| session.account == message.account);
+            !message.heard.is_empty() || message.is_refused || sessions.any(|session| session.is_leaky)
+        };
+        let is_owed = |message: &Incoming| {
+            let is_certain = !message.is_doubtful && message.deaths == self.deaths;
+            is_certain && !self.removed.contains(&message.account) && !is_there(message)
+        };
+        if let Some(number) = self.abroad.incoming.iter().position(is_owed) {
+            self.break_rule(format!("message in{number} has reached nobody and did not come back (RFC 6121 §8)"));
+        }
+    }
+}
+
+/// Returns whether what a session was sent may have come to another one.
+fn may_give_back(session: &Session) -> bool {
+    session.was_cut || session.was_unavailable
+}
+
+/// The conditions that name why something does not leave: the peer is away or does not answer,
+/// there is no such domain, or too much waits for it (RFC 6120 §8.3.3).
+const CAUSES: [&str; 3] = ["remote-server-timeout", "remote-server-not-found", "resource-constraint"];

@@ -1,0 +1,456 @@
+//! Another server, or a component, with a few users: one that keeps to the standards, or one that
+//! now and then says what it must not.
+//!
+//! The server under test speaks to it over streams of its own, so that dialback (XEP-0220), the
+//! handshake of XEP-0114, queues and ends of streams are part of the run. TLS is not: its bytes
+//! follow from no seed.
+//!
+//! # Layout
+//!
+//! This file: the peer, its streams and what its users do. `hearing`: what it makes of stanzas.
+
+mod hearing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use rookery_testkit::Server;
+use rookery_testkit::config::COMPONENT_SECRET;
+use rookery_testkit::internet::Calls;
+use rookery_testkit::login::{component_header, handshake};
+use rookery_testkit::wire::{Item, Wire};
+use rookery_xml::{Element, ns};
+
+use crate::book::Book;
+use crate::device::{DOMAIN, bare};
+use crate::event::{Event, What};
+use crate::plan::PeerPlan;
+
+/// A server or a component.
+pub struct Peer {
+    pub(crate) plan: PeerPlan,
+    /// The connections that the server under test makes, if this is a server.
+    calls: Calls,
+    /// Those of them that were taken.
+    called: Vec<Stream>,
+    /// The stream that this peer has opened.
+    own: Option<Stream>,
+    /// Stanzas that wait until that one may be used.
+    waiting: Vec<String>,
+    is_here: bool,
+    users: Vec<User>,
+    streams: usize,
+}
+
+/// A user of the peer.
+#[derive(Debug, Default)]
+pub(crate) struct User {
+    /// The number of its presence, if it is available.
+    pub shown: Option<u64>,
+    /// The accounts that may see it.
+    pub watchers: BTreeSet<usize>,
+    /// The accounts that it may see.
+    pub watched: BTreeSet<usize>,
+    /// Their presence, by full JID.
+    pub sight: BTreeMap<String, u64>,
+}
+
+struct Stream {
+    wire: Wire,
+    number: usize,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The header of the other side is next.
+    Opened,
+    /// The answer to the proof is next.
+    Proving,
+    Open,
+    /// Its end was written.
+    Closing,
+}
+
+impl Peer {
+    /// Returns a peer that has not come yet.
+    pub(crate) fn new(plan: PeerPlan, calls: Calls) -> Self {
+        calls.set_away(true);
+        let users = (0..USERS).map(|_| User::default()).collect();
+        let (called, waiting) = (Vec::new(), Vec::new());
+        Self { plan, calls, called, own: None, waiting, is_here: false, users, streams: 0 }
+    }
+
+    /// Returns its domain.
+    pub(crate) fn domain(&self) -> &'static str {
+        if self.plan.is_component { BRIDGE } else { ELSEWHERE }
+    }
+
+    /// Returns its users.
+    pub(crate) fn users(&self) -> &[User] {
+        &self.users
+    }
+
+    /// Returns the bare JID of a user.
+    pub(crate) fn user(&self, number: usize) -> String {
+        format!("w{number}@{}", self.domain())
+    }
+
+    /// Does what an event says. Returns whether it could be done.
+    pub(crate) fn act(&mut self, event: &Event, server: &Server, accounts: usize, book: &mut Book) -> bool {
+        let (user, account) = (event.who % USERS, event.a % accounts);
+        match event.what {
+            What::PeerCome => return self.come(server, book),
+            What::PeerRead => return self.read([1, 50, 5000][event.a % 3], book),
+            _ if !self.is_here => return false,
+            What::PeerGo => self.go(book),
+            What::PeerBreak => self.break_off(book),
+            What::PeerChat => {
+                let number = book.send_home(user, account, self.streams);
+                let (from, to) = (self.user(user), bare(account));
+                let body = format!("<body>in{number}</body>");
+                self.say(
+                    format!("<message type='chat' id='in{number}' from='{from}/x' to='{to}'>{body}</message>"),
+                    book,
+                );
+            }
+            What::PeerShow if event.b.is_multiple_of(4) => self.hide(user, book),
+            What::PeerShow => self.show(user, book),
+            What::PeerSubscribe => self.subscribe(user, account, event.b, book),
+            What::PeerLie if self.plan.is_hostile => self.lie(event, account, book),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Comes, or opens a new stream in the place of one that is gone.
+    pub(crate) fn come(&mut self, server: &Server, book: &mut Book) -> bool {
+        let is_new = !std::mem::replace(&mut self.is_here, true);
+        self.calls.set_away(self.plan.is_component);
+        if self.own.is_some() {
+            return is_new;
+        }
+        let (wire, header) = match self.plan.is_component {
+            true => {
+                (server.connect_component(book.presence() as usize % server.shards()).wire, component_header(BRIDGE))
+            }
+            false => (server.connect_server(Ipv4Addr::new(198, 51, 100, 7).into()).wire, server_header(None)),
+        };
+        let mut stream = self.stream(wire);
+        stream.write(&header, book);
+        self.own = Some(stream);
+        // What has changed meanwhile (RFC 6121 §4.3).
+        for user in 0..USERS {
+            self.users[user].sight.clear();
+            let from = self.user(user);
+            for account in self.users[user].watched.clone() {
+                self.say(format!("<presence type='probe' from='{from}' to='{}'/>", bare(account)), book);
+            }
+            self.tell_watchers(user, book);
+        }
+        true
+    }
+
+    fn stream(&mut self, wire: Wire) -> Stream {
+        wire.peer.set_window(self.plan.window);
+        wire.peer.set_most(self.plan.most);
+        self.streams += 1;
+        Stream { wire, number: self.streams, stage: Stage::Opened }
+    }
+
+    /// Ends its streams in good order (RFC 6120 §4.4).
+    pub(crate) fn go(&mut self, book: &mut Book) {
+        (0..USERS).for_each(|user| self.hide(user, book));
+        self.is_here = false;
+        self.calls.set_away(true);
+        book.abroad.was_away = true;
+        if !self.waiting.is_empty() {
+            book.abroad.doubt();
+            self.waiting.clear();
+        }
+        for stream in self.own.iter_mut().chain(&mut self.called) {
+            stream.end(book);
+        }
+    }
+
+    /// Loses all connections, as by a power cut.
+    fn break_off(&mut self, book: &mut Book) {
+        book.note(format_args!("{} breaks off", self.domain()));
+        book.abroad.doubt();
+        self.is_here = false;
+        self.calls.set_away(true);
+        while let Some(call) = self.calls.take() {
+            call.reset();
+        }
+        self.own.take().into_iter().chain(self.called.drain(..)).for_each(|stream| stream.wire.peer.reset());
+        self.waiting.clear();
+        for user in &mut self.users {
+            user.shown = None;
+        }
+    }
+
+    /// The server's process is gone.
+    pub(crate) fn bereave(&mut self, book: &mut Book) {
+        book.abroad.doubt();
+        self.own = None;
+        self.called.clear();
+        while self.calls.take().is_some() {}
+        self.waiting.clear();
+    }
+
+    /// Reads and writes as fast as can be, from now on.
+    pub(crate) fn widen(&mut self) {
+        (self.plan.window, self.plan.most) = (1 << 20, usize::MAX);
+        for stream in self.own.iter().chain(&self.called) {
+            stream.wire.peer.set_window(self.plan.window);
+            stream.wire.peer.set_most(self.plan.most);
+        }
+    }
+
+    /// Becomes available, or changes its presence.
+    pub(crate) fn show(&mut self, user: usize, book: &mut Book) {
+        self.users[user].shown = Some(book.presence());
+        self.tell_watchers(user, book);
+    }
+
+    fn tell_watchers(&mut self, user: usize, book: &mut Book) {
+        for account in self.users[user].watchers.clone() {
+            self.show_to(user, &bare(account), book);
+        }
+    }
+
+    fn show_to(&mut self, user: usize, to: &str, book: &mut Book) {
+        let Some(number) = self.users[user].shown else { return };
+        let from = self.user(user);
+        self.say(format!("<presence from='{from}/x' to='{to}'><status>p{number}</status></presence>"), book);
+    }
+
+    fn hide(&mut self, user: usize, book: &mut Book) {
+        if self.users[user].shown.is_none() {
+            return;
+        }
+        for account in self.users[user].watchers.clone() {
+            self.hide_from(user, account, book);
+        }
+        self.users[user].shown = None;
+    }
+
+    fn hide_from(&mut self, user: usize, account: usize, book: &mut Book) {
+        if self.users[user].shown.is_some() {
+            let (from, to) = (self.user(user), bare(account));
+            self.say(format!("<presence type='unavailable' from='{from}/x' to='{to}'/>"), book);
+        }
+    }
+
+    /// Changes a subscription (RFC 6121 §3).
+    fn subscribe(&mut self, user: usize, account: usize, choice: usize, book: &mut Book) {
+        let kind = ["subscribe", "subscribe", "unsubscribe", "unsubscribed"][choice % 4];
+        match kind {
+            // Who sees a contact does not ask for it.
+            "subscribe" if self.users[user].watched.contains(&account) => return,
+            "unsubscribe" => self.forget_sight(user, account),
+            // Where there is nothing to take back, no server says so (RFC 6121 Appendix A.2.4): it
+            // would end a request that crosses it.
+            "unsubscribed" if !self.users[user].watchers.contains(&account) => return,
+            "unsubscribed" => {
+                self.hide_from(user, account, book);
+                self.users[user].watchers.remove(&account);
+            }
+            _ => {}
+        }
+        self.send_subscription(kind, user, account, book);
+    }
+
+    fn send_subscription(&mut self, kind: &str, user: usize, account: usize, book: &mut Book) {
+        let (from, to) = (self.user(user), bare(account));
+        self.say(format!("<presence type='{kind}' from='{from}' to='{to}'/>"), book);
+    }
+
+    fn forget_sight(&mut self, user: usize, account: usize) {
+        let user = &mut self.users[user];
+        user.watched.remove(&account);
+        user.sight.retain(|full, _| !full.starts_with(&format!("{}/", bare(account))));
+    }
+
+    /// Says what it may not: for somebody else, before it has proven anything, or no XML at all.
+    fn lie(&mut self, event: &Event, account: usize, book: &mut Book) {
+        let (to, victim) = (bare(account), bare(event.who));
+        let body = format!("<body>{FORGED}</body>");
+        let lie = match event.b % 6 {
+            0 => format!("<message from='{victim}/d0' to='{to}' type='chat'>{body}</message>"),
+            1 => format!("<message from='w0@other.example' to='{to}' type='chat'>{body}</message>"),
+            2 => format!("<message to='{to}' type='chat'>{body}</message>"),
+            3 => format!(
+                "<presence type='subscribed' from='{victim}' to='{to}'/><message from='{DOMAIN}' to='{to}'>{body}</message>"
+            ),
+            4 => format!(
+                "<db:result from='{DOMAIN}' to='{DOMAIN}'>{FORGED}</db:result><message from='{victim}' to='{to}'>{body}</message>"
+            ),
+            _ => "<message <>".to_owned(),
+        };
+        // The server ends such a stream, and nobody knows what it has read before.
+        book.abroad.doubt();
+        if let Some(stream) = &mut self.own {
+            stream.write(&lie, book);
+        }
+    }
+
+    /// Sends a stanza, as soon as its stream may be used.
+    fn say(&mut self, xml: String, book: &mut Book) {
+        match self.own.as_mut().filter(|stream| stream.stage == Stage::Open) {
+            Some(stream) => stream.write(&xml, book),
+            None => self.waiting.push(xml),
+        }
+    }
+
+    /// Reads up to `most` bytes of each stream, and reacts. Returns whether there was anything.
+    pub(crate) fn read(&mut self, most: usize, book: &mut Book) -> bool {
+        let mut any = false;
+        while let Some(call) = self.calls.take() {
+            let stream = self.stream(Wire::new(call));
+            self.called.push(stream);
+            any = true;
+        }
+        // The last one is its own.
+        for at in (0..=self.called.len()).rev() {
+            any |= self.read_stream(at, most, book);
+        }
+        self.called.retain(|stream| !stream.wire.peer.is_at_end());
+        any
+    }
+
+    fn at(&mut self, at: usize) -> Option<&mut Stream> {
+        if at < self.called.len() { self.called.get_mut(at) } else { self.own.as_mut() }
+    }
+
+    fn read_stream(&mut self, at: usize, most: usize, book: &mut Book) -> bool {
+        let domain = self.domain();
+        let Some(stream) = self.at(at) else { return false };
+        stream.wire.appetite = most;
+        let mut any = stream.wire.receive();
+        if any {
+            let text = std::mem::take(&mut stream.wire.plain);
+            book.note(format_args!("{domain} stream {} S: {}", stream.number, String::from_utf8_lossy(&text)));
+        }
+        while let Some(item) = self.at(at).and_then(|stream| stream.wire.take()) {
+            self.take(at, item, book);
+        }
+        let is_over = self.at(at).is_some_and(|stream| stream.wire.peer.is_at_end());
+        if is_over {
+            any = true;
+            let stage = self.at(at).map(|stream| stream.stage);
+            if stage != Some(Stage::Closing) {
+                book.abroad.doubt();
+            }
+            if at >= self.called.len() {
+                self.own = None;
+            }
+        }
+        any
+    }
+
+    fn take(&mut self, at: usize, item: Item, book: &mut Book) {
+        let is_called = at < self.called.len();
+        match item {
+            Item::Header(header) => {
+                let id = header.id.unwrap_or_default();
+                let text = match (is_called, self.plan.is_component) {
+                    (true, _) => server_header(Some(&book.id("stream"))),
+                    (false, true) => format!("<handshake>{}</handshake>", handshake(&id, COMPONENT_SECRET)),
+                    (false, false) => {
+                        format!("<db:result from='{ELSEWHERE}' to='{DOMAIN}'>key of {id}</db:result>")
+                    }
+                };
+                let Some(stream) = self.at(at) else { return };
+                stream.write(&text, book);
+                stream.stage = if is_called { Stage::Open } else { Stage::Proving };
+            }
+            Item::End => {
+                let Some(stream) = self.at(at) else { return };
+                stream.end(book);
+                stream.wire.peer.shutdown();
+            }
+            Item::Element(element) if element.ns() == ns::CLIENT && element.name() != "handshake" => {
+                let number = self.at(at).map(|stream| stream.number).unwrap_or_default();
+                self.hear(&element, number, book);
+            }
+            Item::Element(element) => self.element(at, &element, book),
+        }
+    }
+
+    /// Takes an element of a stream itself.
+    fn element(&mut self, at: usize, element: &Element, book: &mut Book) {
+        let attr = |name: &str| element.attr(name).unwrap_or_default().to_owned();
+        let (from, to) = (attr("to"), attr("from"));
+        match (element.ns(), element.name(), element.attr("type")) {
+            (_, "handshake", _) => self.proven(book),
+            (ns::DIALBACK, "result", Some("valid")) => self.proven(book),
+            (ns::DIALBACK, "result", Some(_)) => {
+                book.abroad.doubt();
+                self.own.take().into_iter().for_each(|stream| stream.wire.peer.reset());
+            }
+            (ns::DIALBACK, "result", None) => {
+                let valid = format!("<db:result type='valid' from='{from}' to='{to}'/>");
+                self.at(at).into_iter().for_each(|stream| stream.write(&valid, book));
+            }
+            (ns::DIALBACK, "verify", None) => {
+                let id = attr("id");
+                let kind = if element.text() == format!("key of {id}") { "valid" } else { "invalid" };
+                let answer = format!("<db:verify type='{kind}' from='{from}' to='{to}' id='{id}'/>");
+                self.at(at).into_iter().for_each(|stream| stream.write(&answer, book));
+            }
+            (ns::STREAMS, "error", _) => {
+                let condition = element.children().next().map(Element::name).unwrap_or_default();
+                if !self.plan.is_hostile && FAULTS.contains(&condition) {
+                    book.break_rule(format!("the stream of {} was ended with {condition}", self.domain()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on with a stream that may be used now.
+    fn proven(&mut self, book: &mut Book) {
+        let Some(stream) = self.own.as_mut().filter(|stream| stream.stage == Stage::Proving) else { return };
+        stream.stage = Stage::Open;
+        for xml in std::mem::take(&mut self.waiting) {
+            stream.write(&xml, book);
+        }
+    }
+}
+
+impl Stream {
+    fn write(&mut self, xml: &str, book: &mut Book) {
+        if self.stage != Stage::Closing {
+            book.note(format_args!("stream {} C: {xml}", self.number));
+            self.wire.peer.write(xml.as_bytes());
+        }
+    }
+
+    fn end(&mut self, book: &mut Book) {
+        self.write("</stream:stream>", book);
+        self.stage = Stage::Closing;
+    }
+}
+
+/// Returns a header as servers write it that know no features of streams, and so neither TLS nor
+/// acknowledgements; with an id it is that of the server that was called.
+fn server_header(id: Option<&str>) -> String {
+    let id = id.map(|id| format!(" id='{id}'")).unwrap_or_default();
+    format!(
+        "<?xml version='1.0'?><stream:stream xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams' \
+         xmlns:db='jabber:server:dialback' from='{ELSEWHERE}' to='{DOMAIN}'{id}>"
+    )
+}
+
+/// The body of what nobody may ever get.
+pub(crate) const FORGED: &str = "forged";
+/// The users of a peer.
+pub(crate) const USERS: usize = 3;
+/// The domain of the other server.
+pub(crate) const ELSEWHERE: &str = "elsewhere.example.net";
+/// The name of the component.
+pub(crate) const BRIDGE: &str = "bridge.example.org";
+/// Errors of streams that tell a peer that it has done wrong (RFC 6120 §4.9.3).
+const FAULTS: [&str; 6] =
+    ["bad-format", "improper-addressing", "invalid-from", "invalid-xml", "not-authorized", "not-well-formed"];
