@@ -15,7 +15,10 @@ fuzz_target!(|input: (u16, &[u8])| {
     let Some(names) = Names::claimed(der) else { return };
     for name in names.all() {
         assert!(!name.is_empty() && name.len() <= 255);
-        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'*')), "{name:?}");
+        assert!(
+            name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'*')),
+            "{name:?}"
+        );
     }
     // No name is for everybody, and nothing that is no name of a host is covered.
     for domain in ["example", "", "a.example\0", "a..example", "*.a.example"] {

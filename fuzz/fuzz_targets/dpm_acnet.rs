@@ -23,9 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(reply) = ftpman::Reply::decode(bytes, true) {
         assert_eq!(ftpman::Reply::decode(&reply.encode(true), true), Ok(reply));
     }
-    if let Ok(
-        request @ (ftpman::Request::Snapshot(_) | ftpman::Request::Retrieve(_) | ftpman::Request::Control(_)),
-    ) = ftpman::Request::decode(bytes)
+    if let Ok(request @ (ftpman::Request::Snapshot(_) | ftpman::Request::Retrieve(_) | ftpman::Request::Control(_))) =
+        ftpman::Request::decode(bytes)
     {
         assert_eq!(ftpman::Request::decode(&request.encode()), Ok(request));
     }

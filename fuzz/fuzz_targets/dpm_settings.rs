@@ -13,7 +13,10 @@ use rookery_dpm::sdd::{Bytes, Message, RawSetting, ScaledSetting, TextSetting, r
 use rookery_dpm::service::{Dpm, Options};
 use rookery_dpm::time::Moment;
 
-fuzz_target!(|input: (Vec<u8>, Vec<(String, Vec<u8>, f64, String)>, Vec<Vec<u8>>)| {
+/// A request for a device, and what it is set to: as bytes, as a number and as text.
+type Setting = (String, Vec<u8>, f64, String);
+
+fuzz_target!(|input: (Vec<u8>, Vec<Setting>, Vec<Vec<u8>>)| {
     let (body, settings, answers) = input;
     if let Some(read) = retdat::decode_settings(&body) {
         assert_eq!(retdat::decode_settings(&retdat::encode_settings(&read)), Some(read));

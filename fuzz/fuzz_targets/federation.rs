@@ -63,7 +63,8 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
 
 fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
     let mut settings = Settings::new(Secret::new(b"secret"));
-    settings.policy = [Policy::Certificate, Policy::Dialback, Policy::Plain, Policy::Dialback][usize::from(choice & 0b11)];
+    settings.rules.policy =
+        [Policy::Certificate, Policy::Dialback, Policy::Plain, Policy::Dialback][usize::from(choice & 0b11)];
     let shown = match choice & 0b1100 {
         0 => Err(Untrusted::UnknownIssuer),
         0b1000 => Ok(Names::of(&["a.example", "c.example"])),
@@ -124,7 +125,12 @@ fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untr
                 outcome.delivered.push((sender, to.to_string()));
             }
             Action::Move(..) | Action::Route(..) => panic!("there is one shard, and no component"),
-            Action::Refuse(..) | Action::Bounce(..) | Action::Lost(_) | Action::ComponentCame(_) | Action::ComponentGone(_) | Action::Pause(..) => {}
+            Action::Refuse(..)
+            | Action::Bounce(..)
+            | Action::Lost(_)
+            | Action::ComponentCame(_)
+            | Action::ComponentGone(_)
+            | Action::Pause(..) => {}
         }
     }
 }
