@@ -5,8 +5,10 @@
 use rookery_jid::Jid;
 use rookery_operations::rights::{self, Administrators};
 use rookery_store::wait;
+use serde_json::json;
 
-use crate::arguments::AdminCommand;
+use crate::arguments::{AdminCommand, Shown};
+use crate::columns;
 use crate::config::Config;
 use crate::control::note;
 use crate::database::Database;
@@ -52,7 +54,20 @@ pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
             note(source, &at.domain, &format!("took the rights of an administrator: {jid}"));
             say(&format!("{jid} doesn't administer {} any more\n", at.domain));
         }
-        AdminCommand::List => {
+        AdminCommand::List { shown: Shown { json: true } } => {
+            let all = domains.into_iter().flat_map(|Administrators { domain, configured, named }| {
+                let named: Vec<_> = named.into_iter().filter(|jid| !configured.contains(jid)).collect();
+                let of = |jids: Vec<Jid>, by_configuration: bool| {
+                    let objects = jids.into_iter().map(
+                        |jid| json!({ "jid": jid.to_string(), "domain": domain, "by_configuration": by_configuration }),
+                    );
+                    objects.collect::<Vec<_>>()
+                };
+                [of(configured, true), of(named, false)].concat()
+            });
+            columns::objects(all)?;
+        }
+        AdminCommand::List { .. } => {
             for Administrators { domain, configured, named } in domains {
                 let named: Vec<_> = named.into_iter().filter(|jid| !configured.contains(jid)).collect();
                 let of = |jids: Vec<Jid>, how| jids.into_iter().map(move |jid| format!("{jid}\t{domain}\t{how}\n"));

@@ -41,6 +41,21 @@ pub enum Command {
     /// Have the running server read its configuration and certificates again
     #[command(after_help = examples::RELOAD)]
     Reload,
+    /// Show the newest lines of the running server's log, and those that come
+    #[command(after_help = examples::LOG, args_conflicts_with_subcommands = true)]
+    Log {
+        /// The command for the log.
+        #[command(subcommand)]
+        command: Option<LogCommand>,
+        #[command(flatten)]
+        wishes: LogWishes,
+    },
+    /// Show what the running server does, again each second
+    #[command(after_help = examples::TOP)]
+    Top(crate::top::Wishes),
+    /// Sample where the CPU time of the running server goes, and draw it; or compare two profiles
+    #[command(after_help = examples::PROFILE)]
+    Profile(crate::profile::Wishes),
     /// Look at sessions of the running server, or end them
     #[command(after_help = examples::SESSION)]
     Session {
@@ -110,6 +125,8 @@ pub enum Command {
         /// Reach it in the name of this domain of ours, not of the default one
         #[arg(long, value_name = "DOMAIN")]
         from: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Look at the nodes of a cluster, or remove one that is away for good
     Node {
@@ -141,10 +158,19 @@ pub enum Command {
     /// Look over configuration, certificates, ports and storage, and say what is wrong and how to
     /// mend it
     #[command(after_help = examples::CHECK)]
-    Check {
-        /// Compare DNS with the records that there should be, too
-        #[arg(long)]
-        dns: bool,
+    Check(Wishes),
+    /// Print what lets a shell complete commands; packages have it
+    #[command(hide = true)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write a manual page for each command; packages have them
+    #[command(hide = true)]
+    Manual {
+        /// The folder to write them into
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
     /// Measure this server, or any other that speaks XMPP
     Bench(rookery_bench::cli::Bench),
@@ -157,12 +183,29 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
     /// List the nodes of the cluster, and whether they are up
-    List,
+    List {
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Remove a node that is away for good: the others take its accounts and rooms
     Remove {
         /// Its name
         name: String,
     },
+}
+
+/// The wishes of somebody who checks.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Wishes {
+    /// Compare DNS with the records that there should be, too
+    #[arg(long)]
+    pub dns: bool,
+    /// Print only what isn't fine; nothing if all is
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The form.
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// The form in which something is shown.
@@ -171,6 +214,37 @@ pub struct Shown {
     /// Print JSON: an object, or for a list one on each line
     #[arg(long)]
     pub json: bool,
+}
+
+/// The wishes of somebody who reads the log.
+#[derive(Debug, clap::Args)]
+pub struct LogWishes {
+    /// Go on with the lines that come, until the server ends, for a day at most
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only lines of this level and graver ones: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Option<String>,
+    /// Only lines about this account
+    #[arg(long, value_name = "JID")]
+    pub account: Option<String>,
+    #[command(flatten)]
+    pub shown: Shown,
+}
+
+/// The commands for the log.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Log more of a module, or less, for a while: then the configuration counts again
+    Level {
+        /// The module as lines name it, such as rookery_shard or rookery_shard::negotiation
+        module: String,
+        /// The level: off, error, warn, info, debug or trace
+        level: String,
+        /// The time for it, such as 90s, 10m or 2h
+        #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = crate::log::duration)]
+        lasts: std::time::Duration,
+    },
 }
 
 /// The commands for sessions.
@@ -268,6 +342,8 @@ pub enum UserCommand {
         /// Only those of this domain
         #[arg(value_name = "DOMAIN")]
         domain: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Add the accounts of a file: `jid,password` lines, or an export of this or another server
     /// (XEP-0227); says what is wrong in it and adds the rest
@@ -288,6 +364,8 @@ pub enum UserCommand {
         what: String,
         #[command(flatten)]
         valid: Valid,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Make a link with which the password of an account can be set, once
     #[command(after_help = examples::INVITE)]
@@ -296,6 +374,8 @@ pub enum UserCommand {
         jid: String,
         #[command(flatten)]
         valid: Valid,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Write an account, or all of a domain, to a file that this and other servers can import
     /// (XEP-0227)
@@ -329,6 +409,8 @@ pub enum StoreCommand {
     Verify {
         #[command(flatten)]
         ends: Ends,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Bring the schema of the database up to date, as a start does unless `migrate` in `[store]`
     /// is "never"
@@ -340,6 +422,8 @@ pub enum StoreCommand {
         /// Only print the statements that would be run
         #[arg(long)]
         sql: bool,
+        #[command(flatten)]
+        shown: Shown,
     },
 }
 
@@ -402,7 +486,10 @@ pub enum AdminCommand {
         domain: Option<String>,
     },
     /// List account, domain, and whether the configuration names it
-    List,
+    List {
+        #[command(flatten)]
+        shown: Shown,
+    },
 }
 
 /// The commands for tokens.
@@ -420,9 +507,14 @@ pub enum TokenCommand {
         /// Let it be good for this domain only
         #[arg(long, value_name = "DOMAIN")]
         domain: Option<String>,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// List the tokens, without their secrets
-    List,
+    List {
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Revoke a token, from now on
     Revoke {
         /// Name of the token
@@ -465,6 +557,25 @@ pub enum ConfigCommand {
     /// Print a commented configuration with every key and its default
     #[command(after_help = examples::CONFIG)]
     Example,
+    /// Print the values in force, each with the line that gives it, or that it is the default
+    #[command(after_help = examples::CONFIG_SHOW)]
+    Show {
+        /// Only the values that the file gives
+        #[arg(long)]
+        given: bool,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Compare the running server with its configuration file: what a reload or a restart would
+    /// change
+    #[command(after_help = examples::CONFIG_DIFF)]
+    Diff {
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Print every bound on what anybody can make the server keep or do, with the values in force
-    Limits,
+    Limits {
+        #[command(flatten)]
+        shown: Shown,
+    },
 }

@@ -1,23 +1,32 @@
-//! `rookery check`: looks everything over that a start needs, and changes nothing.
+//! `rookery check`: looks everything over that a start needs, and changes nothing. A start looks at
+//! the same by the same functions, and its log has what it goes on in spite of.
 
 mod proxies;
 mod records;
+mod report;
 mod servers;
+mod services;
 
-use std::fmt;
 use std::fs;
+use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::ExitCode;
 
-use rookery_store::sqlite::Severity;
 use rookery_web::chat::package::{self, NAME, VERSION};
 use rookery_web::health::{Fill, Space};
+use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
+use tracing::warn;
+
+use report::{Finding, Report};
 
 use crate::acme;
+use crate::arguments::Wishes;
 use crate::certificate::{self, WantedCertificate};
 use crate::clock;
+use crate::columns;
 use crate::config::{Config, Store};
 use crate::database;
 use crate::dpm;
@@ -27,79 +36,44 @@ use crate::listener;
 use crate::loaded::Source;
 use crate::welcome::say;
 
-/// Checks everything and says what it found, with `dns` also of the records that there should be.
+/// Checks everything and says what it found; with `dns` also of the records that there should be.
+/// Returns the exit code for the grade.
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if the server wouldn't start.
-pub fn run(source: &Source, dns: bool) -> Result<(), Failure> {
+/// [`Failure::Failed`] if standard output can't be written.
+pub fn run(source: &Source, wishes: Wishes) -> Result<ExitCode, Failure> {
     let mut report = look(source);
-    if let (true, Ok(config)) = (dns, source.read()) {
+    if let (true, Ok(config)) = (wishes.dns, source.read()) {
         records::look(&mut report, &config);
     }
-    let mut text: String = report.lines.iter().map(|line| format!("{line}\n")).collect();
-    let count = |severity| report.lines.iter().filter(|line| line.severity == severity).count();
-    let (faults, warnings) = (count(Severity::Fault), count(Severity::Warning));
-    text.push_str(&match (faults, warnings) {
-        (0, 0) => "everything is fine\n".to_owned(),
-        (0, warnings) => format!("the server will start; warnings: {warnings}\n"),
-        (faults, warnings) => {
-            format!("the server will not start or will fail; faults: {faults}, warnings: {warnings}\n")
-        }
-    });
-    say(&text);
-    if faults > 0 { Err(Failure::Told) } else { Ok(()) }
-}
-
-/// The findings so far.
-#[derive(Default)]
-struct Report {
-    lines: Vec<ReportLine>,
-}
-
-struct ReportLine {
-    severity: Severity,
-    about: &'static str,
-    text: String,
-}
-
-impl fmt::Display for ReportLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Note => "ok",
-            Severity::Warning => "warning",
-            Severity::Fault => "fault",
-        };
-        write!(f, "{severity:<8} {:<14} {}", self.about, self.text)
+    match wishes.shown.json {
+        true => drop(columns::line(&report.json(!wishes.quiet).to_string())?),
+        false => say(&report.text(!wishes.quiet)),
     }
+    Ok(report.exit_code())
 }
 
-impl Report {
-    fn note(&mut self, about: &'static str, text: String) {
-        self.lines.push(ReportLine { severity: Severity::Note, about, text });
-    }
-
-    fn warn(&mut self, about: &'static str, text: String) {
-        self.lines.push(ReportLine { severity: Severity::Warning, about, text });
-    }
-
-    fn fault(&mut self, about: &'static str, text: String) {
-        self.lines.push(ReportLine { severity: Severity::Fault, about, text });
+/// Has the log tell what a start or a reload goes on in spite of: the warnings of a check, as far
+/// as nothing else logs them.
+pub fn tell(source: &Source, config: &Config) {
+    let mut report = Report::default();
+    settled(&mut report, source, config);
+    for finding in report.warnings() {
+        warn!(about = finding.about, "{}", finding.text);
     }
 }
 
 fn look(source: &Source) -> Report {
     let mut report = Report::default();
-    match source.read() {
+    let config = source.read();
+    match &config {
         Ok(config) => {
-            configuration(&mut report, source, &config);
-            certificates(&mut report, &config, &source.folder);
-            authority(&mut report, &config, &source.folder);
-            chat_page(&mut report, &config, &source.folder);
-            proxies::look(&mut report, &config);
-            servers::look(&mut report, &config, &source.folder);
-            ports(&mut report, &config, &source.folder);
-            devices(&mut report, &config);
+            settled(&mut report, source, config);
+            servers::ask(&mut report, config);
+            ports(&mut report, config, &source.folder);
+            cluster(&mut report, config);
+            devices(&mut report, config);
         }
         Err(error) => {
             for line in error.to_string().lines() {
@@ -107,9 +81,22 @@ fn look(source: &Source) -> Report {
             }
         }
     }
-    storage(&mut report, &source.folder, source.read().map(|config| config.store).unwrap_or_default());
-    open_files(&mut report);
+    storage(&mut report, &source.folder, config.map(|config| config.store).unwrap_or_default());
     report
+}
+
+/// Looks at what the configuration and the machine settle for as long as the server runs. A start
+/// does this, too: what is a warning here lets it go on, and a fault doesn't.
+fn settled(report: &mut Report, source: &Source, config: &Config) {
+    configuration(report, source, config);
+    services::look(report, config);
+    certificates(report, config, &source.folder);
+    authority(report, config, &source.folder);
+    chat_page(report, config, &source.folder);
+    proxies::look(report, config);
+    servers::look(report, config, &source.folder);
+    exposed(report, source, config);
+    open_files(report);
 }
 
 fn configuration(report: &mut Report, source: &Source, config: &Config) {
@@ -189,7 +176,7 @@ fn usable(report: &mut Report, wanted: &WantedCertificate, certificate: &certifi
     let until = clock::date(seen.not_after);
     let mend = "renew it, then reload the server";
     match clock::days_until(seen.not_after) {
-        ..0 => report.fault(CERTIFICATE, format!("{file} has expired on {until}: clients refuse to connect; {mend}")),
+        ..0 => report.warn(CERTIFICATE, format!("{file} has expired on {until}: clients refuse to connect; {mend}")),
         days if certificate::ends_soon(seen) => {
             report.warn(CERTIFICATE, format!("{file} expires in {days} days, on {until}; {mend}"));
         }
@@ -197,11 +184,11 @@ fn usable(report: &mut Report, wanted: &WantedCertificate, certificate: &certifi
     }
     if seen.not_before > clock::now() as i64 {
         let from = clock::date(seen.not_before);
-        report.fault(CERTIFICATE, format!("{file} is valid only from {from} on; is this machine's clock right?"));
+        report.warn(CERTIFICATE, format!("{file} is valid only from {from} on; is this machine's clock right?"));
     }
     for domain in wanted.domains.iter().filter(|domain| !seen.covers(domain)) {
         let names = seen.names.join(", ");
-        report.fault(CERTIFICATE, format!("{file} is for {names}, not for {domain}; give [domain.{domain:?}] its own"));
+        report.warn(CERTIFICATE, format!("{file} is for {names}, not for {domain}; give [domain.{domain:?}] its own"));
     }
     if seen.self_signed && !wanted.own {
         report.warn(CERTIFICATE, format!("{file} is self-signed; clients will ask whether to trust it"));
@@ -222,7 +209,7 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
     for (address, kind) in listener::wanted(config) {
         match listener::bind_one(address, kind) {
             Ok(listener) => report.note(PORTS, format!("{} is free ({kind})", listener.address)),
-            Err(error) => report.fault(PORTS, listener::refused(address, &error)),
+            Err(error) => port(report, &error, listener::refused(address, &error)),
         }
     }
     if config.dpm.enabled {
@@ -230,18 +217,34 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
         for address in &config.dpm.listen {
             match TcpListener::bind(address) {
                 Ok(_) => report.note(PORTS, format!("{address} is free (DPM)")),
-                Err(error) => report.fault(PORTS, dpm::refused(*address, "listen", &error)),
+                Err(error) => port(report, &error, dpm::refused(*address, "listen", &error)),
             }
         }
         match UdpSocket::bind(front_ends) {
             Ok(_) => report.note(PORTS, format!("{front_ends} is free (front-ends)")),
-            Err(error) => report.fault(PORTS, dpm::refused(front_ends, "front_ends", &error)),
+            Err(error) => port(report, &error, dpm::refused(front_ends, "front_ends", &error)),
         }
         match config.dpm.grpc.map(|grpc| (grpc, TcpListener::bind(grpc))) {
-            Some((grpc, Err(error))) => report.fault(PORTS, format!("dpm.grpc: {grpc} can't be listened on: {error}")),
+            Some((grpc, Err(error))) => port(report, &error, dpm::refused(grpc, "grpc", &error)),
             Some((grpc, Ok(_))) => report.note(PORTS, format!("{grpc} (gRPC) is free")),
             None => {}
         }
+    }
+}
+
+/// Reports an address that can't be had.
+fn port(report: &mut Report, error: &io::Error, text: String) {
+    match listener::may_pass(error) {
+        true => report.blocked(PORTS, text),
+        false => report.fault(PORTS, text),
+    }
+}
+
+/// Reports on the Redis of a cluster.
+fn cluster(report: &mut Report, config: &Config) {
+    if let (Some(_), Some(redis)) = (&config.cluster.node, &config.cluster.redis) {
+        let found = rookery_cluster::check(redis).into_iter();
+        report.findings.extend(found.map(|found| Finding { severity: found.severity, about: REDIS, text: found.text }));
     }
 }
 
@@ -266,37 +269,49 @@ fn storage(report: &mut Report, folder: &Folder, store: Store) {
         report.fault(STORAGE, format!("{path} is a file, not a folder; name another data folder with --data-dir"));
         return;
     }
+    if folder.restoring().exists() {
+        report.fault(STORAGE, folder.half_restored());
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Before the first start, the folder above has to take it.
+    let Some(there) = absolute.ancestors().find(|path| path.is_dir()) else { return };
+    if let Err(error) = access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        let there = there.display();
+        report.fault(STORAGE, format!("nothing can be written into {there}: {error}; give it to the server's user"));
+    }
+    room(report, there);
+    let database = match database::address(folder, &store) {
+        Ok(database) => database,
+        Err(error) => return report.fault(STORAGE, error.to_string()),
+    };
+    let found = database.check().into_iter();
+    report.findings.extend(found.map(|found| Finding { severity: found.severity, about: STORAGE, text: found.text }));
+}
+
+/// Warns of what others can read.
+fn exposed(report: &mut Report, source: &Source, config: &Config) {
+    let path = source.folder.path();
     if let Ok(found) = fs::metadata(path)
         && found.permissions().mode() & 0o007 != 0
     {
         let path = path.display();
         report.warn(STORAGE, format!("everybody on this machine can look into {path}; `chmod 700 {path}`"));
     }
-    room(report, path);
-    let database = match database::address(folder, &store) {
-        Ok(database) => database,
-        Err(error) => return report.fault(STORAGE, error.to_string()),
-    };
-    if database.is_exposed() {
+    if database::address(&source.folder, &config.store).is_ok_and(|database| database.is_exposed()) {
         report.warn(STORAGE, "tls is \"off\" under [store]: all is sent to the database in the clear".to_owned());
-    }
-    let findings = database.check();
-    for finding in findings {
-        report.lines.push(ReportLine { severity: finding.severity, about: STORAGE, text: finding.text });
     }
 }
 
-/// Reports on the room that the disk has; before the first start, that of the folder above.
+/// Reports on the room that the disk of a folder has, which a running server watches.
 fn room(report: &mut Report, folder: &Path) {
-    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    let Some(Ok(space)) = absolute.ancestors().find(|path| path.is_dir()).map(Space::of) else { return };
+    let Ok(space) = Space::of(folder) else { return };
     match space.fill() {
         Fill::Fine => report.note(STORAGE, format!("the disk has {space}")),
         Fill::Low => {
             report.warn(STORAGE, format!("the disk is nearly full ({space}): make room, or move the data folder"))
         }
         Fill::Full => {
-            report.fault(
+            report.warn(
                 STORAGE,
                 format!("the disk is full ({space}): nothing can be stored; make room, or move the data folder"),
             );
@@ -321,9 +336,11 @@ const CONFIGURATION: &str = "configuration";
 const CERTIFICATE: &str = "certificate";
 const PORTS: &str = "ports";
 const DEVICES: &str = "devices";
+const REDIS: &str = "redis";
 const STORAGE: &str = "storage";
 const ACME: &str = "authority";
 const CHAT: &str = "chat page";
+const MODULES: &str = "modules";
 const PROXIES: &str = "proxies";
 const OPEN_FILES: &str = "open files";
 

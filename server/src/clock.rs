@@ -9,6 +9,12 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// Returns the milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// Returns the whole days from now until then, negative if it is past.
 pub fn days_until(then: i64) -> i64 {
     then.saturating_sub_unsigned(now()).div_euclid(DAY)

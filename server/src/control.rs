@@ -2,9 +2,10 @@
 //! folder, over which the server's API is spoken without a token.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
 use rookery_web::control::client::{self, Answer};
 use serde_json::{Value, json};
@@ -87,24 +88,65 @@ impl<'a> Running<'a> {
     ///
     /// As [`Running::get`].
     pub fn ask(self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let Answer { status, body } = self.exchange(method, path, body)?;
+        self.ask_for(client::PATIENCE, method, path, body)
+    }
+
+    /// Has the server do something that takes a while.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::get`].
+    pub fn ask_for(self, patience: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let Answer { status, body } = self.exchange(patience, method, path, body)?;
         match status {
             200..=299 => Ok(body),
             _ => Err(Failure::Failed(words(&body))),
         }
     }
 
+    /// Gives each line of JSON that the server has at a path to `each`, as they come, until it
+    /// returns `false` or the server ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Running::get`], and what `each` returns.
+    pub fn follow(self, path: &str, mut each: impl FnMut(&Value) -> Result<bool, Failure>) -> Result<(), Failure> {
+        let socket = self.folder.control();
+        let mut failed = None;
+        let mut one = |line: &Value| {
+            Ok(each(line).unwrap_or_else(|failure| {
+                failed = Some(failure);
+                false
+            }))
+        };
+        let followed = client::follow(&socket, path, &mut one);
+        failed.map_or_else(|| followed.map_err(|error| self.unreached(&error)), Err)
+    }
+
+    /// Returns the number of its process, as it has written it.
+    pub fn process(self) -> Option<String> {
+        self.folder.running()
+    }
+
     /// Notes in the server's journal what a command has done to the database itself. A command that
     /// has succeeded doesn't fail for that.
     pub fn note(self, domain: &str, act: &str) {
-        if let Err(failure) = self.exchange("POST", NOTE, Some(&json!({ "domain": domain, "act": act }))) {
+        if let Err(failure) =
+            self.exchange(client::PATIENCE, "POST", NOTE, Some(&json!({ "domain": domain, "act": act })))
+        {
             eprintln!("rookery: the server's journal doesn't have it: {failure}");
         }
     }
 
-    fn exchange(self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+    fn exchange(self, patience: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+        let asked = client::ask(&self.folder.control(), patience, method, path, body);
+        asked.map_err(|error| self.unreached(&error))
+    }
+
+    /// Says why the server wasn't reached.
+    fn unreached(self, error: &io::Error) -> Failure {
         let socket = self.folder.control();
-        client::ask(&socket, method, path, body).map_err(|error| match error.kind() {
+        match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => nobody(self.folder),
             ErrorKind::PermissionDenied => Failure::Failed(format!(
                 "{}: {error}; commands beside a running server are for its user, and for root",
@@ -113,8 +155,9 @@ impl<'a> Running<'a> {
             ErrorKind::TimedOut => {
                 Failure::Failed("the server that runs here doesn't answer; what does its log say?".into())
             }
-            _ => Failure::file(&socket, &error),
-        })
+            ErrorKind::Other => Failure::Failed(error.to_string()),
+            _ => Failure::file(&socket, error),
+        }
     }
 }
 

@@ -16,8 +16,15 @@ pub enum Failure {
     Failed(String),
     /// The reason has been told already: exit code 1.
     Told,
-    /// The database isn't what this server needs and has to be put right first: exit code 78, too.
+    /// The database, or the machine, isn't what this server needs and has to be put right first:
+    /// exit code 78, too.
     Unfit(String),
+    /// Something that is needed is taken or away for now, such as a port or a database: exit code
+    /// 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should try again.
+    Blocked(String),
+    /// Other nodes of the cluster have taken over from this process, which they had heard nothing
+    /// of: exit code 75, `EX_TEMPFAIL` of sysexits.h. A supervisor should start it again.
+    TakenOver,
     /// The configuration can't be used: exit code 78, `EX_CONFIG` of sysexits.h. A supervisor
     /// shouldn't try again.
     Config(ConfigError),
@@ -35,6 +42,7 @@ impl Failure {
         match self {
             Failure::Failed(_) | Failure::Told => ExitCode::FAILURE,
             Failure::Config(_) | Failure::Unfit(_) => ExitCode::from(EX_CONFIG),
+            Failure::Blocked(_) | Failure::TakenOver => ExitCode::from(EX_TEMPFAIL),
         }
     }
 }
@@ -42,8 +50,12 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed(reason) | Failure::Unfit(reason) => f.write_str(reason),
+            Failure::Failed(reason) | Failure::Unfit(reason) | Failure::Blocked(reason) => f.write_str(reason),
             Failure::Told => Ok(()),
+            Failure::TakenOver => f.write_str(
+                "other nodes of the cluster have taken over from this process, which stood still or was cut off; \
+                 start it again",
+            ),
             Failure::Config(error) => write!(f, "{error}"),
         }
     }
@@ -64,10 +76,17 @@ impl From<StoreError> for Failure {
             | StoreError::TooNew { .. }
             | StoreError::Foreign(_)
             | StoreError::Unfinished(_)
-            | StoreError::Unfit(_) => Failure::Unfit(error.to_string()),
+            | StoreError::Unfit(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Directory { .. }
+            | StoreError::Other(_) => Failure::Unfit(error.to_string()),
+            error if error.is_temporary() => Failure::Blocked(error.to_string()),
             error => Failure::Failed(error.to_string()),
         }
     }
 }
 
-const EX_CONFIG: u8 = 78;
+/// The exit code of what stays wrong until somebody mends it (sysexits.h).
+pub const EX_CONFIG: u8 = 78;
+/// The exit code of what may be right the next time (sysexits.h).
+pub const EX_TEMPFAIL: u8 = 75;

@@ -1,7 +1,7 @@
 //! The data folder: everything that the server writes.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] with what to do about it.
+    /// [`Failure::Unfit`] with what to do about it.
     pub fn create(&self) -> Result<(), Failure> {
         if self.path.is_dir() {
             return Ok(());
@@ -31,7 +31,7 @@ impl Folder {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         made.map_err(|error| {
             let path = self.path.display();
-            Failure::Failed(format!(
+            Failure::Unfit(format!(
                 "the data folder {path} can't be made: {error}; name another one with --data-dir, or make it and give it to the \
                  server's user"
             ))
@@ -61,13 +61,20 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if one does, or if the lock can't be made.
+    /// [`Failure::Failed`] if one does, or if the lock can't be made; [`Failure::Unfit`] if nothing
+    /// can be written there.
     pub fn lock(&self) -> Result<Lock, Failure> {
         let path = self.path.join(LOCK);
         let failed = |error| Failure::file(&path, &error);
         let mut file =
             fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.as_mut().map_err(|error| Failure::file(&path, error))?;
+        let file = file.as_mut().map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                let path = path.display();
+                Failure::Unfit(format!("{path}: {error}; give the data folder to the server's user"))
+            }
+            _ => Failure::file(&path, error),
+        })?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -124,6 +131,11 @@ impl Folder {
         self.path.join("uploads")
     }
 
+    /// Returns the file in which sessions wait for the next start.
+    pub fn sessions(&self) -> PathBuf {
+        self.path.join(SESSIONS)
+    }
+
     /// Returns the file of the self-signed certificate.
     pub fn certificate(&self) -> PathBuf {
         self.path.join("certs/self-signed.pem")
@@ -154,6 +166,14 @@ impl Folder {
     /// start then.
     pub fn restoring(&self) -> PathBuf {
         self.path.join(RESTORING)
+    }
+
+    /// Says that a restore was interrupted, which keeps a server from starting.
+    pub fn half_restored(&self) -> String {
+        let path = self.path.display();
+        format!(
+            "a restore into {path} was interrupted: run the same `rookery restore` again before a server starts here"
+        )
     }
 
     /// Returns the folder in which a backup is unpacked.
@@ -214,6 +234,8 @@ pub const BEFORE: &str = "before-restore-";
 
 /// The names that are of no use in another folder, or whose content is kept there in another form.
 pub const KEPT_OUT: &[&str] =
-    &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS, CONTROL];
+    &["rookery.db", "rookery.db-wal", "rookery.db-shm", "uploads", LOCK, RESTORING, PARTS, CONTROL, SESSIONS];
+/// The sessions that wait for the next start: a backup has none of them, since they go on once.
+const SESSIONS: &str = "sessions";
 /// The socket of the running server.
 const CONTROL: &str = "control";

@@ -1,5 +1,6 @@
 //! One generation of everything that a reload replaces.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use rookery_hub::{Registry, Settings};
 use rookery_modules::Shared;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings};
+use rookery_web::comparison::{Change, Compared};
 
 use crate::certificate::{self, Certificate};
+use crate::config::effective::{masked, settings as settings_of};
 use crate::config::{Config, ConfigError};
 use crate::database::Decoys;
 use crate::failure::Failure;
@@ -163,18 +166,63 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
 
 /// Returns what of a configuration counts after a restart only, beside the one of the start.
 fn needs_restart(new: &Config, started: &Config) -> Vec<String> {
-    let changed = [
-        ("[listen]", new.listen != started.listen),
-        ("shards", new.shards != started.shards),
-        ("web.connections", new.web.connections != started.web.connections),
-        ("[store]", new.store != started.store),
-        ("federation.enabled", new.federation.enabled != started.federation.enabled),
-        ("[component]", new.components.is_empty() != started.components.is_empty()),
-        ("[dpm]", new.dpm != started.dpm),
-        ("log.format", new.log.format != started.log.format),
-    ];
-    let changed = changed.into_iter().filter(|(_, changed)| *changed);
+    let changed = FIXED.iter().filter(|(_, differ)| differ(new, started));
     changed.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect()
+}
+
+/// Keys and tables that stay as they were at the start, each with whether two configurations differ
+/// there.
+const FIXED: [(&str, Differs); 9] = [
+    ("[listen]", |new, started| new.listen != started.listen),
+    ("shards", |new, started| new.shards != started.shards),
+    ("web.connections", |new, started| new.web.connections != started.web.connections),
+    ("[store]", |new, started| new.store != started.store),
+    ("[cluster]", |new, started| new.cluster != started.cluster),
+    ("federation.enabled", |new, started| new.federates() != started.federates()),
+    ("[component]", |new, started| new.components.is_empty() != started.components.is_empty()),
+    ("[dpm]", |new, started| new.dpm != started.dpm),
+    ("log.format", |new, started| new.log.format != started.log.format),
+];
+/// Returns true if two configurations differ in a part.
+type Differs = fn(&Config, &Config) -> bool;
+
+/// Returns whether a key is the one of that name, or stands in the table `[NAME]`.
+fn is_of(name: &str, key: &str) -> bool {
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(table) => key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')),
+        None => key == name,
+    }
+}
+
+/// Compares the configuration that a server goes by with the one of its file now.
+///
+/// # Errors
+///
+/// What is wrong in the file.
+pub fn compare(running: &Loaded) -> Result<Compared, ConfigError> {
+    let source = Source::new(running.source.config.clone(), running.source.folder.path().to_owned());
+    let new = source.read()?;
+    let started = running.started.as_deref().unwrap_or(&running.config);
+    let fixed: Vec<&str> = FIXED.iter().filter(|(_, differ)| differ(&new, started)).map(|(name, _)| *name).collect();
+    let [now, started, new] = [&running.config, started, &new].map(|config| {
+        let all: BTreeMap<String, Option<String>> = settings_of(config).into_iter().collect();
+        all
+    });
+    let keys: BTreeSet<&String> = now.keys().chain(started.keys()).chain(new.keys()).collect();
+    let changes = keys.into_iter().filter_map(|key| {
+        let needs_restart = fixed.iter().any(|name| is_of(name, key));
+        let running = if needs_restart { &started } else { &now };
+        let of = |all: &BTreeMap<String, Option<String>>| all.get(key).cloned().flatten();
+        let (running, file) = (of(running), of(&new));
+        let mask = |value: String| masked(key, &value);
+        (running != file).then(|| Change {
+            key: key.clone(),
+            running: running.map(mask),
+            file: file.map(mask),
+            needs_restart,
+        })
+    });
+    Ok(Compared { changes: changes.collect(), file: source.config })
 }
 
 fn tls(config: &Config, certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
@@ -213,6 +261,43 @@ mod tests {
 
         fs::write(&file, "shard = 3").expect("written");
         assert!(matches!(reload(&second.loaded, Decoys::default()), Err(Failure::Config(_))));
+    }
+
+    #[test]
+    fn a_comparison_tells_what_a_reload_would_change() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let (path, file) = (directory.path().to_owned(), directory.path().join("rookery.toml"));
+        let secret = |text: &str| format!("[component.\"b.example\"]\nsecret = \"{text}\"\n");
+        fs::write(&file, secret("a long secret")).expect("written");
+        let first = Loaded::load(Source::new(None, path), Decoys::default(), None).expect("loaded");
+        assert_eq!(compare(&first).expect("the same").changes, []);
+        let text = format!("shards = 3\n[limits]\nlogin_seconds = 9\n{}", secret("another secret"));
+        fs::write(&file, text).expect("written");
+        let change = |key: &str, running: &str, file: &str, needs_restart| Change {
+            key: key.into(),
+            running: Some(running.into()),
+            file: Some(file.into()),
+            needs_restart,
+        };
+        let shards = change("shards", "0", "3", true);
+        let secret = change("component.\"b.example\".secret", "\"***\"", "\"***\"", false);
+        let expected = [secret, change("limits.login_seconds", "60", "9", false), shards.clone()];
+        assert_eq!(compare(&first).expect("changes").changes, expected);
+        // What a reload has taken runs; what needs a restart doesn't.
+        let second = reload(&first, Decoys::default()).expect("reloaded").loaded;
+        assert_eq!(compare(&second).expect("changes").changes, [shards]);
+        fs::write(&file, "shard = 3").expect("written");
+        assert!(compare(&second).is_err());
+    }
+
+    #[test]
+    fn all_that_stays_until_a_restart_has_keys() {
+        let modules = rookery_modules::table(&Shared::default());
+        let config = Config::parse("[component.\"b.example\"]\nsecret = \"a long secret\"\n", &modules).expect("read");
+        for (name, _) in FIXED {
+            assert!(settings_of(&config).iter().any(|(key, _)| is_of(name, key)), "{name}");
+        }
+        assert!(!is_of("[dpm]", "dpmx.a") && !is_of("shards", "a.shards"));
     }
 
     #[test]

@@ -1,16 +1,31 @@
-//! The log: to standard error, as the terminal or the journal wants it.
+//! The log: to standard error, as the terminal or the journal wants it, and the newest lines in
+//! memory.
+//!
+//! # Layout
+//!
+//! `recent` keeps lines, `levels` decides which there are.
+
+mod levels;
+mod recent;
 
 use std::fmt;
 use std::io::{IsTerminal, stderr};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
+use std::time::{Duration, Instant};
 
+use rookery_observe::lines::Lines;
+use rookery_web::control::log::Levels;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Log, LogFormat};
+use levels::Wanted;
+use recent::Keep;
 
 /// Makes lines of one format the log, with a filter that can be replaced. A macro, since each
 /// format is a type of its own.
@@ -19,7 +34,7 @@ macro_rules! install {
         let lines = $lines.with_filter_reloading();
         let handle = lines.reload_handle();
         // A second start can only be a test's; the first one stays.
-        if lines.try_init().is_ok() {
+        if lines.finish().with(Keep(recent().clone())).try_init().is_ok() {
             let _ = SET_FILTER.set(Box::new(move |filter| handle.reload(filter)));
         }
     }};
@@ -27,7 +42,8 @@ macro_rules! install {
 
 /// Starts logging, for the rest of the process.
 pub fn start(log: &Log) {
-    // The filter was tried when the configuration was read.
+    // The filter was tried when the configuration was read; it is applied before there is a log.
+    let _ = WANTED.configure(&log.level);
     let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(coloured());
     match (log.format, is_journal()) {
@@ -75,9 +91,41 @@ fn priority(level: Level) -> u8 {
 
 /// Logs other lines from now on. The format stays: it is a part of what was installed.
 pub fn reload(log: &Log) {
-    if let Some(Err(error)) = SET_FILTER.get().map(|set| set(EnvFilter::try_new(&log.level).unwrap_or_default())) {
-        tracing::warn!(%error, "the level of the log was not changed");
+    if let Err(error) = WANTED.configure(&log.level) {
+        tracing::warn!(error, "the level of the log was not changed");
     }
+}
+
+/// Returns the newest lines.
+pub fn recent() -> &'static Lines {
+    static RECENT: LazyLock<Lines> = LazyLock::new(Lines::default);
+    &RECENT
+}
+
+/// Changes levels for a while, for commands.
+pub struct ByCommand;
+
+impl Levels for ByCommand {
+    fn raise(&self, module: &str, level: &str, lasts: Duration) -> Result<(), String> {
+        WANTED.raise(module, level, lasts, Instant::now())
+    }
+
+    fn expire(&self) {
+        if let Err(error) = WANTED.expire(Instant::now()) {
+            tracing::warn!(error, "the level of the log was not changed back");
+        }
+    }
+}
+
+/// Has the process log by a filter.
+///
+/// # Errors
+///
+/// The library can't.
+fn apply(filter: &str) -> Result<(), String> {
+    let Some(set) = SET_FILTER.get() else { return Ok(()) };
+    let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+    set(filter).map_err(|error| error.to_string())
 }
 
 /// Returns whether a text says which lines to log.
@@ -97,6 +145,9 @@ fn is_directive(part: &str) -> bool {
 fn coloured() -> bool {
     stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
+
+/// The lines that are wanted.
+static WANTED: LazyLock<Wanted> = LazyLock::new(Wanted::default);
 
 /// Replaces the filter of the process's log.
 static SET_FILTER: OnceLock<SetFilter> = OnceLock::new();

@@ -3,20 +3,23 @@
 //! # Layout
 //!
 //! - [`arguments`] is the command line, [`failure`] the exit codes.
-//! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`]
-//!   turns it into what hub and streams work by; [`loaded`] is all that a reload replaces;
-//!   [`federation`] is what of it is for other servers.
+//! - [`config`] reads the configuration, [`configuration`] shows and compares it; [`bounds`] makes
+//!   the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is
+//!   all that a reload replaces; [`federation`] is what of it is for other servers.
 //! - [`setup`] makes a server where there is none.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
 //!   hands over to [`serve`].
-//! - [`supervisor`] is what systemd is told meanwhile.
-//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and
+//! - [`supervisor`] is what systemd is told meanwhile, [`cards`] what one process leaves to the
+//!   next.
+//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`], [`sockets`] and
 //!   [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`cluster`] makes the process a node, and shows nodes.
-//! - [`clock`] writes dates for people, [`logging`] the log.
-//! - [`status`] and [`session`] show the running server and who is here, by [`control`], through
-//!   which other commands tell it what they do, too; [`columns`] prints lists.
+//! - [`clock`] writes dates for people, [`logging`] the log; [`completions`] is for shells and
+//!   readers of manuals.
+//! - [`status`], [`session`] and [`log`] show the running server, who is here and what happens, by
+//!   [`control`], through which other commands tell it what they do, too; [`columns`] prints lists.
+//! - [`top`] shows what the running server does, [`profile`] where its time goes.
 //! - [`check`] looks all of that over without changing it; [`user`], [`admin`] and [`token`]
 //!   change accounts, administrators and tokens, [`s2s`] shows other servers;
 //!   [`store`] changes the database as a whole, [`backup`] keeps all that
@@ -27,12 +30,15 @@ mod admin;
 mod arguments;
 mod backup;
 mod bounds;
+mod cards;
 mod certificate;
 mod check;
 mod clock;
 mod cluster;
 mod columns;
+mod completions;
 mod config;
+mod configuration;
 mod control;
 mod database;
 mod dpm;
@@ -42,8 +48,10 @@ mod folder;
 mod install;
 mod listener;
 mod loaded;
+mod log;
 mod logging;
 mod open_files;
+mod profile;
 #[cfg(test)]
 mod reference;
 mod s2s;
@@ -51,16 +59,19 @@ mod serve;
 mod session;
 mod settings;
 mod setup;
+mod sockets;
 mod start;
 mod state;
 mod status;
 mod store;
 mod supervisor;
 mod token;
+mod top;
 mod user;
 mod watch;
 mod welcome;
 
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
@@ -77,6 +88,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    rookery_store::sqlite::tell_waits(database::tell_wait_for_file);
     match run(arguments) {
         Ok(code) => code,
         Err(failure) => {
@@ -91,10 +103,15 @@ fn main() -> ExitCode {
 
 /// Becomes this server again, as an administrator wishes: the same command in the same process.
 /// Returns only if that fails.
-fn again() -> Failure {
+fn again(sockets: &[TcpListener]) -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let error = std::process::Command::new(&name).args(arguments).exec();
+    let mut command = std::process::Command::new(&name);
+    let passed = sockets::pass_on(&mut command, sockets);
+    if let Err(error) = &passed {
+        tracing::warn!(%error, "the ports can't be handed over; connections are refused for a moment");
+    }
+    let error = command.args(arguments).exec();
     Failure::Failed(format!("{} can't be started again: {error}", name.display()))
 }
 
@@ -110,13 +127,18 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Dpm(dpm) => return Ok(dpm.run()),
         Command::Serve => {
             rookery_observe::vital::tell_panics();
-            if serve::run(start::start(source)?)? == Ending::Restart {
-                return Err(again());
+            if let Ending::Restart(sockets) = serve::run(start::start(source)?)? {
+                return Err(again(&sockets));
             }
         }
         Command::Setup(wishes) => setup::run(&source, &wishes)?,
         Command::Status { shown } => status::status(&source, shown)?,
+        Command::Log { command, wishes } => log::run(&source, &wishes, command.as_ref())?,
+        Command::Completions { shell } => completions::print(shell)?,
+        Command::Manual { folder } => completions::manual(&folder)?,
         Command::Reload => status::reload(&source)?,
+        Command::Top(wishes) => top::run(&source, &wishes)?,
+        Command::Profile(wishes) => profile::run(&source, wishes)?,
         Command::Session { command } => session::run(&source, command)?,
         Command::Room { command } => session::rooms(&source, command)?,
         Command::User { command } => user::run(&source, command)?,
@@ -124,7 +146,9 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Backup { file } => backup::backup(&source, &file)?,
         Command::Restore { file, to, replace } => backup::restore(&source, &file, to.as_deref(), replace)?,
         Command::Store { command } => store::run(&source, command)?,
-        Command::S2s { what, domain, from } => s2s::run(&source, &what, domain.as_deref(), from.as_deref())?,
+        Command::S2s { what, domain, from, shown } => {
+            s2s::run(&source, &what, domain.as_deref(), from.as_deref(), shown)?;
+        }
         Command::Token { command } => token::run(&source, command)?,
         Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
         Command::Node { command } => cluster::run(&source, command)?,
@@ -132,11 +156,18 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&config::example(&table));
         }
-        Command::Config { command: ConfigCommand::Limits } => {
-            let table = rookery_modules::table(&rookery_modules::Shared::default());
-            welcome::say(&bounds::page(&source.read()?, &table));
+        Command::Config { command: ConfigCommand::Show { given, shown } } => {
+            configuration::show(&source, given, shown)?
         }
-        Command::Check { dns } => check::run(&source, dns)?,
+        Command::Config { command: ConfigCommand::Diff { shown } } => configuration::diff(&source, shown)?,
+        Command::Config { command: ConfigCommand::Limits { shown } } => {
+            let table = rookery_modules::table(&rookery_modules::Shared::default());
+            match shown.json {
+                true => bounds::json(&source.read()?, &table)?,
+                false => welcome::say(&bounds::page(&source.read()?, &table)),
+            }
+        }
+        Command::Check(wishes) => return check::run(&source, wishes),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -24,6 +24,32 @@ fn the_commands_are_up_to_date() {
 }
 
 #[test]
+fn every_command_that_shows_something_prints_json() {
+    let mut all = Arguments::command().name("rookery").bin_name("rookery");
+    all.build();
+    let mut without = Vec::new();
+    find_without_json(&all, &mut without);
+    without.retain(|name| !TOOLS.iter().any(|tool| name.split(' ').next() == Some(tool)));
+    let known: Vec<&str> = ACTS.iter().chain(DOCUMENTS).copied().collect();
+    let missing: Vec<_> = without.iter().filter(|name| !known.contains(&name.as_str())).collect();
+    assert!(missing.is_empty(), "give these the flag --json, or say below why they have none: {missing:?}");
+    let needless: Vec<_> = known.iter().filter(|name| !without.iter().any(|found| found == *name)).collect();
+    assert!(needless.is_empty(), "these have the flag, or are gone: {needless:?}");
+}
+
+/// Collects the commands that do something themselves and have no `--json`, without their
+/// program's name.
+fn find_without_json(command: &Command, without: &mut Vec<String>) {
+    let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+    let has_json = command.get_arguments().any(|argument| argument.get_long() == Some("json"));
+    if below.is_empty() && !has_json {
+        let name = command.get_bin_name().unwrap_or_default();
+        without.push(name.strip_prefix("rookery ").unwrap_or(name).to_owned());
+    }
+    below.into_iter().for_each(|below| find_without_json(below, without));
+}
+
+#[test]
 fn an_example_is_cut_at_its_tables() {
     let page = configuration(
         "# All.\n\n# A key.\na = 1\n\n# A table,\n# of two keys.\n[t]\n\n# Another.\nb = 2\n\n# None.\n#[u]\n#c = 3\n",
@@ -80,6 +106,37 @@ fn describe(page: &mut String, command: &Command) {
     }
 }
 
+/// Commands that change something and say that they did: their exit code is for programs.
+const ACTS: &[&str] = &[
+    "serve",
+    "setup",
+    "reload",
+    "log level",
+    "session end",
+    "room destroy",
+    "user add",
+    "user passwd",
+    "user remove",
+    "user disable",
+    "user enable",
+    "user import",
+    "admin add",
+    "admin remove",
+    "backup",
+    "restore",
+    "store copy",
+    "node remove",
+    "token revoke",
+    "web install",
+];
+
+/// Commands that write a document, whose form is another one by its nature: XML, TOML, scripts.
+const DOCUMENTS: &[&str] = &["user export", "config example", "completions", "manual"];
+
+/// Tools of their own, which write their results as files (`--out` of bench) or as pages for a
+/// terminal.
+const TOOLS: &[&str] = &["bench", "dpm"];
+
 /// The width of the pages' help.
 const COLUMNS: usize = 100;
 const CONFIGURATION: &str = "\
@@ -95,4 +152,9 @@ const COMMANDS: &str = "\
 
 What `rookery COMMAND -h` prints, for every command; `--help` says more of some. The page is made from the
 same text.
+
+Every command that shows something prints it for programs with `--json`: one object, or for a list one
+object on each line (nothing if the list is empty); but for the tools `bench` and `dpm`, which have reports of their own. Members are named in lower case; times are of RFC 3339,
+in UTC; what there isn't is `null`. More members may come, and none changes its meaning. Errors stay words on
+standard error, and exit codes are the same.
 ";

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -14,12 +15,15 @@ use rookery_operations::process::{Reloaded, Wish};
 use rookery_shard::{Census, Door, Generation, Port, Running};
 use rookery_store::Background;
 use rookery_web::ServedCertificate;
+use rookery_web::comparison::{Compared, Comparer};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
 use crate::acme::{self, Plan, Renewal};
+use crate::cards;
 use crate::certificate::Certificate;
+use crate::check;
 use crate::clock;
 use crate::config::{Config, WrittenNetwork};
 use crate::control;
@@ -27,20 +31,21 @@ use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
 use crate::listener::{Kind, Listener};
-use crate::loaded::{Loaded, new_certificates, reload};
+use crate::loaded::{Loaded, compare, new_certificates, reload};
 use crate::logging;
 use crate::open_files;
+use crate::sockets;
 use crate::start::Start;
 use crate::supervisor::{self, State, Watchdog};
 use crate::watch::Watch;
 
 /// The next thing to do when the server has stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Ending {
     /// Nothing.
     Exit,
-    /// To start it again: an administrator wishes it.
-    Restart,
+    /// To start it again, with these listening sockets: an administrator wishes it.
+    Restart(Vec<TcpListener>),
 }
 
 /// The calls that wake the thread which waits here.
@@ -51,8 +56,12 @@ enum Call {
     Wish(Wish),
     /// An administrator wants configuration and certificates to be read again.
     Reload(Completer<Reloaded>),
+    /// Somebody wants to know what a reload would change.
+    Compare(Completer<Result<Compared, String>>),
     /// Certificates were issued, or files of the operator's were changed.
     Certificates,
+    /// Others of the cluster have taken over from this process.
+    TakenOver,
 }
 
 /// Serves until SIGTERM or SIGINT, or until an administrator ends it; a second signal stops at
@@ -70,29 +79,48 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
     let reloads = caller.clone();
     // The one who asks is told that nobody reloads any more when the call is dropped.
     start.shared.process.reload_by(move |answer| drop(reloads.send(Call::Reload(answer))));
+    let sockets = copies(&start.listeners);
     let running = Threads::start(&mut start, &caller)?;
     let watchdog = Watchdog::start(running.shards.door(), start.shards)?;
     start.announce();
     supervisor::tell(State::Ready);
+    sockets::keep(&sockets);
     for call in &calls {
         match call {
             Call::Signal(SIGHUP) => drop(load_again(&mut start, &running)),
             Call::Reload(answer) => answer.complete(load_again(&mut start, &running)),
+            Call::Compare(answer) => answer.complete(compare(&start.loaded).map_err(|error| error.to_string())),
             Call::Signal(SIGUSR1) => tell(&start, &running),
             Call::Certificates => take_certificates(&mut start, &running),
             Call::Wish(Wish::Restart) => {
                 // The process stays, which a stop would not be.
                 supervisor::tell(State::Reloading);
                 stop(start, running, &calls)?;
-                return Ok(Ending::Restart);
+                return Ok(Ending::Restart(sockets));
             }
             Call::Signal(_) | Call::Wish(Wish::Stop) => break,
+            Call::TakenOver => {
+                supervisor::tell(State::Stopping);
+                stop(start, running, &calls)?;
+                return Err(Failure::TakenOver);
+            }
         }
     }
     supervisor::tell(State::Stopping);
+    // Connections are refused from now on, unless systemd keeps the sockets.
+    drop(sockets);
     stop(start, running, &calls)?;
     drop(watchdog);
     Ok(Ending::Exit)
+}
+
+/// Returns copies of the listening sockets, in which connections wait while nobody accepts them.
+fn copies(listeners: &[Listener]) -> Vec<TcpListener> {
+    let copies = listeners.iter().map(|listener| listener.socket.try_clone());
+    copies.collect::<Result<_, _>>().unwrap_or_else(|error| {
+        warn!(%error, "the ports can't be kept over a restart; raise the limit of open files");
+        Vec::new()
+    })
 }
 
 /// Passes the signals on that a server knows, from a thread of its own.
@@ -134,7 +162,7 @@ impl Threads {
         let ends = caller.clone();
         let cluster = joined.map(|joined| {
             // Nobody hears it any more when the server stops already.
-            joined.run(shards.door(), move || drop(ends.send(Call::Wish(Wish::Stop))))
+            joined.run(shards.door(), move || drop(ends.send(Call::TakenOver)))
         });
         let cluster = cluster.transpose().map_err(|failed| Failure::Failed(failed.to_string()))?;
         let web = web
@@ -144,7 +172,10 @@ impl Threads {
         let challenges = rookery_web::acme::Challenges::default();
         let renewal =
             if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), caller.clone())?) };
-        let web = start_web(start, web, shards.door(), challenges)?;
+        let comparisons = caller.clone();
+        // The one who asks is told that nobody compares any more when the call is dropped.
+        let comparer = Comparer::new(move |answer| drop(comparisons.send(Call::Compare(answer))));
+        let web = start_web(start, web, shards.door(), challenges, comparer)?;
         let changes = caller.clone();
         // Nobody hears it any more when the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
@@ -187,6 +218,7 @@ fn start_web(
     listeners: Vec<rookery_web::Listener>,
     door: Door,
     challenges: rookery_web::acme::Challenges,
+    comparer: Comparer,
 ) -> Result<rookery_web::Running, Failure> {
     let (folder, stores) = (&start.loaded.source.folder, &start.database.stores);
     let reach = rookery_web::Reach {
@@ -201,6 +233,11 @@ fn start_web(
             started_ms: clock::now() * 1000,
             folder: std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned()),
             process: start.shared.process.clone(),
+            comparer,
+            log: rookery_web::control::log::Log {
+                lines: logging::recent().clone(),
+                levels: Arc::new(logging::ByCommand),
+            },
         },
         exports: folder.path().to_owned(),
         control: control::bind(folder),
@@ -229,7 +266,7 @@ fn start_shards(start: &Start, listeners: Vec<Listener>, joined: Option<&Joined>
     let key: [u8; 8] = database::random()?;
     let keys = RandomState::new();
     let keys = [1, 2, 3, 4].map(|part| keys.hash_one((key, part)));
-    let running = rookery_shard::start(rookery_shard::Start {
+    let shards = rookery_shard::Start {
         shards: start.shards,
         listeners: listeners.collect(),
         connections: open_files::connections(),
@@ -242,7 +279,10 @@ fn start_shards(start: &Start, listeners: Vec<Listener>, joined: Option<&Joined>
         addresses: joined.map_or_else(|| AddressHash::of_process(keys), |joined| joined.addresses.clone()),
         outlet: joined.map(Joined::outlet),
         secrets: keys,
-    });
+    };
+    // Nodes of a cluster are home to other accounts when they come back.
+    let cards = if joined.is_none() { cards::take(&start.loaded.source.folder) } else { Vec::new() };
+    let running = rookery_shard::start(shards, cards);
     running.map_err(|error| Failure::Failed(format!("the shards can't be started: {error}")))
 }
 
@@ -283,6 +323,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         tls: loaded.tls.clone(),
         trusted_proxies: networks(&config.web.trusted_proxies),
         proxy_protocol: config.web.proxy_protocol,
+        takes_servers: config.federates(),
         metrics_networks: networks(&config.web.metrics_networks),
         api_networks: networks(&config.web.api_networks),
         admin_networks: networks(&config.web.admin_networks),
@@ -337,6 +378,7 @@ fn load_all_again(start: &mut Start, running: &Threads) -> Reloaded {
                 warn!("{reason}");
             }
             start.loaded = reloaded.loaded;
+            check::tell(&start.loaded.source, &start.loaded.config);
             running.reload(&start.loaded);
             logging::reload(&start.loaded.config.log);
             info!("configuration and certificates were read again");
@@ -402,13 +444,27 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
     let dpm_ended = dpm.is_none_or(dpm::Running::stop);
+    if let Some(cluster) = &cluster {
+        cluster.stop_reading();
+    }
     // The shards before the front: what they say last to clients of BOSH leaves through the web
     // front.
-    running.stop();
+    let hands_on = cluster.is_none();
+    running.stop(hands_on);
     let web_ended = web.stop();
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
     let deadline = Instant::now() + PATIENCE;
-    while !running.is_finished() && Instant::now() < deadline {
+    let mut handed_on = None;
+    while !running.is_finished() {
+        let (is_late, is_resting) = (Instant::now() >= deadline, running.is_resting());
+        if hands_on && handed_on.is_none() && (is_late || is_resting) {
+            cards::keep(&start.loaded.source.folder, &running.hand_on());
+            handed_on = Some(Instant::now());
+            continue;
+        }
+        if is_late || is_resting && handed_on.is_some_and(|at: Instant| at.elapsed() >= FAREWELL) {
+            break;
+        }
         if calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT))) {
             return Err(Failure::Failed("stopped at once by a second signal".into()));
         }
@@ -439,3 +495,5 @@ fn unpredictable() -> u128 {
 
 /// The time that clients may take to read the end of their streams.
 const PATIENCE: Duration = Duration::from_secs(7);
+/// The same when all else is done: those whose sessions go on wait for the next process already.
+const FAREWELL: Duration = Duration::from_secs(1);

@@ -1,8 +1,7 @@
 //! From the configuration to what the hub and the streams work by.
 
-use rookery_fanout::Limits as OutboxLimits;
 use rookery_hub::rate::Rate;
-use rookery_hub::{Component, Domain, Module, Options, Registry, RosterLimits, Settings};
+use rookery_hub::{Component, Domain, Module, Options, Registry, Settings};
 use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
@@ -18,21 +17,8 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
         components: config.components.iter().map(component).collect(),
         max_resources: limits.resources_per_user,
         conflict: limits.conflict,
-        roster: RosterLimits {
-            items: limits.roster.items,
-            bytes: limits.roster.bytes,
-            requests: limits.roster.requests,
-            name_bytes: limits.roster.name_bytes,
-            groups: limits.roster.groups,
-            group_bytes: limits.roster.group_bytes,
-        },
-        outbox: OutboxLimits {
-            soft: limits.outbox.soft,
-            hard: limits.outbox.hard,
-            paced: limits.outbox.paced,
-            account: limits.outbox.account,
-            total: limits.outbox.total,
-        },
+        roster: limits.roster,
+        outbox: limits.outbox,
         lane_bytes: limits.lane_bytes,
         rate: Rate { bytes: limits.rate_bytes as u64, stanzas: limits.rate_stanzas, ..Rate::default() },
         profile: config.profile,

@@ -12,6 +12,7 @@ use rookery_sasl::Credentials;
 use rookery_store::wait;
 
 use crate::admin;
+use crate::check;
 use crate::cluster;
 use crate::database::Database;
 use crate::dpm::Opened;
@@ -21,6 +22,7 @@ use crate::listener::{self, Kind, Listener};
 use crate::loaded::{Loaded, Source};
 use crate::logging;
 use crate::open_files;
+use crate::sockets::Inherited;
 use crate::state::LastStart;
 use crate::welcome::{self, Admin, Secret};
 
@@ -51,8 +53,9 @@ pub struct Start {
 ///
 /// # Errors
 ///
-/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] for whatever the machine
-/// refuses.
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Unfit`] if the machine or the
+/// database has to be put right, [`Failure::Blocked`] if another start may do better: the grades of
+/// a check, with the same exit codes. [`Failure::Failed`] for all else that the machine refuses.
 pub fn start(source: Source) -> Result<Start, Failure> {
     // Nothing is made for a configuration that is wrong.
     let config = source.read()?;
@@ -62,12 +65,9 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     folder.create()?;
     let lock = folder.lock()?;
     if folder.restoring().exists() {
-        let path = folder.path().display();
-        return Err(Failure::Unfit(format!(
-            "a restore into {path} was interrupted: run the same `rookery restore` again before a server starts here"
-        )));
+        return Err(Failure::Unfit(folder.half_restored()));
     }
-    let listeners = listener::bind_all(&config)?;
+    let listeners = listener::bind_all(&config, Inherited::take())?;
     let shared = Shared::default();
     let dpm = Opened::open(&config, &folder, &shared.data)?;
     let database = Database::open(&folder, &config.store)?;
@@ -86,6 +86,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
         None => Some(make_admin(&loaded, &database)?),
     };
     tell_of_nobody(&loaded, &database)?;
+    check::tell(&loaded.source, &loaded.config);
     Ok(Start { loaded, database, listeners, shards, shared, joined, dpm, bound, admin, _lock: lock })
 }
 

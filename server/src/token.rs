@@ -1,11 +1,14 @@
 //! `rookery token`: who may use the HTTP API, and for what.
 
+use rookery_base::date;
 use rookery_operations::Refusal;
 use rookery_operations::api_tokens::{self, Scope};
 use rookery_store::wait;
+use serde_json::json;
 
-use crate::arguments::TokenCommand;
+use crate::arguments::{Shown, TokenCommand};
 use crate::clock;
+use crate::columns;
 use crate::control::note;
 use crate::database::Database;
 use crate::failure::Failure;
@@ -22,7 +25,7 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
     let config = source.read()?;
     let database = Database::open_patiently(&source.folder, &config.store)?;
     match command {
-        TokenCommand::Add { name, scopes, domain } => {
+        TokenCommand::Add { name, scopes, domain, shown } => {
             if let Some(domain) = domain.as_deref().filter(|domain| config.domain(domain).is_none()) {
                 return Err(Failure::Failed(format!("{domain} is not a domain of this server")));
             }
@@ -31,9 +34,20 @@ pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
             let made = wait(api_tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
             let secret = made.map_err(|refusal: Refusal| Failure::Failed(refusal.to_string()))?;
             note(source, &of, &format!("made a token: {name}"));
-            say(&format!("{secret}\n"));
+            match shown.json {
+                true => columns::objects([json!({ "name": name, "secret": secret })])?,
+                false => say(&format!("{secret}\n")),
+            }
         }
-        TokenCommand::List => {
+        TokenCommand::List { shown: Shown { json: true } } => {
+            let tokens = wait(api_tokens::list(&database.stores))?;
+            columns::objects(tokens.into_iter().map(|token| {
+                let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.name()).collect();
+                let made = date::timestamp(token.made_ms);
+                json!({ "name": token.name, "made": made, "domain": token.domain, "scopes": scopes })
+            }))?;
+        }
+        TokenCommand::List { .. } => {
             for token in wait(api_tokens::list(&database.stores))? {
                 let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.name()).collect();
                 let made = clock::date(i64::try_from(token.made_ms / 1000).unwrap_or(i64::MAX));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rookery_jid::Jid;
 
-use crate::certificate::{Certificate, ends_soon};
+use crate::certificate::Certificate;
 use crate::clock;
 use crate::failure::Failure;
 use crate::folder::{self, Folder};
@@ -109,7 +109,7 @@ pub fn again(changes: &[String], loaded: &Loaded) {
     let remade = loaded.certificates.iter().filter(|certificate| certificate.made);
     let remade =
         remade.map(|certificate| format!("made a self-signed certificate for {}", certificate.domains.join(", ")));
-    let lines = changes.iter().cloned().chain(remade).chain(loaded.certificates.iter().filter_map(ending));
+    let lines = changes.iter().cloned().chain(remade);
     say(&lines.map(|line| format!("{line}\n")).collect::<String>());
 }
 
@@ -122,16 +122,6 @@ pub fn running(bound: &[(SocketAddr, Kind)]) {
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Returns a warning of a certificate that ends soon or has ended.
-fn ending(certificate: &Certificate) -> Option<String> {
-    let ends = certificate.inspection.not_after;
-    let file = certificate.file.display();
-    ends_soon(&certificate.inspection).then(|| match clock::days_until(ends) {
-        days @ 0.. => format!("the certificate {file} expires in {days} days, on {}", clock::date(ends)),
-        _ => format!("the certificate {file} has expired on {}: clients will refuse to connect", clock::date(ends)),
-    })
 }
 
 fn listening(bound: &[(SocketAddr, Kind)]) -> String {
@@ -156,7 +146,10 @@ fn certificate_words(certificate: &Certificate) -> String {
     let domains = certificate.domains.join(", ");
     match certificate.own {
         true => format!("self-signed for {domains}, until {until}; clients will ask whether to trust it"),
-        false => format!("{} for {domains}, until {until}", certificate.file.display()),
+        // The names that it has: those of a wrong file aren't the domains.
+        false => {
+            format!("{} for {}, until {until}", certificate.file.display(), certificate.inspection.names.join(", "))
+        }
     }
 }
 

@@ -1,25 +1,37 @@
 //! The built binary, driven as an operator drives it, each test in a folder of its own.
 
+#[path = "clients/python.rs"]
+mod python;
+
 mod cli {
     pub mod admin;
     pub mod backup;
     pub mod check;
     pub mod cluster;
+    pub mod cluster_deaths;
+    pub mod completions;
+    pub mod compose;
     pub mod config;
     pub mod control;
     pub mod databases;
     pub mod dpm;
     pub mod export;
+    pub mod fail2ban;
     pub mod foreign;
     pub mod invite;
+    pub mod json;
+    pub mod log;
     pub mod mariadb;
     pub mod package;
     pub mod postgres;
+    pub mod profile;
+    pub mod restart;
     pub mod rig;
     pub mod setup;
     pub mod start;
     pub mod store;
     pub mod supervisor;
     pub mod token;
+    pub mod top;
     pub mod user;
 }

@@ -71,6 +71,7 @@ scenarios! {
     }
     mobile {
         a_session_goes_on_after_a_break
+        a_session_goes_on_after_a_restart
         what_was_on_its_way_comes_once_and_in_order
         a_session_that_waited_too_long_is_over
         an_inactive_client_is_left_alone
@@ -183,6 +184,7 @@ scenarios! {
         forged_forms_and_cookies_do_nothing
         an_account_is_made_and_logs_in
         accounts_are_found
+        accounts_are_sorted_and_chosen
         others_domains_are_not_there
         a_right_that_is_taken_away_is_gone
         a_new_password_ends_visits
@@ -254,6 +256,7 @@ scenarios! {
         announcements_are_sent_as_messages
         an_end_is_announced
         a_restart_is_one
+        nobody_is_refused_during_a_restart
         removal_on_the_command_line_ends_sessions
         links_are_made_on_the_command_line
     }
@@ -312,12 +315,22 @@ scenarios! {
     }
     federation {
         two_rookeries_meet
+        a_server_is_called_at_the_port_for_browsers
         rookery_and_prosody_meet
         rookery_and_prosody_share_one_connection
         rookery_and_ejabberd_meet
         rookery_and_prosody_outlive_each_other
         rookery_and_ejabberd_outlive_each_other
         a_server_whose_certificate_is_foreign_gets_nothing
+        people_of_rookery_and_prosody_share_news_and_rooms_past
+        people_of_rookery_and_ejabberd_share_news_and_rooms_past
+        one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd
+        a_certificate_that_proves_nothing_is_replaced
+        our_own_certificate_is_replaced_while_streams_are_open
+        a_server_without_a_certificate_is_proven_by_dialback_where_that_is_allowed
+        a_server_without_dialback_is_proven_by_its_certificate
+        dns_that_fails_lies_or_takes_its_time_is_told_or_borne
+        the_admin_page_shows_what_waits_and_why_servers_are_not_reached
         operators_see_what_happens
     }
     components {

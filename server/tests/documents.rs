@@ -4,6 +4,7 @@
 
 mod documents {
     mod book;
+    mod hostile;
     mod layout;
     mod listings;
     mod paths;

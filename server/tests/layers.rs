@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("sasl", ""),
     ("observe", ""),
     ("gssapi", ""),
+    ("profile", ""),
     ("dpm", "gssapi observe"),
     ("xml", "jid"),
     ("stream", "jid xml sasl"),
@@ -33,11 +34,12 @@ const LAYERS: &[(&str, &str)] = &[
     ("behaviour", ""),
     ("needs", ""),
     ("portability", "jid xml sasl store hub archive pubsub modules"),
-    ("web", "jid xml sasl stream store observe hub operations modules portability shard"),
+    ("web", "jid xml sasl stream store observe hub operations modules portability profile shard"),
     ("relay", "observe hub modules"),
     ("resolver", "stream observe federation shard"),
     ("cluster", "fanout store observe hub shard"),
-    ("bench", "jid xml sasl stream fanout store observe hub modules shard"),
+    ("bench", "jid xml sasl stream fanout store observe profile hub modules shard"),
+    ("fuzz", "jid xml stream fanout hub federation modules resolver cluster dpm"),
     ("xtask", ""),
 ];
 

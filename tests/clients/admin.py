@@ -96,7 +96,7 @@ async def forged_forms_and_cookies_do_nothing():
             forger.cookies = {name: cookie}
             assert forger.get("/admin/users").headers.get("location") == "/admin/login", cookie
             assert forger.post("/admin/users", right).headers.get("location") == "/admin/login", cookie
-        assert "eve" not in browser.get("/admin/users").text
+        assert "eve%40localhost" not in browser.get("/admin/users").text
         assert browser.ask("DELETE", "/admin/users").status == 405
         assert browser.post("/admin/users", {"csrf": right["csrf"], "name": "x" * 70_000}).status == 413
 
@@ -146,14 +146,45 @@ async def accounts_are_found():
     async with Rookery("admin", *(f"user{number:03}" for number in range(60)), tables=ADMIN) as server:
         browser = _signed_in(server)
         page = browser.get("/admin/users?search=user")
-        assert page.text.count("/admin/user?jid=") == 50 and "61 accounts" in page.text, page
+        assert page.text.count("/admin/user?jid=") == 50 and "1–50 of 60 accounts" in page.text, page
         following = re.search(r'id="next" href="([^"]+)"', page.text).group(1).replace("&amp;", "&")
-        assert browser.get(following).text.count("/admin/user?jid=user0") == 10
+        page = browser.get(following).text
+        assert page.count("/admin/user?jid=user0") == 10 and "51–60 of 60 accounts" in page, page
+        back = re.search(r'id="back" href="([^"]+)"', page).group(1).replace("&amp;", "&")
+        assert browser.get(back).text.count("/admin/user?jid=user0") == 50
         page = browser.get("/admin/users?search=USER007").text
         assert "user007@localhost" in page and page.count("/admin/user?jid=") == 1
         evil = browser.get("/admin/users?search=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").text
-        assert "<script>alert" not in evil and "No account is called so" in evil
+        assert "<script>alert" not in evil and "There is no such account" in evil
         assert browser.get("/admin/users?search=%ff").status == 400
+
+
+async def accounts_are_sorted_and_chosen():
+    async with Rookery("admin", "alice", "bob", "carol", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        _do(browser, "carol@localhost", "disable")
+        for name in ("bob", "alice"):
+            async with Person(server, f"{name}@localhost") as person:
+                await person.presence(f"{name}@localhost")
+                rows = _rows(browser.get("/admin/users").text)
+                assert rows[name] == "online", rows
+            await person.until(lambda: _rows(browser.get("/admin/users").text)[name] not in ("online", "never"))
+        assert list(_rows(browser.get("/admin/users").text)) == ["admin", "alice", "bob", "carol"]
+        assert list(_rows(browser.get("/admin/users?order=newest").text)) == ["alice", "bob", "admin", "carol"]
+        assert list(_rows(browser.get("/admin/users?order=oldest").text)) == ["admin", "carol", "bob", "alice"]
+        page = browser.get("/admin/users?only=disabled").text
+        assert _rows(page) == {"carol": "never"} and "1–1 of 1 account." in page and "tag off" in page, page
+        assert list(_rows(browser.get("/admin/users?only=never&search=a").text)) == ["admin", "carol"]
+        _is_well_formed(page)
+        for nonsense in ("only=x&order=x", "from=-1", "from=99999999999999999999"):
+            assert len(_rows(browser.get(f"/admin/users?{nonsense}").text)) == 4, nonsense
+        assert "0 of 4 accounts." in browser.get("/admin/users?from=90").text
+
+
+def _rows(page):
+    """Returns when each account of the list was last seen, by name."""
+    lines = re.findall(r'<tr><td[^>]*><a href="/admin/user\?jid=([a-z0-9]+)%40.*?<td[^>]*>(.*?)<td', page)
+    return {name: re.sub(r"<[^>]*>", "", seen) for name, seen in lines}
 
 
 async def others_domains_are_not_there():
@@ -208,6 +239,15 @@ async def a_domain_speaks_and_invites():
         assert re.search(rf'id="copy">https://localhost:{server.web_tls_port}/invite/[a-z0-9]+<', page.text), page
         page = browser.send("/admin/invitations", {"jid": "alice@localhost", "days": "3", "act": "reset"})
         assert re.search(rf'id="copy">https://localhost:{server.web_tls_port}/reset/[a-z0-9]+<', page.text), page
+        listed = browser.get("/admin/invitations").text
+        _is_well_formed(listed)
+        assert "eve@localhost<td" in listed and "a new password of alice@localhost<td" in listed, listed
+        assert listed.count('value="revoke"') == 2, listed
+        [reset] = re.findall(r"/reset/([a-z0-9]+)<", listed)
+        for wanted, words in ((reset, "lets nobody in any more"), (reset, "is used or has expired"), ("x", "is used or has expired")):
+            page = browser.send("/admin/invitations", {"token": wanted, "act": "revoke"})
+            assert words in page.text and page.text.count('value="revoke"') == 1, page
+        assert Browser(server, True).get(f"/reset/{reset}").status == 404
         page = browser.get("/admin/domains").text
         assert "<code>rooms</code>" in page and "allow_creation" in page
         _is_well_formed(page)

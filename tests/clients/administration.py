@@ -1,5 +1,7 @@
 """What administrators do from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401, XEP-0445)."""
 
+import asyncio
+
 from slixmpp.exceptions import IqError
 
 from person import Person, is_refused
@@ -103,6 +105,36 @@ async def a_restart_is_one():
             await server.listens(at)
         async with Person(server, "alice@localhost"):
             pass
+
+
+async def nobody_is_refused_during_a_restart():
+    async with Rookery("admin", tables=ADMIN) as server:
+        before = (server.port, server.tls_port, server.web_port, server.web_tls_port)
+        streams = []
+
+        async def knock():
+            # A client that comes while nobody accepts waits for the next process; a refusal would be raised here.
+            while True:
+                streams.append(await asyncio.open_connection("127.0.0.1", server.port))
+                await asyncio.sleep(0.005)
+
+        async with Person(server, "admin@localhost") as admin:
+            at = server.log.stat().st_size
+            knocking = asyncio.ensure_future(knock())
+            await _run(admin, NODE + "restart", {"delay": "0"})
+            await admin.until(lambda: admin.seen["disconnected"])
+            admin.client.cancel_connection_attempt()
+            await server.listens(at)
+        knocking.cancel()
+        assert (await asyncio.gather(knocking, return_exceptions=True))[0].__class__ is asyncio.CancelledError, knocking
+        assert (server.port, server.tls_port, server.web_port, server.web_tls_port) == before
+        assert "no key of [listen]" not in server.log.read_text(), server.log.read_text()
+        reader, writer = streams[-1]
+        writer.write(b"<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>")
+        async with asyncio.timeout(20):
+            await reader.readuntil(b"</stream:features>")
+        for _, writer in streams:
+            writer.close()
 
 
 async def removal_on_the_command_line_ends_sessions():

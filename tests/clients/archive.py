@@ -1,11 +1,12 @@
 """Conversations that the server keeps and copies to all devices, with slixmpp's plugins for them."""
 
+import asyncio
 from datetime import datetime, timedelta, timezone
 
 from slixmpp.exceptions import IqError
 from slixmpp.xmlstream import ET
 
-from person import Person
+from person import PATIENCE, Person
 from rookery import Rookery
 
 
@@ -86,10 +87,14 @@ async def what_was_taken_back_leaves_a_tombstone():
             back.send()
             await bob.reads("taken back", alice.bare)
             for person in alice, bob:
-                page = await person.client["xep_0313"].retrieve()
-                first, second = (result["mam_result"]["forwarded"]["stanza"] for result in page["mam"]["results"])
-                tombstone = first.xml.find("{urn:xmpp:message-retract:1}retracted")
-                assert tombstone is not None and tombstone.get("id") == "back-1", first
+                tombstone = None
+                # Nothing waits for the tombstone, which is put into the archive behind the message that took the other back.
+                async with asyncio.timeout(PATIENCE):
+                    while tombstone is None:
+                        page = await person.client["xep_0313"].retrieve()
+                        first, second = (result["mam_result"]["forwarded"]["stanza"] for result in page["mam"]["results"])
+                        tombstone = first.xml.find("{urn:xmpp:message-retract:1}retracted")
+                assert tombstone.get("id") == "back-1", first
                 assert not first["body"] and second["body"] == "taken back", (first, second)
 
 

@@ -35,6 +35,43 @@ async def a_session_goes_on_after_a_break():
         await alice.logout()
 
 
+async def a_session_goes_on_after_a_restart():
+    async with Rookery("alice", "bob") as server:
+        alice, bob = await _phone(server), await _phone(server, "bob@localhost")
+        await befriend(alice, bob)
+        room = "coven@conference.localhost"
+        for person in (alice, bob):
+            person.client.register_plugin("xep_0045")
+            await person.client["xep_0045"].join_muc_wait(room, person.bare.split("@")[0], maxstanzas=0)
+            if person is alice:
+                form = await person.client["xep_0045"].get_room_config(room, timeout=20)
+                form["type"] = "submit"
+                await person.client["xep_0045"].set_room_config(room, form, timeout=20)
+        await alice.quiet()
+        await bob.quiet()
+        for text in ("1", "2"):
+            alice.seen["presence"].clear()
+            bob.seen["presence"].clear()
+            bob.write(alice.bare, text)
+            assert await server.stop() == 0
+            for person in (alice, bob):
+                await person.until(lambda person=person: person.client.transport is None, "the loss of the connection")
+            await server.start()
+            await _again(alice)
+            await _again(bob)
+            await alice.reads(text, of=bob.bare)
+            alice.write(bob.bare, f"got {text}")
+            await bob.reads(f"got {text}", of=alice.bare)
+            await alice.quiet()
+            for person in (alice, bob):
+                assert not person.seen["presence"], person.seen["presence"]
+                # They are in the room still (XEP-0410).
+                nick = person.bare.split("@")[0]
+                await person.client["xep_0199"].send_ping(f"{room}/{nick}", timeout=10)
+        await alice.logout()
+        await bob.logout()
+
+
 async def what_was_on_its_way_comes_once_and_in_order():
     async with Rookery("alice", "bob") as server:
         alice = await _phone(server)
@@ -182,9 +219,9 @@ async def a_token_is_enough():
         wire.abort()
 
 
-async def _phone(server):
-    """Alice with stream management."""
-    alice = Person(server, "alice@localhost")
+async def _phone(server, address="alice@localhost"):
+    """Alice, or somebody else, with stream management."""
+    alice = Person(server, address)
     # Breaks are what the scenarios are about.
     for event in ("disconnected", "connection_failed"):
         alice.client.del_event_handler(event, alice.seen[event].append)

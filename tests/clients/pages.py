@@ -185,7 +185,7 @@ async def axe_finds_nothing_on_the_admin_page():
         await page.type("#login input[name=password]", "secret")
         await page.click("#login button")
         await page.sees("Overview", "h1")
-        for path in ("", "/users", "/user?jid=alice%40localhost", "/domains", "/log"):
+        for path in ("", "/users", "/user?jid=alice%40localhost", "/domains", "/invitations", "/log"):
             await page.open(base + path)
             await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
             await _look(page, "admin-" + (path.strip("/").split("?")[0] or "overview"))

@@ -16,16 +16,19 @@ class Refused(Exception):
 class Person:
     """`async with Person(server, "alice@localhost")`: logged in, with the roster loaded and available.
 
-    `trust` is the file of certificates to trust, by default the server's own. `direct` uses direct TLS; otherwise it is STARTTLS.
+    `trust` is the file of certificates to trust, by default the server's own; None trusts no further
+    one. `believing` takes any certificate for proof. `direct` uses direct TLS; otherwise it is STARTTLS.
     `mechanism` forces one. `present=False` leaves roster and presence to the scenario. `managed` uses stream management.
     """
 
-    def __init__(self, server, jid, password="secret", *, trust=..., direct=False, mechanism=None, tls=None, present=True, managed=False):
+    def __init__(self, server, jid, password="secret", *, trust=..., believing=False, direct=False, mechanism=None, tls=None, present=True, managed=False):
         self.server, self.direct, self.present = server, direct, present
         self.client = client = slixmpp.ClientXMPP(jid, password)
         # Requests are answered by the scenario, as they are by people.
         client.roster.auto_authorize = client.roster.auto_subscribe = None
         client.ca_certs = server.certificate if trust is ... else trust
+        if believing:
+            client.ssl_context.check_hostname, client.ssl_context.verify_mode = False, ssl.CERT_NONE
         client.enable_direct_tls, client.enable_starttls, client.enable_plaintext = direct, not direct, False
         client["feature_mechanisms"].use_mech = mechanism
         if tls:

@@ -75,11 +75,11 @@ class Rookery:
         """The certificate that the server made itself: what a client is given to trust."""
         return self.folder / "rookery-data/certs/self-signed.pem"
 
-    def command(self, *arguments, said=""):
-        """Runs a command of the binary; it has to succeed."""
+    def command(self, *arguments, said="", code=0):
+        """Runs a command of the binary; it has to end with this code, which says that it has succeeded unless another is given."""
         arguments = [BINARY, "--config", "rookery.toml", *arguments]
         ended = subprocess.run(arguments, cwd=self.folder, input=said, text=True, capture_output=True, timeout=60)
-        assert ended.returncode == 0, f"{arguments}: {ended.stdout}{ended.stderr}"
+        assert ended.returncode == code, f"{arguments}: {ended.stdout}{ended.stderr}"
         return ended.stdout
 
     async def start(self):

@@ -49,11 +49,13 @@ pub enum Scope {
     StreamsWrite,
     /// To have the server read its configuration again.
     ServerWrite,
+    /// To watch the server at work, those who use it most included.
+    ObserveRead,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 17] = [
+    pub const ALL: [Scope; 18] = [
         Self::UsersRead,
         Self::UsersWrite,
         Self::UsersExport,
@@ -71,6 +73,7 @@ impl Scope {
         Self::StreamsRead,
         Self::StreamsWrite,
         Self::ServerWrite,
+        Self::ObserveRead,
     ];
 
     /// Returns its name, as operators and clients write it.
@@ -93,6 +96,7 @@ impl Scope {
             Self::StreamsRead => "streams:read",
             Self::StreamsWrite => "streams:write",
             Self::ServerWrite => "server:write",
+            Self::ObserveRead => "observe:read",
         }
     }
 

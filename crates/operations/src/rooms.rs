@@ -4,12 +4,12 @@ use rookery_hub::{Domain, World};
 use rookery_jid::Jid;
 pub use rookery_rooms::directory::Listed;
 use rookery_rooms::directory::with_list;
-use rookery_rooms::operate::{Describe, Destroy};
-pub use rookery_rooms::operate::{Described, Inside};
+use rookery_rooms::operate::{Describe, Destroy, Largest};
+pub use rookery_rooms::operate::{Described, Inside, Size};
 use rookery_rooms::{Directory, NAME};
 use rookery_store::StoreError;
 
-use super::{Outcome, Refusal};
+use super::{Gathered, Outcome, Refusal};
 
 /// Returns the host of a domain's rooms; `None` where there are none.
 pub fn host(domain: &Domain) -> Option<String> {
@@ -31,6 +31,16 @@ pub fn list(
         let part = |()| world.state::<Directory>().part(&name, after, limit.max(1).saturating_add(1));
         let part = listed.map(part).map_err(Refusal::from);
         then(world, part);
+    });
+}
+
+/// Goes on with the largest rooms, `most` at most: those with the most sessions first.
+pub fn largest(world: &mut World, most: usize, then: impl FnOnce(&mut World, Gathered<Size>) + 'static) {
+    world.put_to_all(Largest(most), move |world, found| {
+        let Gathered { mut items, is_partial } = Gathered::from(found);
+        items.sort_by(|a, b| b.sessions.cmp(&a.sessions).then_with(|| a.room.cmp(&b.room)));
+        items.truncate(most);
+        then(world, Gathered { items, is_partial });
     });
 }
 

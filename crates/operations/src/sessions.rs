@@ -1,6 +1,9 @@
 //! Sessions: which there are, and their end.
 
+use std::cell::RefCell;
+use std::mem;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, Reply, World};
@@ -29,12 +32,38 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Of>();
     hooks.question::<In>();
     hooks.question::<Close>();
+    hooks.question::<Fullest>();
 }
 
 /// Goes on with the sessions of an account, newest last.
 pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Outcome<Vec<SessionInfo>>) + 'static) {
     let asked = Of(account.to_bare());
     world.put_to_home(account.as_ref(), asked, |world, found| then(world, found.ok_or(Refusal::Late)));
+}
+
+/// Goes on with those of some accounts that have a session whose client is connected, in no order.
+/// An account whose home doesn't answer in time isn't among them.
+pub fn connected(world: &mut World, accounts: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
+    let gathering = Rc::new(RefCell::new((accounts.len(), Vec::new(), Some(then))));
+    if accounts.is_empty() {
+        let then = gathering.borrow_mut().2.take();
+        return then.into_iter().for_each(|then| then(world, Vec::new()));
+    }
+    for account in accounts {
+        let gathering = gathering.clone();
+        of(world, &account.clone(), move |world, sessions| {
+            let is_here = sessions.is_ok_and(|sessions| sessions.iter().any(|session| session.address.is_some()));
+            let done = {
+                let (left, found, then) = &mut *gathering.borrow_mut();
+                found.extend(is_here.then_some(account));
+                *left -= 1;
+                if *left == 0 { then.take().map(|then| (then, mem::take(found))) } else { None }
+            };
+            if let Some((then, found)) = done {
+                then(world, found);
+            }
+        });
+    }
 }
 
 /// Asks the home of an account for its sessions.
@@ -90,6 +119,46 @@ impl Question for In {
         let behind = addresses.filter(|(_, jid)| jid.as_str() > after);
         let links = first(behind.collect(), self.most, |(_, jid)| jid.as_str()).into_iter().map(|(link, _)| link);
         let found: Vec<_> = links.filter_map(|link| look(world, link)).collect();
+        with_peers(world, found.into_iter(), Vec::new(), reply);
+    }
+}
+
+/// Goes on with the sessions of some domains for which most bytes wait, `most` at most, the fullest
+/// first.
+pub fn fullest(
+    world: &mut World,
+    domains: Vec<String>,
+    most: usize,
+    then: impl FnOnce(&mut World, Gathered<SessionInfo>) + 'static,
+) {
+    world.put_to_all(Fullest { domains, most }, move |world, found| {
+        let Gathered { mut items, is_partial } = Gathered::from(found);
+        items.sort_by(|a, b| b.waiting_bytes.cmp(&a.waiting_bytes).then_with(|| a.jid.cmp(&b.jid)));
+        items.truncate(most);
+        then(world, Gathered { items, is_partial });
+    });
+}
+
+/// Asks a shard for the sessions of some domains for which most waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Fullest {
+    domains: Vec<String>,
+    most: usize,
+}
+
+impl Question for Fullest {
+    const NAME: &'static str = "operations fullest sessions";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Vec<SessionInfo>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let links = self.domains.iter().flat_map(|domain| world.present(domain)).flat_map(|(_, links)| links);
+        let mut links: Vec<_> = links.map(|link| (world.outboxes.waiting_bytes(link), link)).collect();
+        if links.len() > self.most {
+            links.select_nth_unstable_by(self.most, |(some, _), (others, _)| others.cmp(some));
+            links.truncate(self.most);
+        }
+        let found: Vec<_> = links.into_iter().filter_map(|(_, link)| look(world, link)).collect();
         with_peers(world, found.into_iter(), Vec::new(), reply);
     }
 }

@@ -23,7 +23,7 @@ use crate::client::{Client, trusts};
 use crate::conduit::{Conduit, Parts};
 use crate::places::{Asker, Place, Places};
 use crate::proxy::Origin;
-use crate::{Listener, Shared, exchange, proxy};
+use crate::{Listener, Shared, exchange, hello, proxy};
 
 /// Accepts until it is told to stop.
 pub async fn serve(
@@ -130,7 +130,8 @@ async fn connection(
     // set there is that.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
     // Boxed: it is over when the long part begins.
-    let (conduit, told) = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, place, shared))).await??;
+    let begun = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, place, shared))).await??;
+    let Some((conduit, told)) = begun else { return Ok(()) };
     if tls && conduit.alpn() == Some(XMPP) {
         return give_stream(conduit, told, shared);
     }
@@ -147,14 +148,15 @@ fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
     here || inner.is_some_and(|inner| is_stall(inner)) || error.source().is_some_and(is_stall)
 }
 
-/// Reads what comes before the first request: the header of a proxy, the handshake of TLS.
+/// Reads what comes before the first request: the header of a proxy, the handshake of TLS. Returns
+/// `None` if another server has come and the shards have it.
 async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
     tls: bool,
     place: &Place,
     shared: &Shared,
-) -> io::Result<(Conduit, SocketAddr)> {
+) -> io::Result<Option<(Conduit, SocketAddr)>> {
     let settings = shared.settings();
     let is_proxy = trusts(&settings.trusted_proxies, peer);
     if settings.proxy_protocol
@@ -166,13 +168,17 @@ async fn begin(
         place.count_for(shared.asker(peer)).map_err(crowd)?;
     }
     if !tls {
-        return Ok((Conduit::plain(socket), peer));
+        return Ok(Some((Conduit::plain(socket), peer)));
+    }
+    if settings.takes_servers && hello::is_of_a_server(&socket).await? {
+        shared.door.hand_over_server(socket.into_std()?, peer);
+        return Ok(None);
     }
     let offered = settings.tls.offering(&[HTTP, XMPP]);
     let since = Since::now();
     let conduit = Conduit::tls(socket, &offered).await?;
     lock(&shared.counts.handshakes).record_time(since.elapsed());
-    Ok((conduit, peer))
+    Ok(Some((conduit, peer)))
 }
 
 /// Hands an XMPP client that came to the port for browsers over to the shards.

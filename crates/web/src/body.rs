@@ -1,4 +1,5 @@
-//! The body of an answer: bytes, or a part of a file that is read in runs as the client takes them.
+//! The body of an answer: bytes, a part of a file that is read in runs as the client takes them, or
+//! what comes by and by.
 
 use std::fs::File;
 use std::io;
@@ -19,6 +20,13 @@ enum Source {
     Nothing,
     Bytes(Bytes),
     File(Part),
+    Coming(Box<dyn Coming>),
+}
+
+/// A source of bytes that come when they come.
+pub(crate) trait Coming: std::fmt::Debug + Send {
+    /// Returns the next bytes, when there are any; `None` at the end.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>>;
 }
 
 /// The rest of a part of a file.
@@ -40,6 +48,11 @@ impl Body {
     /// Returns a body of `len` bytes of a file, from `start` on.
     pub fn file(file: File, start: u64, len: u64) -> Self {
         Self(Source::File(Part { file: Some(file), at: start, left: len, reading: None }))
+    }
+
+    /// Returns a body of bytes that come one after the other, and nobody knows how many.
+    pub(crate) fn coming(source: impl Coming + 'static) -> Self {
+        Self(Source::Coming(Box::new(source)))
     }
 }
 
@@ -76,6 +89,7 @@ impl HttpBody for Body {
             Source::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Source::File(part) => part.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
+            Source::Coming(source) => source.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
         }
     }
 
@@ -84,6 +98,7 @@ impl HttpBody for Body {
             Source::Nothing => true,
             Source::Bytes(bytes) => bytes.is_empty(),
             Source::File(part) => part.left == 0,
+            Source::Coming(_) => false,
         }
     }
 
@@ -92,6 +107,7 @@ impl HttpBody for Body {
             Source::Nothing => 0,
             Source::Bytes(bytes) => bytes.len() as u64,
             Source::File(part) => part.left,
+            Source::Coming(_) => return SizeHint::default(),
         })
     }
 }

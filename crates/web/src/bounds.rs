@@ -1,7 +1,10 @@
 //! The bounds of what strangers can take of the web front, for the page of limits.
 
 use rookery_hub::{Bound, Most, Per, Unit};
+use rookery_observe::lines;
 
+use crate::api::{profile, top};
+use crate::control::log;
 use crate::{accept, bosh, conduit, exchange, form, guests, places, upload};
 
 /// All of them.
@@ -53,6 +56,30 @@ pub const BOUNDS: &[Bound] = &[
     .or("further ones are refused (429) until the ten minutes are over; of IPv6, a /64 network counts as an address"),
     Bound::on("the time for a request of BOSH", Per::Stanza, Most::Fixed(bosh::BODIES.as_secs()), Unit::Seconds)
         .or("it is refused (408)"),
+    Bound::on("lines of a list of `rookery top`", Per::Stanza, Most::Fixed(top::MOST_ROWS), Unit::Number)
+        .or("those with less are left out"),
+    Bound::on("profiles at a time", Per::Server, Most::Fixed(1), Unit::Number).or("another one is refused (409)"),
+    Bound::on("a profile", Per::Stanza, Most::Fixed(profile::MOST_SECONDS), Unit::Seconds).or("it is refused (400)"),
+    Bound::on(
+        "samples for a second of CPU",
+        Per::Stanza,
+        Most::Fixed(rookery_profile::sampler::MOST_RATE as u64),
+        Unit::Number,
+    )
+    .or("it is refused (400)"),
+    Bound::on(
+        "different stacks of a profile",
+        Per::Stanza,
+        Most::Fixed(rookery_profile::sampler::MOST_STACKS as u64),
+        Unit::Number,
+    )
+    .or("the rarest are only counted"),
     Bound::on("the silence of an upload", Per::Connection, Most::Fixed(upload::SILENCE.as_secs()), Unit::Seconds)
         .or("it breaks off, as one with less than 2 KiB/s on the whole; its slot can be filled again"),
+    Bound::on("lines of the log in memory", Per::Server, Most::Fixed(lines::MOST_BYTES as u64), Unit::Bytes)
+        .or("the oldest are gone; those who follow hear how many they have missed"),
+    Bound::on("commands that follow the log", Per::Server, Most::Fixed(log::FOLLOWERS as u64), Unit::Number)
+        .or("a further one is refused"),
+    Bound::on("the time for which one follows", Per::Connection, Most::Fixed(log::LONGEST.as_secs()), Unit::Seconds)
+        .or("it ends"),
 ];

@@ -7,25 +7,28 @@
 //!
 //! # Invariants
 //!
-//! - Connections are bounded in number, each in the time that it may take; heads, bodies and what
-//!   operations take are bounded as for the API.
+//! - Connections are bounded in number, each in the time that it may take, which is longer for the
+//!   few that follow the log; heads, bodies and what operations take are bounded as for the API.
 //! - Nothing else of the front is served there.
 
 use std::convert::Infallible;
 use std::io;
 use std::os::unix::net;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rookery_operations::journal::Entry;
 use serde_json::Value;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -36,6 +39,7 @@ use crate::reply::{Body, reply, text};
 use crate::{Shared, api, form};
 
 pub mod client;
+pub mod log;
 
 /// Serves connections of the command line until the runtime ends.
 pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
@@ -44,14 +48,15 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
         Err(error) => return warn!(%error, "commands can't reach this server: its control socket can't be watched"),
     };
     let places = Arc::new(Semaphore::new(PLACES));
+    let followers = Arc::new(Semaphore::new(log::FOLLOWERS));
     loop {
         // Those that find no place wait in the system's queue, which is bounded.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
-                let shared = shared.clone();
+                let (shared, followers) = (shared.clone(), Following::new(&followers));
                 tokio::spawn(async move {
-                    match timeout(LONGEST, connection(socket, shared)).await {
+                    match followers.bounded(connection(socket, shared, followers.clone())).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => debug!(%error, "a connection of the command line ended"),
                         Err(_) => debug!("a connection of the command line took too long"),
@@ -67,7 +72,35 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(socket: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
+/// The right of a connection to follow the log, as long as there is one.
+#[derive(Clone)]
+struct Following {
+    places: Arc<Semaphore>,
+    has_begun: Arc<AtomicBool>,
+}
+
+impl Following {
+    fn new(places: &Arc<Semaphore>) -> Self {
+        Self { places: places.clone(), has_begun: Arc::default() }
+    }
+
+    fn begin(&self) -> Option<OwnedSemaphorePermit> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        self.has_begun.store(true, Ordering::Relaxed);
+        Some(place)
+    }
+
+    /// Lets a connection take its time, or more of it if it follows.
+    async fn bounded<T>(&self, connection: impl Future<Output = T>) -> Result<T, Elapsed> {
+        let mut connection = pin!(connection);
+        match timeout(LONGEST, &mut connection).await {
+            Err(_) if self.has_begun.load(Ordering::Relaxed) => timeout(log::LONGEST, connection).await,
+            ended => ended,
+        }
+    }
+}
+
+async fn connection(socket: UnixStream, shared: Arc<Shared>, followers: Following) -> io::Result<()> {
     let user = socket.peer_cred()?.uid();
     if user != 0 && user != rustix::process::geteuid().as_raw() {
         warn!(user, "another user than the server's own, and than root, came to the control socket");
@@ -75,7 +108,7 @@ async fn connection(socket: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
     }
     let who = tokio::task::spawn_blocking(move || user_name(user)).await.map_err(io::Error::other)?;
     let who: Arc<str> = who.into();
-    let answer = service_fn(|request| Box::pin(answer(request, who.clone(), shared.clone())));
+    let answer = service_fn(|request| Box::pin(answer(request, who.clone(), shared.clone(), followers.clone())));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADS)
@@ -84,12 +117,19 @@ async fn connection(socket: UnixStream, shared: Arc<Shared>) -> io::Result<()> {
     served.await.map_err(io::Error::other)
 }
 
-async fn answer(request: Request<Incoming>, who: Arc<str>, shared: Arc<Shared>) -> Result<Response<Body>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    who: Arc<str>,
+    shared: Arc<Shared>,
+    followers: Following,
+) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().strip_prefix(api::PREFIX).map(str::to_owned);
-    Ok(match path {
-        Some(path) if path == NOTE => note(request, &who, &shared).await,
-        Some(path) => api::answer_owner(request, &path, &who, shared).await,
-        None => text(StatusCode::NOT_FOUND, "there is nothing here but the API"),
+    Ok(match (request.method(), path) {
+        (_, Some(path)) if path == NOTE => note(request, &who, &shared).await,
+        (&Method::GET, Some(path)) if path == log::LOG => log::show(&request, &shared, || followers.begin()),
+        (&Method::POST, Some(path)) if path == log::LEVEL => log::raise(request, &who, shared).await,
+        (_, Some(path)) => api::answer_owner(request, &path, &who, shared).await,
+        (_, None) => text(StatusCode::NOT_FOUND, "there is nothing here but the API"),
     })
 }
 
@@ -121,7 +161,7 @@ fn name_in(users: &str, id: u32) -> Option<&str> {
 
 /// The path behind [`api::PREFIX`] where commands say what they have done to the store.
 pub const NOTE: &str = "/note";
-/// Connections at a time.
+/// Connections at a time: more than may follow the log, so that there is room for other commands.
 const PLACES: usize = 8;
 /// The time that one may take.
 const LONGEST: Duration = Duration::from_secs(300);

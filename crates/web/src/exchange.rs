@@ -44,7 +44,7 @@ use crate::{Shared, route, websocket};
 /// Serves a connection until it ends, or is a shard's.
 ///
 /// # Errors
-/// What breaks it.
+/// The connection broke, or its peer broke HTTP.
 pub(crate) async fn serve(
     mut conduit: Conduit,
     client: Client,

@@ -4,7 +4,7 @@
 //! hold up a shard. A WebSocket passes through here for as long as its opening handshake takes;
 //! then its socket, TLS included, goes to a shard by letter and is a session like any other (see
 //! [`rookery_shard::Handed`]). The same happens to XMPP clients that come to the port for browsers
-//! and say so by ALPN (XEP-0368), so that one port can serve both.
+//! and say so by ALPN (XEP-0368), and to other servers, so that one port can serve all of them.
 //!
 //! # Invariants
 //!
@@ -16,18 +16,19 @@
 //!
 //! # Layout
 //!
-//! `accept` takes connections, `places` says who gets in, [`conduit`] is one of them with or
-//! without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and waits with those
-//! that wait, `exit` is the way out of that; `client` is who is at the other end; `route` finds who
-//! answers: [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`],
-//! [`api`], [`admin`], [`guests`]. `address` is where browsers find pages, [`html`] escapes what
-//! they show. [`control`] is the API for commands on this machine. `access` says who may come to
-//! what is for operators, [`site`] whose pages may send requests, `ask` puts questions to the
-//! shards, `form` reads what requests say, `coding` compresses answers. `reply` and `body` are
-//! answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded files.
-//! [`health`] is how much room the disk has, `machine` what the process takes.
-//! [`samples`] are what the graphs of the admin page are drawn from; [`bounds`] is what strangers
-//! can take of all that.
+//! `accept` takes connections, `places` says who gets in, `hello` finds other servers among them,
+//! [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has
+//! requests read and waits with those that wait, `exit` is the way out of that; `client` is who is
+//! at the other end; `route` finds who answers: [`websocket`], [`bosh`], [`discovery`],
+//! [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`], [`guests`]. `address` is where
+//! browsers find pages, [`html`] escapes what they show. [`control`] is the API for commands on
+//! this machine. `access` says who may come to what is for operators, [`site`] whose pages may send
+//! requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
+//! compresses answers. `reply` and `body` are answers, [`range`] the part of a file that is asked
+//! for; `storage` keeps uploaded files. [`health`] is how much room the disk has, `machine` what
+//! the process takes. [`samples`] are what the graphs of the admin page are drawn from; [`bounds`]
+//! is what strangers can take of all that. [`comparison`] is what differs between the server and
+//! its configuration.
 
 mod accept;
 mod access;
@@ -42,6 +43,7 @@ pub mod bounds;
 pub mod chat;
 mod client;
 mod coding;
+pub mod comparison;
 pub mod conduit;
 pub mod control;
 pub mod discovery;
@@ -50,6 +52,7 @@ mod exit;
 mod form;
 pub mod guests;
 pub mod health;
+mod hello;
 pub mod html;
 mod machine;
 pub mod metrics;
@@ -96,6 +99,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<Network>,
     /// True if connections from these proxies begin with a header of the PROXY protocol, version 2.
     pub proxy_protocol: bool,
+    /// True if other servers that name themselves by ALPN are for the shards.
+    pub takes_servers: bool,
     /// Networks that may read the metrics.
     pub metrics_networks: Vec<Network>,
     /// Networks that may use the API.
@@ -154,6 +159,10 @@ pub struct Instance {
     pub folder: PathBuf,
     /// The part that runs the shards.
     pub process: Process,
+    /// The part that compares the configuration with its file.
+    pub comparer: comparison::Comparer,
+    /// The log of the process.
+    pub log: control::log::Log,
 }
 
 /// A listening socket.
@@ -195,6 +204,8 @@ pub(crate) struct Shared {
     /// One export at a time: it takes one of the few threads for what blocks.
     exports: Semaphore,
     pub counts: metrics::Counts,
+    /// The cost of being watched.
+    pub watching: api::top::Watching,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
@@ -259,6 +270,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         exports_folder: exports,
         exports: Semaphore::new(1),
         counts,
+        watching: api::top::Watching::default(),
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),
     });

@@ -286,6 +286,11 @@ fn times(page: &mut Page, census: &Census, counts: &Counts) {
     for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
         page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);
     }
+    let name = "rookery_tls_handshakes_total";
+    page.head(name, COUNTER, "Handshakes of TLS, full ones and those that resumed an earlier session.");
+    for ((protocol, kind), count) in counters.sessions.iter() {
+        page.line(name, &format!("{{protocol=\"{protocol}\",session=\"{kind}\"}}"), count);
+    }
     let name = "rookery_multicast_stage_duration_seconds";
     page.head(name, HISTOGRAM, "How long a stage of a multicast took.");
     for stage in Stage::ALL {
@@ -384,7 +389,12 @@ mod tests {
         counters.delivery.record_many(100, 3);
         counters.store_waits.of("archive").record(1_000_000_000);
         let page = page(
-            &Census { by_domain, counters, coverage: Coverage { shards: 2, answered: 0 }, ..Census::default() },
+            &Census {
+                by_domain,
+                counters,
+                coverage: Coverage { shards: 2, ..Coverage::default() },
+                ..Census::default()
+            },
             &Counts::default(),
             &Activity::default(),
             &Machine { process: Process::read(), ..Machine::default() },
@@ -441,6 +451,7 @@ mod tests {
             named.of("any").record(1000);
         }
         counters.authentications.add("SCRAM-SHA-256", "success");
+        counters.sessions.add("s2s_out", "resumed");
         let counts = Counts::default();
         lock(&counts.responses).insert(200, 1);
         let names = vec!["example.org".to_owned()];

@@ -104,7 +104,7 @@ impl Places {
     pub fn enter(self: &Arc<Self>, asker: Asker) -> Result<Place, Crowd> {
         let mut inner = self.lock();
         let address = household(asker.address);
-        inner.judge_address(address, asker.most)?;
+        inner.judge_address(&asker)?;
         let is_reserved = match self.make_room(&mut inner, address, asker.is_here) {
             Some(is_reserved) => is_reserved,
             None => return Err(inner.refuse(self.most)),
@@ -150,7 +150,7 @@ impl Place {
             return Ok(());
         }
         if before != address {
-            inner.judge_address(address, asker.most)?;
+            inner.judge_address(&asker)?;
         }
         if has_to_move && self.places.make_room(&mut inner, address, false).is_none() {
             return Err(inner.refuse(self.places.most));
@@ -178,9 +178,9 @@ impl Drop for Place {
 }
 
 impl Inner {
-    fn judge_address(&mut self, address: IpAddr, most: u32) -> Result<(), Crowd> {
-        let open = self.open(address);
-        if most == 0 || open < most as usize {
+    fn judge_address(&mut self, asker: &Asker) -> Result<(), Crowd> {
+        let (address, open) = (asker.address.to_canonical(), self.open(household(asker.address)));
+        if asker.most == 0 || open < asker.most as usize {
             return Ok(());
         }
         if self.may_tell(News::Address) {

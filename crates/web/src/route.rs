@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_base::lock::lock;
+use rookery_store::StoreError;
 
 use crate::access::Ward;
 use crate::client::Client;
@@ -121,6 +122,7 @@ async fn ready(shared: &Arc<Shared>) -> Response<Body> {
     match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
         Ok((census, space)) if census.coverage.is_whole() => {
             match (shared.stores.meta.trouble(), space.map_or(Fill::Fine, Space::fill)) {
+                (Some(StoreError::Lost(_)), _) => text(StatusCode::SERVICE_UNAVAILABLE, "the database is away"),
                 // The reason names files, which are nobody's business outside: it is in the log.
                 (Some(_), _) => text(StatusCode::SERVICE_UNAVAILABLE, "nothing can be stored"),
                 (None, Fill::Full) => text(StatusCode::SERVICE_UNAVAILABLE, "the disk is full"),

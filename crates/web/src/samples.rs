@@ -136,7 +136,13 @@ mod tests {
 
     fn census(messages: u64, deliveries: u64) -> Census {
         let counters = Counters { messages_in: messages, ..Counters::default() };
-        Census { coverage: Coverage { shards: 1, answered: 1 }, counters, deliveries, sessions: 7, ..Census::default() }
+        Census {
+            coverage: Coverage { shards: 1, answered: 1, ..Coverage::default() },
+            counters,
+            deliveries,
+            sessions: 7,
+            ..Census::default()
+        }
     }
 
     #[test]
@@ -147,7 +153,7 @@ mod tests {
         let [first, second] = &samples.all()[..] else { panic!("two samples") };
         assert_eq!((first.stanzas, first.sessions, first.store), (0.0, 7, None));
         assert_eq!((second.stanzas, second.deliveries), (10.0, 400.0));
-        samples.add(20_000, &Census { coverage: Coverage { shards: 1, answered: 0 }, ..census(0, 0) });
+        samples.add(20_000, &Census { coverage: Coverage { shards: 1, ..Coverage::default() }, ..census(0, 0) });
         assert_eq!(samples.all().len(), 2, "a shard that is silent makes no fall");
     }
 

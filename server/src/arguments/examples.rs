@@ -20,7 +20,9 @@ Exit codes:
   0    fine
   1    failed; standard error says why
   2    wrong arguments
-  78   the configuration, a certificate that it names, or the database's schema can't be used";
+  3    `rookery check` has warnings
+  75   something that is needed is taken or away for now: a port, the database; try again
+  78   the configuration, a certificate, the data folder or the database can't be used as they are";
 
 pub(super) const SERVE: &str = "\
 Examples:
@@ -47,9 +49,37 @@ Exit code 1: no server runs in the data folder.";
 
 pub(super) const RELOAD: &str = "\
 Examples:
-  rookery check && rookery reload
+  rookery check --quiet; rookery reload
 
 Exit code 1: the configuration or a certificate is wrong, and nothing has changed; or no server runs.";
+
+pub(super) const LOG: &str = "\
+Examples:
+  rookery log --level warn
+  rookery log --follow --account alice@example.org
+  rookery log level rookery_shard::negotiation debug --for 10m
+  rookery log --json | jq -r .message
+
+The server has its newest lines in memory, as many as are in 2 MiB; the journal, or the file that standard
+error is led to, has all. Who reads more slowly than lines come is told how many were left out.";
+
+pub(super) const TOP: &str = "\
+Examples:
+  rookery top
+  rookery top --by sessions --limit 10
+  rookery top --once --by modules
+  rookery top --json | jq .rates.messages
+
+On a terminal the page is drawn again each second, until Ctrl+C; elsewhere a page follows the other. Lists of sessions and
+rooms are computed for each page: the last line says what watching takes of the server.";
+
+pub(super) const PROFILE: &str = "\
+Examples:
+  rookery profile --seconds 30
+  rookery profile --output before.pb.gz && go tool pprof -top before.pb.gz
+  rookery profile compare before.pb.gz after.pb.gz --output difference.svg
+
+The first profile takes some 200 MB of the server's memory, of which it keeps about half.";
 
 pub(super) const SESSION: &str = "\
 Examples:
@@ -184,12 +214,32 @@ Without --from, and for a URL, npm has to be installed; it asks the registry tha
 
 pub(super) const CONFIG: &str = "\
 Examples:
-  rookery config example > rookery-data/rookery.toml";
+  rookery config example > rookery-data/rookery.toml
+  rookery config show --given
+  rookery config diff";
+
+pub(super) const CONFIG_SHOW: &str = "\
+Examples:
+  rookery config show | grep upload
+  rookery config show --given --json
+
+Secrets, and passwords in addresses, are shown as ***.";
+
+pub(super) const CONFIG_DIFF: &str = "\
+Examples:
+  rookery config diff && rookery reload
+
+Exit code 1: no server runs in the data folder, or its file is wrong, as `rookery check` tells.";
 
 pub(super) const CHECK: &str = "\
 Examples:
   rookery check
   rookery check --dns
-  rookery check --config new.toml && mv new.toml /etc/rookery/rookery.toml
+  rookery check --quiet --json | jq -r .findings[].text
+  rookery check --config new.toml || [ $? = 3 ] && mv new.toml /etc/rookery/rookery.toml
 
-Exit code 0: the server will start (there may be warnings); 1: it won't.";
+Exit codes:
+  0    everything is fine
+  3    the server will start, but something wants attention
+  75   the server can't start now: a port is taken, the database is away
+  78   the server won't start until something is mended";

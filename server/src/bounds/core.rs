@@ -1,7 +1,7 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
-use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, hold};
-use rookery_shard::{attempts, gate};
+use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold};
+use rookery_shard::{attempts, gate, handover};
 use rookery_xml::Limits;
 
 /// Returns all of them, each with the part of the server that keeps it.
@@ -12,7 +12,9 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .copied()
         .chain(of("sessions", hold::BOUNDS))
         .chain(of("sessions", documents::BOUNDS))
+        .chain(of("sessions", handover::BOUNDS))
         .chain(of("federation", bridged::BOUNDS))
+        .chain(of("federation", elsewhere::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))
         .chain(of("streams", gate::BOUNDS))
         .chain(of("web", rookery_web::bounds::BOUNDS))

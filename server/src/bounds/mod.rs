@@ -14,9 +14,12 @@
 
 mod core;
 
-use rookery_hub::{Bound, Module, Most, Value};
+use rookery_hub::{Bound, Module, Most, Value as Setting};
+use serde_json::{Value, json};
 
+use crate::columns;
 use crate::config::{Config, keys, size};
+use crate::failure::Failure;
 
 /// A line of the table.
 struct Row {
@@ -37,6 +40,25 @@ pub fn page(config: &Config, table: &[Box<dyn Module>]) -> String {
         text.push_str(&format!("| {of} | {resource} | {} | {value} | {key} | {excess} |\n", per.words()));
     }
     text
+}
+
+/// Prints the same for programs, an object for each bound.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if standard output can't be written.
+pub fn json(config: &Config, table: &[Box<dyn Module>]) -> Result<(), Failure> {
+    columns::objects(rows(config, table).into_iter().map(|Row { of, bound, key, value }| {
+        let key = key.trim_matches('`');
+        json!({
+            "part": of,
+            "bounded": bound.resource,
+            "for_each": bound.per.words(),
+            "at_most": value,
+            "key": if key.is_empty() { Value::Null } else { key.into() },
+            "excess": bound.excess,
+        })
+    }))
 }
 
 fn rows(config: &Config, table: &[Box<dyn Module>]) -> Vec<Row> {
@@ -78,7 +100,7 @@ fn key_number(config: &Config, key: &str) -> Option<u64> {
 
 fn option_number(config: &Config, module: &str, option: &str) -> Option<u64> {
     match config.modules.get(module)?.options.get(option)? {
-        Value::Number(number) => Some(*number),
+        Setting::Number(number) => Some(*number),
         _ => None,
     }
 }
@@ -131,7 +153,7 @@ mod tests {
     fn every_number_of_a_module_is_a_bound() {
         let mut wrong = Vec::new();
         for module in table() {
-            let numbers = module.options().iter().filter(|spec| matches!((spec.default)(), Value::Number(_)));
+            let numbers = module.options().iter().filter(|spec| matches!((spec.default)(), Setting::Number(_)));
             for spec in numbers {
                 let of = (module.name(), spec.key);
                 let is_bound = module.bounds().iter().any(|bound| bound.most == Most::Option(spec.key));

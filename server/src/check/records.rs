@@ -9,8 +9,8 @@ use crate::setup::records::{self, Look};
 /// Compares DNS with the records that the domains of a configuration should have on this machine.
 pub fn look(report: &mut Report, config: &Config) {
     let addresses = machine::public_addresses();
-    let wanted = records::wanted(config, &addresses, config.federation.enabled);
-    let looks = match records::look(&federation::asked(config), &wanted, &addresses) {
+    let wanted = records::wanted(config, &addresses, config.federates());
+    let looks = match records::look(&federation::asked(config, None), &wanted, &addresses) {
         Ok(looks) => looks,
         Err(failure) => return report.warn(ABOUT, format!("DNS can't be asked: {failure}")),
     };

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use rookery_hub::{Module, Value};
 
-use super::Config;
-use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, Shown, TABLES, quote};
+use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
+use super::{Config, size};
 
 /// Returns a commented configuration that says what holds without one.
 pub fn example(table: &[Box<dyn Module>]) -> String {
@@ -45,6 +45,12 @@ fn domains(text: &mut String) {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }
+    comment(text, "Its own other servers, as under [federation] above.");
+    line(text, format_args!("#[domain.\"example.org\".federation]"));
+    for key in OWN_KEYS {
+        comment(text, key.doc);
+        line(text, format_args!("#{} = {}", key.name, key.example));
+    }
     comment(text, "Any module, as under [modules] below.");
     line(text, format_args!("#[domain.\"example.org\".modules.NAME]"));
     line(text, format_args!("#enabled = false"));
@@ -72,13 +78,15 @@ fn modules(text: &mut String, table: &[Box<dyn Module>]) {
         line(text, format_args!("enabled = {}", module.on_by_default()));
         for spec in module.options() {
             comment(text, spec.doc);
-            line(text, format_args!("{} = {}", spec.key, show(&(spec.default)())));
+            line(text, format_args!("{} = {}", spec.key, option(spec.key, &(spec.default)())));
         }
     }
 }
 
-fn show(value: &Value) -> String {
+/// Returns the value of a module's option as TOML writes it.
+pub fn option(key: &str, value: &Value) -> String {
     match value {
+        Value::Number(bytes) if size::is_named(key) => size::show(*bytes),
         Value::Switch(switch) => switch.to_string(),
         Value::Number(number) => number.to_string(),
         Value::Text(text) => quote(text),

@@ -50,7 +50,10 @@ impl<'a> Given<'a> {
     /// Reads a number of bytes in a range: a whole number, or a text like `64 KiB`.
     pub fn bytes(&self, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
         let bytes = self.integer().or_else(|| size::parse(self.value.get_ref().as_str()?));
-        let bytes = bytes.ok_or_else(|| self.unlike("a size such as 262144 or \"256 KiB\""))?;
+        let bytes = bytes.ok_or_else(|| match self.value.get_ref().as_str().and_then(size::meant) {
+            Some(meant) => self.unlike(&format!("a size in binary units such as \"{meant}\"")),
+            None => self.unlike("a size such as 262144 or \"256 KiB\""),
+        })?;
         let bytes = self.within(bytes, &range, &size::show)?;
         usize::try_from(bytes).map_err(|_| self.wrong("more than this machine can address"))
     }
@@ -100,9 +103,11 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Reads a value of the same kind as a module's default.
-    pub fn like(&self, default: &Value) -> Result<Value, Wrong> {
+    /// Reads a value of the same kind as the default of a module's option; one whose name says that
+    /// it is a size may be a text like `64 KiB`, too.
+    pub fn like(&self, key: &str, default: &Value) -> Result<Value, Wrong> {
         Ok(match default {
+            Value::Number(_) if size::is_named(key) => Value::Number(self.bytes(0..=u64::MAX)? as u64),
             Value::Switch(_) => Value::Switch(self.switch()?),
             Value::Number(_) => Value::Number(self.number(0..=u64::MAX)?),
             Value::Text(_) => Value::Text(self.text()?.to_owned()),

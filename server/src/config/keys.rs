@@ -9,7 +9,7 @@ use rookery_stream::tls::Oldest;
 
 use super::error::Wrong;
 use super::given::Given;
-use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
+use super::{Config, DomainConfig, LogFormat, WrittenNetwork, size};
 
 mod cluster;
 mod component;
@@ -21,6 +21,7 @@ mod web;
 
 pub use component::{ABOUT as COMPONENTS, COMPONENT_KEYS};
 pub use dpm::LISTEN as DPM_LISTEN;
+pub use federation::OWN_KEYS;
 
 /// One key of the configuration.
 pub struct Key {
@@ -126,7 +127,8 @@ const KEYS: &[Key] = &[
     Key {
         table: "listen",
         name: "web_tls",
-        doc: "HTTPS. XMPP clients that name themselves by ALPN are served here too, so this may be port 443 for both.",
+        doc: "HTTPS. XMPP clients that name themselves by ALPN are served here too, and with [federation] other servers that do, so\n\
+              this may be port 443 for all.",
         set: |config, given| put(&mut config.listen.web_tls, given.list(address)),
         show: |config| list(&config.listen.web_tls),
     },
@@ -313,24 +315,28 @@ pub struct DomainKey {
     pub name: &'static str,
     /// Its meaning.
     pub doc: &'static str,
-    /// Puts a value into the domain's files.
-    pub set: fn(&mut Files, &Given<'_>) -> Result<(), Wrong>,
+    /// Puts a value into the domain's configuration.
+    pub set: fn(&mut DomainConfig, &Given<'_>) -> Result<(), Wrong>,
+    /// Returns its value as TOML, if it has one.
+    pub show: fn(&DomainConfig) -> Option<String>,
     /// An example.
     pub example: &'static str,
 }
 
-/// All keys of a `[domain."NAME"]` table besides its modules.
+/// All keys of a `[domain."NAME"]` table itself; below it are `federation` and the modules.
 pub const DOMAIN_KEYS: [DomainKey; 2] = [
     DomainKey {
         name: "certificate",
         doc: "The domain's own certificate, instead of the one under [tls].",
-        set: |files, given| put(&mut files.certificate, file(given)),
+        set: |domain, given| put(&mut domain.files.certificate, file(given)),
+        show: |domain| shown(&domain.files.certificate),
         example: "\"/etc/rookery/example.org.pem\"",
     },
     DomainKey {
         name: "key",
         doc: "Its private key.",
-        set: |files, given| put(&mut files.key, file(given)),
+        set: |domain, given| put(&mut domain.files.key, file(given)),
+        show: |domain| shown(&domain.files.key),
         example: "\"/etc/rookery/example.org.key\"",
     },
 ];
@@ -390,6 +396,10 @@ fn quoted(text: &str) -> Shown {
 fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Shown {
     let values: Vec<_> = values.into_iter().map(|value| quote(value.to_string())).collect();
     Shown::Value(format!("[{}]", values.join(", ")))
+}
+
+fn shown(path: &Option<PathBuf>) -> Option<String> {
+    path.as_ref().map(|path| quote(path.to_string_lossy()))
 }
 
 fn path(path: &Option<PathBuf>, example: &'static str) -> Shown {

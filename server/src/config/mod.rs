@@ -3,6 +3,7 @@
 //! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example`
 //! all come from it, so that none of them can know a key that the others don't. `given` reads
 //! single values, `error` says what is wrong and where, `nearest` guesses what was meant.
+//! A table with many keys has a file of its own that holds its values and their defaults.
 //!
 //! # Invariants
 //!
@@ -12,11 +13,15 @@
 //!   options.
 
 mod dpm;
+pub mod effective;
 mod error;
 mod example;
+mod federation;
 mod given;
 pub mod keys;
+mod limits;
 mod nearest;
+mod ports;
 mod read;
 pub mod size;
 mod web;
@@ -25,21 +30,19 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use rookery_fanout::Limits as OutboxLimits;
-use rookery_federation::{Pattern, Policy};
-use rookery_hub::{Conflict, Module, Network, Privileges, RosterLimits, Value};
-use rookery_resolver::Route;
+use rookery_hub::{Module, Network, Privileges, Value};
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_shard::LoginTerms;
 use rookery_store::sql::Migrations;
 use rookery_store::sql::copy::Address;
 use rookery_store::sqlite;
 use rookery_stream::tls::Oldest;
-use rookery_xml::Limits as StanzaLimits;
 
 pub use dpm::{Alarms, Dpm};
 pub use error::{ConfigError, Wrong};
 pub use example::example;
+pub use federation::{Exception, Federation, OwnFederation, Rule};
+pub use limits::Limits;
 pub use web::{Acme, Tls, Web};
 
 /// Everything that an operator can set.
@@ -98,6 +101,8 @@ pub struct DomainConfig {
     pub name: String,
     /// Its own certificate.
     pub files: Files,
+    /// The other servers that there are for it.
+    pub federation: OwnFederation,
     /// Its modules.
     pub modules: Modules,
 }
@@ -167,61 +172,6 @@ pub struct Listen {
     pub s2s_tls: Vec<SocketAddr>,
     /// Components, if there are any.
     pub components: Vec<SocketAddr>,
-}
-
-/// Other servers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Federation {
-    /// True if there are any.
-    pub enabled: bool,
-    /// The proof that they have to give of who they are.
-    pub policy: Policy,
-    /// Domains for which another policy holds.
-    pub exceptions: Vec<Exception>,
-    /// The only domains to communicate with, if there are any.
-    pub allow: Vec<Rule>,
-    /// Domains not to communicate with.
-    pub deny: Vec<Rule>,
-    /// Name servers; those of the machine if there are none.
-    pub dns: Vec<SocketAddr>,
-    /// True if they validate signatures, and are believed that they did.
-    pub dnssec: bool,
-    /// The places of some domains' servers.
-    pub routes: Vec<Route>,
-    /// PEM files of authorities to trust besides those of the machine.
-    pub trusted: Vec<PathBuf>,
-    /// True if servers may be at private addresses.
-    pub allow_private_addresses: bool,
-    /// True if one stream may carry both directions.
-    pub bidi: bool,
-    /// Bytes per second of one domain, 0 for no limit.
-    pub bytes_per_second: usize,
-    /// Stanzas per second of one domain, 0 for no limit.
-    pub stanzas_per_second: u64,
-    /// The same of a domain to which nobody has written, 0 if it is treated alike.
-    pub newcomer_stanzas: u64,
-    /// Seconds of these that may come at once.
-    pub burst_seconds: u64,
-}
-
-/// Domains, as they were written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// The text that the operator wrote.
-    pub written: String,
-    /// The domains that it means.
-    pub pattern: Pattern,
-}
-
-/// Domains with a policy of their own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exception {
-    /// The text that the operator wrote.
-    pub written: String,
-    /// The domains that it means.
-    pub pattern: Pattern,
-    /// The policy that holds for them.
-    pub policy: Policy,
 }
 
 /// The ways in which clients may authenticate.
@@ -331,69 +281,6 @@ pub struct WrittenNetwork {
     pub network: Network,
 }
 
-/// The limits of one client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Of one stanza before login.
-    pub before_login: StanzaLimits,
-    /// Of one stanza after login.
-    pub after_login: StanzaLimits,
-    /// Connected resources of one account.
-    pub resources_per_user: usize,
-    /// The treatment of two clients that want the same resource.
-    pub conflict: Conflict,
-    /// Of what waits for a slow reader, in bytes.
-    pub outbox: OutboxBytes,
-    /// Bytes that one client may have sent ahead of a request that isn't answered yet.
-    pub lane_bytes: usize,
-    /// Bytes that one client may send per second; 0 means no limit.
-    pub rate_bytes: usize,
-    /// Stanzas that one client may send per second; 0 means no limit.
-    pub rate_stanzas: u64,
-    /// Addresses to which one session may have sent directed presence.
-    pub directed_presence: usize,
-    /// Of a roster.
-    pub roster: RosterSizes,
-    /// Seconds that a connection may take until it has bound a resource.
-    pub login_seconds: u32,
-    /// Failed logins after which a connection is closed.
-    pub login_failures: u32,
-    /// Connections from one address that isn't loopback; 0 means no limit.
-    pub connections_per_address: u32,
-}
-
-/// Bytes that may wait for one session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OutboxBytes {
-    /// Above it, newer presence replaces older.
-    pub soft: usize,
-    /// Above it, the session ends.
-    pub hard: usize,
-    /// Bytes that may wait besides, of what the session didn't ask for.
-    pub paced: usize,
-    /// Above it, all sessions of an account together, the one ends that gets one more stanza.
-    pub account: usize,
-    /// Above it, all sessions of a shard together, sessions of those accounts end that hold most.
-    pub total: usize,
-}
-
-/// The limits of a roster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RosterSizes {
-    /// Contacts.
-    pub items: usize,
-    /// Bytes of all of them.
-    pub bytes: usize,
-    /// Requests of those who are none.
-    pub requests: usize,
-    /// Bytes of a contact's name.
-    pub name_bytes: usize,
-    /// Groups of a contact.
-    pub groups: usize,
-    /// Bytes of a group's name.
-    pub group_bytes: usize,
-}
-
 /// The settings of the log, which is stderr.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
@@ -416,9 +303,6 @@ impl Config {
     /// Returns the configuration that holds without a file.
     pub fn defaults(table: &[Box<dyn Module>]) -> Config {
         let modules: Modules = table.iter().map(|module| (module.name(), ModuleConfig::defaults(&**module))).collect();
-        let outbox = OutboxLimits::default();
-        let roster = RosterLimits::default();
-        let hub = rookery_hub::Settings::default();
         Config {
             domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
             shards: 0,
@@ -435,23 +319,7 @@ impl Config {
             },
             components: Vec::new(),
             cluster: Cluster::default(),
-            federation: Federation {
-                enabled: false,
-                policy: Policy::Certificate,
-                exceptions: Vec::new(),
-                allow: Vec::new(),
-                deny: Vec::new(),
-                dns: Vec::new(),
-                dnssec: false,
-                routes: Vec::new(),
-                trusted: Vec::new(),
-                allow_private_addresses: false,
-                bidi: true,
-                bytes_per_second: 10 << 20,
-                stanzas_per_second: 20_000,
-                newcomer_stanzas: 0,
-                burst_seconds: 5,
-            },
+            federation: Federation::default(),
             web: Web {
                 title: None,
                 logo: None,
@@ -489,34 +357,7 @@ impl Config {
             },
             store: Store::default(),
             dpm: Dpm::default(),
-            limits: Limits {
-                before_login: StanzaLimits::BEFORE_LOGIN,
-                after_login: StanzaLimits::AFTER_LOGIN,
-                resources_per_user: hub.max_resources,
-                conflict: hub.conflict,
-                outbox: OutboxBytes {
-                    soft: outbox.soft,
-                    hard: outbox.hard,
-                    paced: outbox.paced,
-                    account: outbox.account,
-                    total: outbox.total,
-                },
-                lane_bytes: hub.lane_bytes,
-                rate_bytes: hub.rate.bytes as usize,
-                rate_stanzas: hub.rate.stanzas,
-                directed_presence: hub.max_directed,
-                roster: RosterSizes {
-                    items: roster.items,
-                    bytes: roster.bytes,
-                    requests: roster.requests,
-                    name_bytes: roster.name_bytes,
-                    groups: roster.groups,
-                    group_bytes: roster.group_bytes,
-                },
-                login_seconds: 60,
-                login_failures: 5,
-                connections_per_address: 1000,
-            },
+            limits: Limits::default(),
             log: Log { level: "info".into(), format: LogFormat::Text },
             modules,
         }
@@ -546,6 +387,30 @@ impl Config {
     /// Returns the configuration of a domain; its name is prepared.
     pub fn domain(&self, name: &str) -> Option<&DomainConfig> {
         self.domains.iter().find(|domain| domain.name == name)
+    }
+
+    /// Returns whether any domain communicates with other servers.
+    pub fn federates(&self) -> bool {
+        self.domains.iter().any(|domain| self.federation_of(domain).enabled)
+    }
+
+    /// Returns the other servers that there are for a domain.
+    pub fn federation_of(&self, domain: &DomainConfig) -> Federation {
+        self.federation.with(&domain.federation)
+    }
+
+    /// Returns the names of a domain: its own, and those of its services and components. A
+    /// component belongs to the nearest domain that it is below, or else to the first one.
+    pub fn hosts_of(&self, domain: &DomainConfig) -> Vec<String> {
+        let of = |component: &&ComponentConfig| {
+            let is_above = |domain: &&DomainConfig| {
+                component.name.strip_suffix(domain.name.as_str()).is_some_and(|rest| rest.ends_with('.'))
+            };
+            let nearest = self.domains.iter().filter(is_above).max_by_key(|domain| domain.name.len());
+            nearest.or(self.domains.first()).is_some_and(|nearest| nearest.name == domain.name)
+        };
+        let components = self.components.iter().filter(of).map(|component| component.name.clone());
+        std::iter::once(domain.name.clone()).chain(domain.services()).chain(components).collect()
     }
 
     /// Returns the certificate files of a domain: its own, else those of all domains; `None` if the
@@ -579,7 +444,7 @@ impl Config {
 
 impl DomainConfig {
     fn named(name: String) -> DomainConfig {
-        DomainConfig { name, files: Files::default(), modules: Modules::new() }
+        DomainConfig { name, files: Files::default(), federation: OwnFederation::default(), modules: Modules::new() }
     }
 }
 

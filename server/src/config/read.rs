@@ -9,8 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Wrong;
 use super::given::Given;
-use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, TABLES};
+use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, DomainKey, OWN_KEYS, TABLES};
 use super::nearest::nearest;
+use super::ports;
 use super::{ComponentConfig, Config, DATA, DomainConfig, Files, Modules, Place};
 
 type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
@@ -73,6 +74,12 @@ impl Reader<'_> {
         let Some(key) = keys::all().find(|key| key.table == table && key.name == name) else {
             return self.unknown(table, name, at);
         };
+        if let (true, Some(meant)) = (table.is_empty() && value.get_ref().is_table(), nearest(name, tables())) {
+            let meant =
+                if [DOMAIN, COMPONENT].contains(&meant) { format!("{meant}.\"NAME\"") } else { meant.to_owned() };
+            let what = format!("this is no table; did you mean `[{meant}]`?");
+            return self.wrongs.push(Wrong::new(at.clone(), what).of(name));
+        }
         let set = (key.set)(&mut self.config, &Given::new(value));
         self.note(set, || dotted(table, name));
     }
@@ -101,22 +108,36 @@ impl Reader<'_> {
             None => DomainConfig { modules: self.config.modules.clone(), ..DomainConfig::named(name.to_owned()) },
         };
         let entries = self.entries_of(path, value);
-        for (name, at, value) in &entries {
-            match DOMAIN_KEYS.iter().find(|key| key.name == *name) {
-                Some(key) => {
-                    let set = (key.set)(&mut domain.files, &Given::new(value));
-                    self.note(set, || dotted(path, name));
-                }
-                None if *name == MODULES => {}
-                None => {
-                    let known = DOMAIN_KEYS.iter().map(|key| key.name).chain([MODULES]);
-                    self.stranger(path, name, at, known);
-                }
-            }
+        self.domain_keys(&mut domain, path, &entries, &DOMAIN_KEYS, &[FEDERATION, MODULES]);
+        if let Some(value) = child(&entries, FEDERATION) {
+            let path = dotted(path, FEDERATION);
+            let entries = self.entries_of(&path, value);
+            self.domain_keys(&mut domain, &path, &entries, &OWN_KEYS, &[]);
         }
         self.modules(&mut domain.modules, &dotted(path, MODULES), child(&entries, MODULES));
         self.pair(&domain.files, path, &entries);
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
+    }
+
+    /// Reads the keys of a domain that stand in one table, beside tables that are read elsewhere.
+    fn domain_keys(
+        &mut self,
+        domain: &mut DomainConfig,
+        path: &str,
+        entries: &Entries<'_>,
+        keys: &[DomainKey],
+        tables: &[&str],
+    ) {
+        for (name, at, value) in entries {
+            match keys.iter().find(|key| key.name == *name) {
+                Some(key) => {
+                    let set = (key.set)(domain, &Given::new(value));
+                    self.note(set, || dotted(path, name));
+                }
+                None if tables.contains(name) => {}
+                None => self.stranger(path, name, at, keys.iter().map(|key| key.name).chain(tables.iter().copied())),
+            }
+        }
     }
 
     /// Reads the tables `[component."NAME"]`.
@@ -150,6 +171,8 @@ impl Reader<'_> {
             Some("the component is listed twice")
         } else if component.secret.is_some() == component.secret_file.is_some() && self.wrongs.len() == told {
             Some("it needs either a `secret` or a `secret_file`")
+        } else if component.privileges.roster_presence && !component.privileges.roster.get {
+            Some("`roster_presence` takes a `roster` that it may read: \"get\" or \"both\" (XEP-0356)")
         } else {
             None
         };
@@ -184,7 +207,7 @@ impl Reader<'_> {
                 self.stranger(path, name, &at, known);
                 continue;
             };
-            let value = given.like(&(spec.default)());
+            let value = given.like(spec.key, &(spec.default)());
             let checked = value.and_then(|value| match (spec.check)(&value) {
                 Ok(()) => Ok(value),
                 Err(reason) => Err(given.wrong(reason)),
@@ -237,7 +260,12 @@ impl Reader<'_> {
         }
         let (_, cluster) = section("cluster");
         self.clustered(&cluster);
-        let (at, _) = section("listen");
+        let (at, listen) = section("listen");
+        if let Some(((table, key), what)) = ports::shared(&self.config) {
+            // One of two defaults, or the one that is given.
+            let entries = if table == "dpm" { &dpm } else { &listen };
+            self.wrongs.push(Wrong::new(place(entries, &[key]), what).of(dotted(table, key)));
+        }
         if self.config.listen.c2s.is_empty() && self.config.listen.c2s_tls.is_empty() {
             self.wrongs
                 .push(Wrong::new(at, "no address is left to listen on; give `c2s` or `c2s_tls` one").of("listen"));
@@ -263,7 +291,7 @@ impl Reader<'_> {
         }
         let what = if config.store.place == Place::Folder {
             "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB"
-        } else if config.federation.enabled {
+        } else if config.federates() {
             "a cluster does not speak with other servers yet: set `enabled = false` in [federation]"
         } else if !config.components.is_empty() {
             "a cluster has no components yet: take the tables [component] out"
@@ -340,12 +368,7 @@ impl Reader<'_> {
     fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
         let elsewhere = keys::all().find(|key| key.name == name);
         let Some(key) = elsewhere else {
-            let tables = TABLES
-                .iter()
-                .map(|(table, _)| *table)
-                .chain([DOMAIN, MODULES, COMPONENT])
-                .filter(|name| !name.is_empty() && !name.contains('.'));
-            let tables = tables.filter(|_| table.is_empty());
+            let tables = tables().filter(|_| table.is_empty());
             let known = keys::all().filter(|key| key.table == table).map(|key| key.name).chain(tables);
             return self.stranger(table, name, at, known);
         };
@@ -377,7 +400,7 @@ impl Reader<'_> {
 
     fn entries_of<'v>(&mut self, path: &str, value: &'v Spanned<DeValue<'v>>) -> Entries<'v> {
         if !value.get_ref().is_table() {
-            let what = format!("a table is expected: write [{path}] on a line of its own, and its keys below");
+            let what = not_a_table(path, value.get_ref());
             self.wrongs.push(Wrong::new(value.span(), what).of(path));
         }
         table_entries(value)
@@ -410,11 +433,31 @@ fn place(entries: &Entries<'_>, names: &[&str]) -> Range<usize> {
     names.iter().find_map(|name| Some(child(entries, name)?.span())).unwrap_or_default()
 }
 
+/// Returns the names of the tables that stand in no other.
+fn tables() -> impl Iterator<Item = &'static str> + Clone {
+    let all = TABLES.iter().map(|(table, _)| *table).chain([DOMAIN, MODULES, COMPONENT]);
+    all.filter(|name| !name.is_empty() && !name.contains('.'))
+}
+
+/// Says what was probably meant by a value where a table is expected.
+fn not_a_table(path: &str, value: &DeValue<'_>) -> String {
+    let keys = keys::all().filter(|key| key.table.is_empty()).map(|key| key.name);
+    if let Some(meant) = nearest(path, keys) {
+        return format!("a table is expected; did you mean the key `{meant}`?");
+    }
+    let key = match value.as_bool() {
+        Some(switch) if path.contains(MODULES) => format!("`{ENABLED} = {switch}`"),
+        _ => "its keys".to_owned(),
+    };
+    format!("a table is expected: write [{path}] on a line of its own, and {key} below")
+}
+
 fn dotted(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 const DOMAIN: &str = "domain";
+const FEDERATION: &str = "federation";
 const MODULES: &str = "modules";
 const COMPONENT: &str = "component";
 const ENABLED: &str = "enabled";

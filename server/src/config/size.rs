@@ -21,6 +21,22 @@ pub fn show(bytes: u64) -> String {
     }
 }
 
+/// Returns whether an option of a module is a size, which its name says.
+pub fn is_named(key: &str) -> bool {
+    key == "bytes" || key.ends_with("_bytes")
+}
+
+/// Returns a decimal size with the binary unit that was probably meant: `10 MiB` for `10 MB`.
+pub fn meant(text: &str) -> Option<String> {
+    let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = text.trim().get(number.len()..)?.to_ascii_uppercase();
+    let (_, binary) = DECIMAL.into_iter().find(|(name, _)| unit == *name)?;
+    let text = format!("{} {binary}", number.trim_end());
+    parse(&text).is_some().then_some(text)
+}
+
+const DECIMAL: [(&str, &str); 6] =
+    [("K", "KiB"), ("KB", "KiB"), ("M", "MiB"), ("MB", "MiB"), ("G", "GiB"), ("GB", "GiB")];
 const UNITS: [(&str, u64); 5] = [("", 1), ("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 #[cfg(test)]
@@ -35,6 +51,16 @@ mod tests {
         assert_eq!(parse("10 B"), Some(10));
         for wrong in ["", "KiB", "1 kB", "1 MB", "1.5 KiB", "-1", "1 KiB s", "18446744073709551615 KiB"] {
             assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn decimal_units_are_guessed() {
+        for (text, guess) in [("10 MB", "10 MiB"), ("3kb", "3 KiB"), ("1G", "1 GiB")] {
+            assert_eq!(meant(text).as_deref(), Some(guess));
+        }
+        for text in ["", "MB", "1.5 MB", "10 MiB", "10 TB", "ten MB"] {
+            assert_eq!(meant(text), None, "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The parser against the table of keys, and every mistake that only two keys together can make.
 
-use rookery_hub::{Hooks, OptionSpec};
+use rookery_federation::Policy;
+use rookery_hub::{Conflict, Hooks, OptionSpec};
 
 use super::keys::{TABLES, all};
 use super::*;
@@ -26,6 +27,7 @@ impl Module for Sample {
             OptionSpec { key: "loud", default: || Value::Switch(false), doc: "whether", check: |_| Ok(()) },
             OptionSpec { key: "words", default: || Value::List(vec!["a".into()]), doc: "which", check: |_| Ok(()) },
             OptionSpec { key: "greeting", default: || Value::Text("\"hi\"".into()), doc: "what", check: |_| Ok(()) },
+            OptionSpec { key: "most_bytes", default: || Value::Number(2048), doc: "how large", check: |_| Ok(()) },
             OptionSpec { key: "limit", default: || Value::Number(7), doc: "how many", check: below_ten },
         ]
     }
@@ -93,6 +95,15 @@ fn values_arrive() {
 }
 
 #[test]
+fn sizes_of_modules_may_be_texts() {
+    let size = |text: &str| parse(&format!("[modules.sample]\n{text}")).modules["sample"].options["most_bytes"].clone();
+    assert_eq!(size("most_bytes = \"10 MiB\""), Value::Number(10 << 20));
+    assert_eq!(size("most_bytes = 10"), Value::Number(10));
+    assert!(example(&table()).contains("\nmost_bytes = \"2 KiB\"\n"));
+    assert!(mistake("[modules.sample]\nlimit = \"1 KiB\"").starts_with("modules.sample.limit: a whole number"));
+}
+
+#[test]
 fn domain_tables_override_what_holds_for_all() {
     let config = parse(
         "[modules.sample]\nloud = true\nlimit = 1\n[domain.\"b.example\".modules.sample]\nenabled = false\nlimit = 2\n\
@@ -104,6 +115,23 @@ fn domain_tables_override_what_holds_for_all() {
     assert!(!sample(0).enabled && sample(1).enabled);
     assert_eq!((&sample(0).options["limit"], &sample(1).options["limit"]), (&Value::Number(2), &Value::Number(1)));
     assert_eq!(sample(0).options["loud"], Value::Switch(true), "inherited");
+}
+
+#[test]
+fn domains_have_other_servers_of_their_own() {
+    let config = parse(
+        "[federation]\nenabled = true\ndeny = [\"bad.example\"]\n[domain.\"a.example\"]\n\
+         [domain.\"b.example\".federation]\nenabled = false\n[domain.\"c.example\".federation]\npolicy = \"dialback\"\n\
+         deny = []\n[component.\"irc.b.example\"]\nsecret = \"0123456789\"\n[component.\"irc.example\"]\nsecret = \"0123456789\"",
+    );
+    let of = |at: usize| config.federation_of(&config.domains[at]);
+    assert_eq!(of(0), config.federation);
+    assert!(of(0).enabled && !of(1).enabled && of(2).enabled && config.federates());
+    assert_eq!((of(2).policy, of(2).deny.len(), of(1).deny.len()), (Policy::Dialback, 0, 1));
+    let has = |at: usize, host: &str| config.hosts_of(&config.domains[at]).contains(&host.to_owned());
+    assert!(has(1, "b.example") && has(1, "irc.b.example") && !has(0, "irc.b.example") && has(0, "irc.example"));
+    let one = |enabled: &str| parse(&format!("[domain.\"a.example\".federation]\nenabled = {enabled}")).federates();
+    assert!(one("true") && !one("false"), "also where it is off for all");
 }
 
 #[test]
@@ -139,7 +167,11 @@ fn unknown_keys_are_refused_with_a_guess() {
         ("[modules.sample]\nlimits = 1", "modules.sample.limits: there is no such key; did you mean `limit`?"),
         (
             "[domain.\"a.b\"]\ncert = 1",
-            "domain.\"a.b\".cert: there is no such key; known are: certificate, key, modules",
+            "domain.\"a.b\".cert: there is no such key; known are: certificate, federation, key, modules",
+        ),
+        (
+            "[domain.\"a.b\".federation]\nenable = true",
+            "domain.\"a.b\".federation.enable: there is no such key; did you mean `enabled`?",
         ),
     ];
     for (text, expected) in guesses {
@@ -153,6 +185,16 @@ fn wrong_values_are_refused_with_what_is_right() {
         ("shards = \"2\"", "shards: a value from 0 to 1024 is expected, not \"2\""),
         ("shards = -1", "shards: a value from 0 to 1024 is expected, not -1"),
         ("log = 3", "log: a table is expected: write [log] on a line of its own, and its keys below"),
+        ("domain = [\"a.b\"]", "domain: a table is expected; did you mean the key `domains`?"),
+        ("[domains.\"a.b\"]\n", "domains: this is no table; did you mean `[domain.\"NAME\"]`?"),
+        (
+            "[modules]\nsample = false",
+            "modules.sample: a table is expected: write [modules.sample] on a line of its own, and `enabled = false` below",
+        ),
+        (
+            "[limits]\nstanza_bytes = \"10 MB\"",
+            "limits.stanza_bytes: a size in binary units such as \"10 MiB\" is expected, not \"10 MB\"",
+        ),
         ("domains = []", "domains: at least one domain is needed, such as [\"localhost\"]"),
         ("domains = [\"a.b\", \"A.b\"]", "domains: \"a.b\" is listed twice"),
         (
@@ -162,6 +204,11 @@ fn wrong_values_are_refused_with_what_is_right() {
         ("[limits]\nconflict = \"end\"", "limits.conflict: \"end\" is not \"end-older\" or \"refuse-newer\""),
         ("[limits]\noutbox_soft = \"2 MiB\"", "limits.outbox_soft: it is above `outbox_hard`"),
         ("[listen]\nc2s = []\nc2s_tls = []", "listen: no address is left to listen on; give `c2s` or `c2s_tls` one"),
+        (
+            "[listen]\nc2s = [\"[::]:7\"]\nc2s_tls = [\"127.0.0.1:7\"]",
+            "listen.c2s_tls: port 7 is that of `c2s` in [listen], too: give each a port of its own",
+        ),
+        ("[listen]\nc2s = [\"[::1]:7\", \"[::1]:7\"]", "listen.c2s: [::1]:7 is listed twice"),
         ("[login]\nmechanisms = []", "login.mechanisms: nobody could log in; leave the key out for all mechanisms"),
         ("[tls]\ncertificate = \"x\"", "tls.certificate: it needs a `key` beside it"),
         (

@@ -101,7 +101,7 @@ impl Opened {
         let front_ends = front_ends(config);
         let settings = Settings { clients: config.listen.clone(), front_ends, options };
         let mut server = Server::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
-            Failure::Failed(refused(address, key_of(config, address), &error))
+            listener::failure(&error, refused(address, key_of(config, address), &error))
         })?;
         let addresses = server.addresses().map_err(|error| Failure::Failed(error.to_string()))?;
         let (authority, words) = access(config).open().map_err(|words| Failure::Config(ConfigError::because(words)))?;
@@ -110,9 +110,9 @@ impl Opened {
         server.pass_on_to(config.pass_on.clone());
         let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
         let server = match config.grpc {
-            Some(listen) => server
-                .with_grpc(listen)
-                .map_err(|error| Failure::Failed(format!("dpm.grpc: {listen} can't be listened on: {error}")))?,
+            Some(listen) => {
+                server.with_grpc(listen).map_err(|error| listener::failure(&error, refused(listen, "grpc", &error)))?
+            }
             None => server,
         };
         let bridge = Bridge::new(database.clone(), server.wake());

@@ -67,6 +67,7 @@ pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Re
     let mut records = Vec::new();
     for domain in &config.domains {
         let Some(name) = ascii(&domain.name) else { continue };
+        let federation = federation && config.federation_of(domain).enabled;
         let mut add = |name: String, data: Data| records.push(Record { name, data });
         match addresses {
             [] => add(name.clone(), Data::SomeAddress),

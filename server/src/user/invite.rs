@@ -1,13 +1,17 @@
 //! `rookery user invite` and `rookery user reset-link`: links that let somebody in without a
 //! password, once.
 
+use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
 use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{self, LinkPurpose};
-use rookery_store::wait;
+use rookery_store::{Invitation, wait};
+use serde_json::json;
 
+use crate::arguments::Shown;
 use crate::clock;
+use crate::columns;
 use crate::config::Config;
 use crate::database::Database;
 use crate::failure::Failure;
@@ -20,15 +24,16 @@ use crate::welcome::say;
 /// # Errors
 ///
 /// [`Failure::Failed`] if there is such an account, or nobody could register.
-pub fn invite(what: &Jid, days: u64, config: &Config, database: &Database) -> Result<(), Failure> {
+pub fn invite(what: &Jid, days: u64, shown: Shown, config: &Config, database: &Database) -> Result<(), Failure> {
     let local = what.local().map(str::to_owned);
     let wanted = LinkPurpose::Account { domain: what.domain().to_owned(), local, inviter: None };
-    make(what, wanted, days, config, database).map_err(|refusal| match refusal {
+    let made = make(what, wanted, days, config, database).map_err(|refusal| match refusal {
         Refusal::Exists(words) => {
             Failure::Failed(format!("{words}; `rookery user reset-link {what}` makes a link to set its password"))
         }
         refusal => Failure::Failed(refusal.to_string()),
-    })
+    });
+    tell(&made?, shown, config)
 }
 
 /// Makes a link to set the password of an account.
@@ -36,14 +41,24 @@ pub fn invite(what: &Jid, days: u64, config: &Config, database: &Database) -> Re
 /// # Errors
 ///
 /// [`Failure::Failed`] if there is no such account, or nobody could use the link.
-pub fn reset(account: &Jid, days: u64, config: &Config, database: &Database) -> Result<(), Failure> {
-    make(account, LinkPurpose::Password(account.clone()), days, config, database).map_err(|refusal| match refusal {
-        Refusal::Missing(_) => super::no_account(account),
-        refusal => Failure::Failed(refusal.to_string()),
-    })
+pub fn reset(account: &Jid, days: u64, shown: Shown, config: &Config, database: &Database) -> Result<(), Failure> {
+    let made =
+        make(account, LinkPurpose::Password(account.clone()), days, config, database).map_err(
+            |refusal| match refusal {
+                Refusal::Missing(_) => super::no_account(account),
+                refusal => Failure::Failed(refusal.to_string()),
+            },
+        );
+    tell(&made?, shown, config)
 }
 
-fn make(what: &Jid, wanted: LinkPurpose, days: u64, config: &Config, database: &Database) -> Result<(), Refusal> {
+fn make(
+    what: &Jid,
+    wanted: LinkPurpose,
+    days: u64,
+    config: &Config,
+    database: &Database,
+) -> Result<Invitation, Refusal> {
     let domain = what.domain();
     let is_on =
         config.domain(domain).and_then(|domain| domain.modules.get("register")).is_some_and(|module| module.enabled);
@@ -53,12 +68,21 @@ fn make(what: &Jid, wanted: LinkPurpose, days: u64, config: &Config, database: &
              keep others out"
         )));
     }
-    let invitation = wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))??;
+    wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))?
+}
+
+/// Prints the link, and how long it is good.
+fn tell(invitation: &Invitation, shown: Shown, config: &Config) -> Result<(), Failure> {
+    let link = uri(invitation, false);
+    let page = settings::pages(config).map(|pages| invitations::page(invitation, &pages));
+    if shown.json {
+        let expires = date::timestamp(invitation.expires_ms);
+        return columns::objects([json!({ "link": link, "page": page, "expires": expires })]);
+    }
     let until = clock::date(i64::try_from(invitation.expires_ms / 1000).unwrap_or(i64::MAX));
-    let link = uri(&invitation, false);
-    match settings::pages(config) {
-        Some(pages) => {
-            say(&format!("{}\n", invitations::page(&invitation, &pages)));
+    match page {
+        Some(page) => {
+            say(&format!("{page}\n"));
             eprintln!("good once, until {until}; {link} is the same for an XMPP client");
         }
         None => {

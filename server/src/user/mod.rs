@@ -20,10 +20,11 @@ use rookery_operations::rights;
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
+use serde_json::json;
 
 use content::Content;
 
-use crate::arguments::UserCommand;
+use crate::arguments::{Shown, UserCommand};
 use crate::clock;
 use crate::config::Config;
 use crate::control::Running;
@@ -67,7 +68,7 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
         UserCommand::Show { jid, shown } => running::show(&account(&jid, &config)?, source, shown),
         UserCommand::Disable { jid } => set_disabled(&account(&jid, &config)?, true, source, &open()?),
         UserCommand::Enable { jid } => set_disabled(&account(&jid, &config)?, false, source, &open()?),
-        UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
+        UserCommand::List { domain, shown } => list(domain.as_deref(), shown, &config, &open()?),
         UserCommand::Import { file: Some(file), .. } => {
             let content = Content::open(&file)?;
             match content.is_xml() {
@@ -76,8 +77,12 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
             }
         }
         UserCommand::Import { file: None, foreign } => portability::import_database(&foreign, &config, &open()?),
-        UserCommand::Invite { what, valid } => invite::invite(&invited(&what, &config)?, valid.days, &config, &open()?),
-        UserCommand::ResetLink { jid, valid } => invite::reset(&account(&jid, &config)?, valid.days, &config, &open()?),
+        UserCommand::Invite { what, valid, shown } => {
+            invite::invite(&invited(&what, &config)?, valid.days, shown, &config, &open()?)
+        }
+        UserCommand::ResetLink { jid, valid, shown } => {
+            invite::reset(&account(&jid, &config)?, valid.days, shown, &config, &open()?)
+        }
         UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, &open()?),
     }
 }
@@ -230,7 +235,7 @@ fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
     )))
 }
 
-fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<(), Failure> {
+fn list(domain: Option<&str>, shown: Shown, config: &Config, database: &Database) -> Result<(), Failure> {
     let domains: Vec<String> = match domain {
         None => config.domains.iter().map(|domain| domain.name.clone()).collect(),
         Some(domain) => {
@@ -243,7 +248,11 @@ fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<()
         let mut after: Option<Jid> = None;
         loop {
             let page = wait(database.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE))?;
-            let lines: String = page.iter().map(|jid| format!("{jid}\n")).collect();
+            let line = |jid: &Jid| match shown.json {
+                true => format!("{}\n", json!({ "jid": jid.to_string() })),
+                false => format!("{jid}\n"),
+            };
+            let lines: String = page.iter().map(line).collect();
             match out.write_all(lines.as_bytes()) {
                 // `| head` has seen enough.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),

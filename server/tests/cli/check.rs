@@ -8,11 +8,21 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use super::rig::{FREE_PORTS, Rig};
 
-/// Checks that the command finds this, as a fault or not.
+/// The outcome for a server that starts. Others may listen on the machine that runs the tests, and
+/// its disk may be full, of which there are warnings.
+const STARTS: [i32; 2] = [0, 3];
+/// The outcome for one that starts, and of which there is a warning.
+const WARNS: [i32; 1] = [3];
+/// The outcome for one that doesn't now, and may later.
+const BLOCKED: [i32; 1] = [75];
+/// The outcome for one that doesn't.
+const REFUSES: [i32; 1] = [78];
+
+/// Checks that the command finds this, with one of these outcomes.
 #[track_caller]
-fn finds(rig: &Rig, code: i32, words: &str) {
+fn finds(rig: &Rig, codes: impl AsRef<[i32]>, words: &str) {
     let ended = rig.run(&["check"]);
-    assert_eq!(ended.code, code, "{}", ended.all());
+    assert!(codes.as_ref().contains(&ended.code), "{}: {}", ended.code, ended.all());
     assert!(ended.out.contains(words), "{words:?} is not in:\n{}", ended.out);
 }
 
@@ -32,11 +42,11 @@ fn certificate(rig: &Rig, names: &[&str], year: i32) {
 #[test]
 fn a_fresh_folder_is_fine_and_stays_fresh() {
     let rig = Rig::fresh();
-    let checked = rig.run(&["check"]).fine();
+    let checked = rig.run(&["check"]).all();
     assert!(checked.contains("the next start makes a self-signed one for localhost"), "{checked}");
     assert!(!rig.path("rookery-data").exists());
     rig.serve().0.stop();
-    let checked = rig.run(&["check"]).fine();
+    let checked = rig.run(&["check"]).all();
     assert!(checked.contains("self-signed.pem for localhost"), "{checked}");
     assert!(checked.contains("the integrity check found no damage"), "{checked}");
 }
@@ -51,10 +61,10 @@ fn a_taken_port_is_named() {
         "rookery.toml",
         &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n"),
     );
-    finds(&rig, 1, &format!("cannot listen on {address}"));
-    finds(&rig, 1, &format!("`ss -ltnp sport = :{}` names it", address.port()));
+    finds(&rig, BLOCKED, &format!("cannot listen on {address}"));
+    finds(&rig, BLOCKED, &format!("`ss -ltnp sport = :{}` names it", address.port()));
     drop(taken);
-    finds(&rig, 0, &format!("{address} is free"));
+    finds(&rig, STARTS, &format!("{address} is free"));
 }
 
 #[test]
@@ -62,18 +72,18 @@ fn proxies_that_nobody_named_are_told() {
     let rig = Rig::new();
     rig.write("rookery.toml", FREE_PORTS);
     // As a warning if something listens where browsers come to, on the machine that runs the tests.
-    finds(&rig, 0, "/admin, /api, /metrics");
+    finds(&rig, STARTS, "/admin, /api, /metrics");
     rig.write("rookery.toml", &format!("{FREE_PORTS}[web]\nproxy_protocol = true\n"));
-    finds(&rig, 0, "web.proxy_protocol has no effect");
+    finds(&rig, WARNS, "web.proxy_protocol has no effect");
     rig.write("rookery.toml", &format!("{FREE_PORTS}[web]\ntrusted_proxies = [\"127.0.0.1\"]\n"));
-    finds(&rig, 0, "has to set X-Forwarded-For");
+    finds(&rig, STARTS, "has to set X-Forwarded-For");
 }
 
 #[test]
 fn the_authority_and_the_chat_page_are_told() {
     let rig = Rig::new();
-    finds(&rig, 0, "chat page      /chat is not installed: `rookery web install` gets converse.js");
-    finds(&rig, 0, "authority      off");
+    finds(&rig, STARTS, "chat page      /chat is not installed: `rookery web install` gets converse.js");
+    finds(&rig, STARTS, "authority      off");
     rig.write(
         "rookery.toml",
         &format!(
@@ -81,53 +91,140 @@ fn the_authority_and_the_chat_page_are_told() {
              services = [\"upload\", \"rooms\"]\n"
         ),
     );
-    finds(&rig, 0, "chat page      off: see `chat` in [web]");
-    finds(&rig, 0, "for a.example, upload.a.example, conference.a.example: the running server gets it");
-    finds(&rig, 0, "localhost is a name of this machine or network alone");
-    finds(&rig, 0, "the authority comes to port 80 of each name; it has to be led to 127.0.0.1:0");
+    finds(&rig, STARTS, "chat page      off: see `chat` in [web]");
+    finds(&rig, STARTS, "for a.example, upload.a.example, conference.a.example: the running server gets it");
+    finds(&rig, STARTS, "localhost is a name of this machine or network alone");
+    finds(&rig, STARTS, "the authority comes to port 80 of each name; it has to be led to 127.0.0.1:0");
 }
 
 #[test]
 fn certificates_are_read() {
     let rig = Rig::new();
     certificate(&rig, &["localhost"], 2100);
-    finds(&rig, 0, "own.pem for localhost, until 2100-01-01");
-    finds(&rig, 0, "own.pem is self-signed");
+    finds(&rig, STARTS, "own.pem for localhost, until 2100-01-01");
+    finds(&rig, WARNS, "own.pem is self-signed");
     certificate(&rig, &["localhost"], 2021);
-    finds(&rig, 1, "own.pem has expired on 2021-01-01");
+    finds(&rig, WARNS, "own.pem has expired on 2021-01-01");
     certificate(&rig, &["example.org"], 2100);
-    finds(&rig, 1, "own.pem is for example.org, not for localhost");
+    finds(&rig, WARNS, "own.pem is for example.org, not for localhost");
     certificate(&rig, &["localhost"], 2100);
     fs::set_permissions(rig.path("own.key"), fs::Permissions::from_mode(0o644)).expect("permissions");
-    finds(&rig, 0, "everybody on this machine can read the private key own.key");
+    finds(&rig, WARNS, "everybody on this machine can read the private key own.key");
     rig.write("own.key", &KeyPair::generate().expect("a key").serialize_pem());
-    finds(&rig, 1, "the private key does not belong to the certificate");
+    finds(&rig, REFUSES, "the private key does not belong to the certificate");
     rig.write("own.pem", "no certificate");
-    finds(&rig, 1, "own.pem with own.key: bad certificate");
+    finds(&rig, REFUSES, "own.pem with own.key: bad certificate");
     fs::remove_file(rig.path("own.pem")).expect("removed");
-    finds(&rig, 1, "cannot read own.pem");
+    finds(&rig, REFUSES, "cannot read own.pem");
 }
 
 #[test]
 fn a_wrong_configuration_does_not_hide_the_storage() {
     let rig = Rig::new();
     rig.write("rookery.toml", "shard = 1");
-    finds(&rig, 1, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
-    finds(&rig, 1, "storage");
+    finds(&rig, REFUSES, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
+    finds(&rig, REFUSES, "storage");
 }
 
 #[test]
 fn a_database_that_is_none_is_found() {
     let rig = Rig::new();
     fs::set_permissions(rig.path("rookery-data"), fs::Permissions::from_mode(0o755)).expect("permissions");
-    finds(&rig, 0, "everybody on this machine can look into ./rookery-data");
+    finds(&rig, WARNS, "everybody on this machine can look into ./rookery-data");
     rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));
-    finds(&rig, 1, "the database is damaged");
+    finds(&rig, REFUSES, "the database is damaged");
 }
 
 #[test]
 fn keys_without_effect_are_told() {
     let rig = Rig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}plain_without_tls = true\n"));
-    finds(&rig, 0, "login.plain_without_tls has no effect");
+    finds(&rig, WARNS, "login.plain_without_tls has no effect");
+}
+
+#[test]
+fn a_start_agrees_with_the_check() {
+    let rig = Rig::new();
+    // A certificate of another name, a service that has no address of its own, and a module without
+    // the one that it needs.
+    certificate(&rig, &["example.org"], 2100);
+    let config = fs::read_to_string(rig.path("rookery.toml")).expect("the configuration");
+    let modules = "[modules.rooms]\nhost = \"localhost\"\n[modules.disco]\nenabled = false\n";
+    rig.write("rookery.toml", &format!("{config}{modules}"));
+    let warnings = [
+        "own.pem is for example.org, not for localhost",
+        "rooms can't serve localhost: its address localhost is that of a domain",
+        "caps does nothing in localhost: it needs disco, which is off",
+    ];
+    warnings.iter().for_each(|words| finds(&rig, WARNS, words));
+    let (server, said) = rig.serve();
+    assert!(said.contains("own.pem for example.org, until"), "{said}");
+    rig.run(&["reload"]).fine();
+    let log = server.log();
+    for words in warnings {
+        assert_eq!(log.matches(words).count(), 2, "once at the start, once at the reload: {words}: {log}");
+    }
+}
+
+#[test]
+fn a_start_is_refused_with_the_code_of_the_check() {
+    // An address that no other test takes ports of.
+    let taken = TcpListener::bind("127.83.1.4:0").expect("a port");
+    let taken = taken.local_addr().expect("its address");
+    let listen = |address: &str| {
+        format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n")
+    };
+    let dpm =
+        |keys: &str| format!("{FREE_PORTS}[dpm]\nenabled = true\ndemo = true\nlisten = [\"127.0.0.1:0\"]\n{keys}\n");
+    // What may go by itself, and what doesn't.
+    let cases = [
+        (75, listen(&taken.to_string()), format!("cannot listen on {taken}")),
+        (75, listen("198.51.100.7:5222"), "this machine has no such address".to_owned()),
+        (75, dpm(&format!("grpc = \"{taken}\"")), format!("cannot listen on {taken}")),
+        (78, listen("localhost"), "listen.c2s".to_owned()),
+    ];
+    for (code, config, words) in cases {
+        let rig = Rig::new();
+        rig.write("rookery.toml", &config);
+        finds(&rig, [code], &words);
+        rig.run(&["serve"]).failed(code, &words);
+    }
+    let rig = Rig::new();
+    rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));
+    finds(&rig, REFUSES, "the database is damaged");
+    rig.run(&["serve"]).failed(78, "the database");
+    // What stays wrong counts, whatever else is in the way.
+    rig.write("rookery.toml", &listen(&taken.to_string()));
+    finds(&rig, REFUSES, "the server will not start; faults: 2");
+}
+
+#[test]
+fn a_port_of_two_keys_is_the_configurations_fault() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", "[listen]\nc2s = [\"127.83.1.2:5999\"]\nc2s_tls = [\"127.83.1.2:5999\"]\nweb = []\n");
+    let words = "rookery.toml:3: listen.c2s_tls: port 5999 is that of `c2s` in [listen], too";
+    finds(&rig, REFUSES, words);
+    rig.run(&[]).failed(78, words);
+}
+
+#[test]
+fn an_interrupted_restore_keeps_a_server_from_starting() {
+    let rig = Rig::new();
+    rig.write("rookery-data/rookery.restoring", "");
+    finds(&rig, REFUSES, "a restore into ./rookery-data was interrupted");
+    rig.run(&[]).failed(78, "a restore into ./rookery-data was interrupted");
+}
+
+#[test]
+fn programs_read_the_grade_and_people_only_what_matters() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}plain_without_tls = true\n"));
+    let ended = rig.run(&["check", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
+    assert_eq!((ended.code, &json["grade"]), (3, &"warning".into()));
+    let of = |about: &str| json["findings"].as_array().expect("a list").iter().any(|found| found["about"] == about);
+    assert!(of("storage") && of("ports") && of("configuration"), "{json}");
+    let quiet = rig.run(&["check", "--quiet"]).out;
+    assert!(quiet.starts_with("warning  configuration  login.plain_without_tls has no effect"), "{quiet}");
+    assert!(!quiet.contains("ok  "), "{quiet}");
 }

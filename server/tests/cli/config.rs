@@ -78,3 +78,52 @@ fn help_has_examples() {
     }
     assert!(rig.run(&["--help"]).fine().contains("78   the configuration"));
 }
+
+#[test]
+fn the_values_in_force_are_shown_with_where_they_are_from() {
+    let rig = Rig::new();
+    let component = "[component.\"bridge.localhost\"]\nsecret = \"nobody guesses this\"\n";
+    let upload = "[modules.upload]\nmax_bytes = \"7 MiB\"\n";
+    rig.write("rookery.toml", &format!("shards = 2\n{}{component}{upload}", super::rig::FREE_PORTS));
+    let shown = rig.run(&["config", "show"]).fine();
+    for line in [
+        "shards = 2  # rookery.toml:1",
+        "limits.login_seconds = 60  # default",
+        "modules.upload.max_bytes = \"7 MiB\"  # rookery.toml:13",
+        "component.\"bridge.localhost\".secret = \"***\"  # rookery.toml:11",
+    ] {
+        assert!(shown.lines().any(|found| found == line), "{line:?} is not in:\n{shown}");
+    }
+    assert!(!shown.contains("nobody guesses"), "{shown}");
+    let given = rig.run(&["config", "show", "--given", "--json"]).fine();
+    let given: Vec<serde_json::Value> = given.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let keys: Vec<_> = given.iter().filter_map(|item| item["key"].as_str()).collect();
+    assert_eq!(keys[..3], ["shards", "listen.c2s", "listen.c2s_tls"], "{keys:?}");
+    assert_eq!(given[0]["from"], serde_json::json!({ "file": "rookery.toml", "line": 1 }));
+    assert_eq!(given[1]["value"], serde_json::json!(["127.0.0.1:0"]));
+    // What is shown is a configuration itself.
+    rig.write("rookery.toml", &shown.replace("***", "nobody guesses this"));
+    assert_eq!(rig.run(&["config", "show"]).fine().lines().count(), shown.lines().count());
+}
+
+#[test]
+fn the_running_server_is_compared_with_its_file() {
+    let rig = Rig::fresh();
+    rig.run(&["config", "diff"]).failed(1, "there is no data folder");
+    let (_server, _) = rig.serve();
+    assert_eq!(rig.run(&["config", "diff"]).fine(), "the server runs by rookery.toml\n");
+    rig.write("rookery.toml", &format!("shards = 3\nprofile = true\n{}", super::rig::FREE_PORTS));
+    let rows = |text: &str| -> Vec<Vec<String>> {
+        text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    let told = rows(&rig.run(&["config", "diff"]).fine());
+    assert_eq!(told[1], ["profile", "false", "true", "a", "reload"]);
+    assert_eq!(told[2], ["shards", "0", "3", "a", "restart"]);
+    rig.run(&["reload"]).fine();
+    let left = rig.run(&["config", "diff", "--json"]).fine();
+    let left: serde_json::Value = serde_json::from_str(left.trim_end()).expect("one change");
+    let wanted = serde_json::json!({ "key": "shards", "running": "0", "file": "3", "needs_restart": true });
+    assert_eq!(left, wanted);
+    rig.write("rookery.toml", "shard = 3");
+    rig.run(&["config", "diff"]).failed(1, "rookery.toml:1: shard: there is no such key");
+}

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::rig::{FREE_PORTS, Rig};
 
 /// A rig whose clients may log in without TLS.
-fn plain() -> Rig {
+pub fn plain() -> Rig {
     let rig = Rig::fresh();
     let login = "scram_iterations = 4096\nplaintext_loopback = true\nplain_without_tls = true\n";
     rig.write("rookery.toml", &FREE_PORTS.replace("scram_iterations = 4096\n", login));
@@ -19,7 +19,7 @@ fn plain() -> Rig {
 }
 
 /// Logs in over TCP, and returns the connection once the resource is bound.
-fn log_in(said: &str, name: &str, password: &str, resource: &str) -> BufReader<TcpStream> {
+pub fn log_in(said: &str, name: &str, password: &str, resource: &str) -> BufReader<TcpStream> {
     let listening = said.split_whitespace().zip(said.split_whitespace().skip(1));
     let (address, _) = listening.into_iter().find(|(_, kind)| kind.starts_with("(STARTTLS")).expect("a port");
     let stream = TcpStream::connect(address).expect("connected");
@@ -41,7 +41,7 @@ fn log_in(said: &str, name: &str, password: &str, resource: &str) -> BufReader<T
 }
 
 /// Reads until a text has come, or to the end.
-fn read_until(stream: &mut BufReader<TcpStream>, until: &str) -> String {
+pub fn read_until(stream: &mut BufReader<TcpStream>, until: &str) -> String {
     let mut read = String::new();
     while !read.contains(until) {
         let mut part = Vec::new();
@@ -53,7 +53,7 @@ fn read_until(stream: &mut BufReader<TcpStream>, until: &str) -> String {
     read
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let letters = bytes.chunks(3).flat_map(|chunk| {
         let number = chunk.iter().fold(0u32, |number, byte| number << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));

@@ -47,15 +47,15 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn a_taken_port_is_a_fault() {
+fn a_taken_port_keeps_a_server_from_starting_now() {
     let rig = Rig::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     rig.write("rookery.toml", &format!("{FREE_PORTS}[dpm]\nenabled = true\ndemo = true\nlisten = \"{address}\"\n"));
     let checked = rig.run(&["check"]);
-    assert_eq!(checked.code, 1, "{}", checked.all());
-    assert!(checked.out.contains(&format!("cannot listen on {address}")), "{}", checked.out);
-    rig.run(&[]).failed(1, "change `listen` in [dpm]");
+    assert_eq!(checked.code, 75, "{}", checked.all());
+    assert!(checked.out.contains(&format!("blocked  ports          cannot listen on {address}")), "{}", checked.out);
+    rig.run(&[]).failed(75, "change `listen` in [dpm]");
 }
 
 #[test]

@@ -40,7 +40,9 @@ fn the_package_is_whole() {
     ] {
         assert!(control.contains(words), "{words:?} is not in:\n{control}");
     }
-    assert_eq!(run("dpkg-deb", &[Path::new("--info"), package, Path::new("conffiles")]), "/etc/rookery/rookery.toml\n");
+    let conffiles = run("dpkg-deb", &[Path::new("--info"), package, Path::new("conffiles")]);
+    let kept = ["fail2ban/filter.d/rookery.conf", "fail2ban/jail.d/rookery.conf", "rookery/rookery.toml"];
+    assert_eq!(conffiles.lines().collect::<Vec<_>>(), kept.map(|file| format!("/etc/{file}")));
     let contents = run("dpkg-deb", &[Path::new("--contents"), package]);
     for line in contents.lines() {
         let is_safe = line.starts_with("drwxr-xr-x root/root") || line.starts_with("-rw-r--r-- root/root");
@@ -51,9 +53,15 @@ fn the_package_is_whole() {
     let installed = |path: &str| rig.path(&format!("tree/{path}"));
     let unit = fs::read_to_string(installed("usr/lib/systemd/system/rookery.service")).expect("the unit");
     assert_eq!(unit, fs::read_to_string(root.join("packaging/rookery.service")).expect("the unit"));
-    for path in
-        ["usr/lib/sysusers.d/rookery.conf", "usr/share/man/man1/rookery.1.gz", "usr/share/doc/rookery/copyright"]
-    {
+    for path in [
+        "usr/lib/sysusers.d/rookery.conf",
+        "usr/share/man/man1/rookery.1.gz",
+        "usr/share/man/man1/rookery-user-add.1.gz",
+        "usr/share/bash-completion/completions/rookery",
+        "usr/share/zsh/vendor-completions/_rookery",
+        "usr/share/fish/vendor_completions.d/rookery.fish",
+        "usr/share/doc/rookery/copyright",
+    ] {
         assert!(installed(path).is_file(), "{path}");
     }
     let version = run(installed("usr/bin/rookery").to_str().expect("a path"), &[Path::new("--version")]);

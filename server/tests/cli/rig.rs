@@ -132,12 +132,12 @@ impl Server {
         self.child.wait().expect("an end").code().expect("an exit code")
     }
 
-    /// Waits until the server has ended by itself, and returns what it has logged.
-    pub fn ended(mut self) -> String {
+    /// Waits until the server has ended by itself, and returns its exit code and what it has
+    /// logged.
+    pub fn ended(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.child.stderr.take().expect("its errors").read_to_string(&mut text).expect("text");
-        self.child.wait().expect("an end");
-        text
+        (self.child.wait().expect("an end").code(), text)
     }
 
     /// Stops the server, and returns what it has logged.

@@ -106,7 +106,7 @@ fn a_folder_has_one_server() {
     let rig = Rig::fresh();
     let (server, _) = rig.serve();
     rig.run(&[]).failed(1, &format!("a server (process {}) runs in ./rookery-data already", server.pid()));
-    let checked = rig.run(&["check"]).fine();
+    let checked = rig.run(&["check"]).all();
     assert!(checked.contains(&format!("the server is running (process {})", server.pid())), "{checked}");
 }
 
@@ -130,7 +130,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
         "rookery.toml",
         &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n"),
     );
-    rig.run(&["serve"]).failed(1, &format!("cannot listen on {address}"));
+    rig.run(&["serve"]).failed(75, &format!("cannot listen on {address}"));
     assert!(!rig.path("rookery-data/rookery.db").exists(), "no account whose password nobody has seen");
     drop(taken);
     assert!(rig.serve().1.contains("Password"));
@@ -140,9 +140,9 @@ fn a_start_that_fails_leaves_nothing_behind() {
 fn a_file_in_place_of_the_folder_is_named() {
     let rig = Rig::fresh();
     rig.write("rookery-data", "");
-    rig.run(&[]).failed(1, "the data folder ./rookery-data can't be made");
+    rig.run(&[]).failed(78, "the data folder ./rookery-data can't be made");
     let checked = rig.run(&["check"]);
-    assert_eq!(checked.code, 1);
+    assert_eq!(checked.code, 78);
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);
 }
 

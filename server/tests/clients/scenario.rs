@@ -30,7 +30,7 @@ fn said(output: &Output) -> String {
 const OUT_OF_TIME: i32 = 75;
 
 /// Returns the programs that a scenario uses, each with its Debian package.
-fn programs(scenario: &str) -> &'static [(&'static str, &'static str)] {
+fn programs(scenario: &str) -> Packages {
     let (script, function) = scenario.split_once('.').unwrap_or_default();
     match script {
         "terminal" => &[("profanity", "profanity")],
@@ -43,20 +43,24 @@ fn programs(scenario: &str) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns the other servers that a scenario uses, each with its Debian package.
-fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
+fn servers(scenario: &str) -> Packages {
     match scenario {
         "foreign.accounts_come_from_ejabberd" => &[("ejabberdctl", "ejabberd"), ("erl", "erlang-base")],
         "foreign.accounts_come_from_prosody" => {
             &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")]
         }
-        "federation.rookery_and_prosody_meet" | "federation.rookery_and_prosody_outlive_each_other" => {
-            &[("prosodyctl", "prosody"), ("/usr/share/doc/lua-unbound/copyright", "lua-unbound")]
-        }
-        "federation.rookery_and_ejabberd_meet" | "federation.rookery_and_ejabberd_outlive_each_other" => &[
-            ("ejabberdctl", "ejabberd"),
-            ("erl", "erlang-base"),
-            ("/usr/share/doc/libnss-wrapper/copyright", "libnss-wrapper"),
-        ],
+        "federation.rookery_and_prosody_meet"
+        | "federation.rookery_and_prosody_share_one_connection"
+        | "federation.rookery_and_prosody_outlive_each_other"
+        | "federation.people_of_rookery_and_prosody_share_news_and_rooms_past"
+        | "federation.a_certificate_that_proves_nothing_is_replaced"
+        | "federation.our_own_certificate_is_replaced_while_streams_are_open"
+        | "federation.a_server_without_a_certificate_is_proven_by_dialback_where_that_is_allowed"
+        | "federation.a_server_without_dialback_is_proven_by_its_certificate" => PROSODY,
+        "federation.rookery_and_ejabberd_meet"
+        | "federation.rookery_and_ejabberd_outlive_each_other"
+        | "federation.people_of_rookery_and_ejabberd_share_news_and_rooms_past" => EJABBERD,
+        "federation.one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd" => PROSODY_AND_EJABBERD,
         "components.biboumi_is_a_component" => &[("biboumi", "biboumi")],
         "components.slidge_is_a_privileged_component" => &[("/usr/share/doc/libmagic1/copyright", "libmagic1")],
         "foreign.accounts_come_from_the_database_of_ejabberd" => &[
@@ -95,3 +99,16 @@ fn script(argument: &str) -> Output {
 }
 
 const REQUIREMENTS: &str = include_str!("../../../tests/clients/requirements.txt");
+
+type Packages = &'static [(&'static str, &'static str)];
+
+/// The packages of each of the other servers, and of both.
+const PROSODY: Packages = PROSODY_AND_EJABBERD.split_at(2).0;
+const EJABBERD: Packages = PROSODY_AND_EJABBERD.split_at(2).1;
+const PROSODY_AND_EJABBERD: Packages = &[
+    ("prosodyctl", "prosody"),
+    ("/usr/share/doc/lua-unbound/copyright", "lua-unbound"),
+    ("ejabberdctl", "ejabberd"),
+    ("erl", "erlang-base"),
+    ("/usr/share/doc/libnss-wrapper/copyright", "libnss-wrapper"),
+];

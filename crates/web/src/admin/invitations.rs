@@ -5,6 +5,7 @@ use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Outcome, Refusal};
+use rookery_store::{Invitation, Purpose};
 
 use super::frame::{domain_choice, token};
 use super::{Done, Visit};
@@ -40,11 +41,90 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
          <button name=\"act\" value=\"reset\">Make a link</button></form></section></div>",
         &[&visit.value("jid")],
     );
+    for domain in &visit.domains {
+        html.push(&open(visit, domain).await?);
+    }
     Ok(html)
 }
 
+/// Does what a form of the page asks for: makes a link, or takes one back.
+pub async fn change(visit: &Visit) -> Outcome<Done> {
+    match visit.value("act") {
+        "revoke" => revoke(visit).await,
+        _ => make(visit).await,
+    }
+}
+
+/// Returns the list of the links of a domain that are good.
+async fn open(visit: &Visit, domain: &str) -> Outcome<Html> {
+    let listed = visit.shared.wait(visit.shared.stores.invitations.open(domain, now_ms(), MOST_SHOWN + 1)).await?;
+    let mut html = Html::of("<section class=\"card\"><h2>Open links of {}</h2>", &[&domain]);
+    if listed.is_empty() {
+        html.add("<p class=\"faint\">There are none.</p></section>", &[]);
+        return Ok(html);
+    }
+    html.add(
+        "<div class=\"scroll\"><table class=\"invitations\"><thead><tr><th>For<th>Made by<th>Good until<th>Link<td></tr></thead><tbody>",
+        &[],
+    );
+    for invitation in listed.iter().take(MOST_SHOWN) {
+        html.push(&line(visit, invitation));
+    }
+    html.add("</tbody></table></div>", &[]);
+    if listed.len() > MOST_SHOWN {
+        html.add("<p class=\"faint\">These are the {} that end first; there are more.</p>", &[&MOST_SHOWN]);
+    }
+    html.add("</section>", &[]);
+    Ok(html)
+}
+
+fn line(visit: &Visit, invitation: &Invitation) -> Html {
+    let (what, by) = match (&invitation.purpose, &invitation.owner) {
+        (Purpose::Password, Some(owner)) => (format!("a new password of {owner}"), "an administrator".to_owned()),
+        (Purpose::Password, None) => ("a new password".to_owned(), "an administrator".to_owned()),
+        (Purpose::Account(local), owner) => (
+            local.as_ref().map_or_else(|| "a new account".to_owned(), |local| format!("{local}@{}", invitation.domain)),
+            owner.as_ref().map_or_else(|| "an administrator".to_owned(), Jid::to_string),
+        ),
+    };
+    let mut html = Html::of(
+        "<tr><td data-label=\"For\">{}<td data-label=\"Made by\">{}<td data-label=\"Good until\" class=\"when\">{}\
+         <td data-label=\"Link\"><details><summary>Show</summary><code>{}</code></details><td>\
+         <form method=\"post\" action=\"/admin/invitations\">",
+        &[&what, &by, &date::timestamp(invitation.expires_ms), &link(visit, invitation)],
+    );
+    html.push(&token(&visit.seen));
+    html.add(
+        "<input type=\"hidden\" name=\"token\" value=\"{}\">\
+         <button class=\"quiet\" name=\"act\" value=\"revoke\" aria-label=\"Revoke the link for {}\">Revoke</button></form></tr>",
+        &[&invitation.token, &what],
+    );
+    html
+}
+
+/// Returns what somebody gets who is let in: the address of a page, or what a client opens.
+fn link(visit: &Visit, invitation: &Invitation) -> String {
+    let pages = visit.shared.pages(&invitation.domain);
+    pages.map_or_else(|| uri(invitation, false), |pages| invitations::page(invitation, &pages))
+}
+
+async fn revoke(visit: &Visit) -> Outcome<Done> {
+    let (stores, wanted) = (&visit.shared.stores, visit.value("token"));
+    let gone = || Refusal::Missing("the link is used or has expired, or was revoked".into());
+    let found = visit.shared.wait(stores.invitations.get(wanted, now_ms())).await?;
+    let found = found.filter(|found| visit.domains.contains(&found.domain)).ok_or_else(gone)?;
+    let taken = visit.shared.wait(stores.invitations.take(&found.token, now_ms())).await?.ok_or_else(gone)?;
+    let act = match (&taken.purpose, &taken.owner) {
+        (Purpose::Password, Some(owner)) => format!("revoked a link to set a password: {owner}"),
+        (Purpose::Account(Some(local)), _) => format!("revoked an invitation: {local}@{}", taken.domain),
+        _ => format!("revoked an invitation: {}", taken.domain),
+    };
+    visit.note(&taken.domain, act);
+    Ok(Done::new("/invitations", "The link lets nobody in any more."))
+}
+
 /// Makes a link.
-pub async fn make(visit: &Visit) -> Outcome<Done> {
+async fn make(visit: &Visit) -> Outcome<Done> {
     let (domain, wanted, act) = match visit.value("act") {
         "reset" => {
             let account: Jid = visit.address()?;
@@ -76,9 +156,10 @@ pub async fn make(visit: &Visit) -> Outcome<Done> {
     let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await??;
     visit.note(&domain, act);
     let words = format!("This link is good once, until {}.", date::timestamp(made.expires_ms));
-    let link = visit.shared.pages(&domain).map_or_else(|| uri(&made, false), |pages| invitations::page(&made, &pages));
-    Ok(Done { copy: Some(link), ..Done::new("/invitations", words) })
+    Ok(Done { copy: Some(link(visit, &made)), ..Done::new("/invitations", words) })
 }
 
 /// Days that a link may be good.
 const MOST_DAYS: u64 = 3650;
+/// Links of a domain that are listed.
+const MOST_SHOWN: usize = 200;

@@ -1,5 +1,6 @@
 //! Signing in and out.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
@@ -9,6 +10,7 @@ use rookery_jid::Jid;
 use rookery_operations::{Outcome, administrators};
 use rookery_shard::{Refused, Whence};
 use tokio::task::spawn_blocking;
+use tracing::info;
 
 use super::frame::Frame;
 use super::visits::Notice;
@@ -49,6 +51,7 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
         _ => name.to_owned(),
     };
     let account = Jid::parse(&full).ok().filter(|jid| jid.local().is_some() && jid.resource().is_none());
+    let known = account.as_ref().map(Jid::to_string);
     let counted = account.as_ref().map_or_else(|| full.clone(), Jid::to_string);
     // Guesses count together with those of clients: the page is no second way to as many.
     let gate = shared.door.gate();
@@ -75,6 +78,10 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
     };
     let Some((account, password)) = account.zip(password) else {
         gate.failed(attempt);
+        // The line of clients, for programs to find. What is no address may be a password.
+        let peer = SocketAddr::new(origin.address.ip().to_canonical(), origin.address.port());
+        let named = known.as_deref().unwrap_or("unknown");
+        info!(%peer, account = named, reason = "not-authorized", "a login failed");
         note("failed to sign in");
         return page(
             StatusCode::UNAUTHORIZED,

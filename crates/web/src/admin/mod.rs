@@ -277,7 +277,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
         "/room" => rooms::destroy(visit).await,
         "/servers" => servers::close(visit).await,
         "/messages" => messages::say(visit).await,
-        "/invitations" => invitations::make(visit).await,
+        "/invitations" => invitations::change(visit).await,
         _ => return text(StatusCode::NOT_FOUND, "there is no such form"),
     };
     match done {

@@ -70,7 +70,7 @@ impl Values {
 /// Reads the pairs of a query.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem names the field and the value that is expected.
 pub fn read_query(fields: &[Field], pairs: Vec<(String, String)>) -> Result<Values, Problem> {
     let mut given = Map::new();
     for (name, text) in pairs {
@@ -94,7 +94,7 @@ pub fn read_query(fields: &[Field], pairs: Vec<(String, String)>) -> Result<Valu
 /// Reads a body: a JSON object.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem names the field and the value that is expected.
 pub fn read_body(fields: &[Field], bytes: &[u8]) -> Result<Values, Problem> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(given)) => check(fields, given),

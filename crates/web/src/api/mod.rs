@@ -15,7 +15,7 @@
 //!
 //! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`]:
 //! parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`,
-//! `invitations`, `server`: the operations.
+//! `invitations`, `server`, `profile`, `top`: the operations.
 
 mod call;
 pub mod describe;
@@ -24,10 +24,12 @@ pub mod field;
 mod invitations;
 mod messages;
 pub mod problem;
+pub(crate) mod profile;
 mod rooms;
 mod server;
 mod sessions;
 pub mod table;
+pub(crate) mod top;
 mod users;
 
 use std::sync::Arc;

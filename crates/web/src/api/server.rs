@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::call::{Call, Reply};
 use super::problem::Problem;
 use crate::ServedCertificate;
+use crate::comparison::{Change, Compared};
 use crate::health::{Fill, Space};
 
 pub(super) async fn status(call: Call) -> Result<Reply, Problem> {
@@ -49,6 +50,14 @@ pub(super) async fn reload(call: Call) -> Result<Reply, Problem> {
     }
 }
 
+pub(super) async fn changes(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let compared = call.shared.patiently(call.shared.instance.comparer.compare()).await?;
+    let Compared { file, changes } = compared.map_err(Refusal::Impossible)?;
+    let changes: Vec<_> = changes.iter().map(change).collect();
+    Ok(Reply::json(&json!({ "file": file.map(|file| file.display().to_string()), "changes": changes })))
+}
+
 pub(super) async fn streams(call: Call) -> Result<Reply, Problem> {
     call.may_all()?;
     let door = call.shared.door.clone();
@@ -86,6 +95,15 @@ fn certificate(served: &ServedCertificate) -> Value {
         "file": served.file.display().to_string(),
         "names": served.names,
         "expires": date::timestamp(expires_ms),
+    })
+}
+
+fn change(change: &Change) -> Value {
+    json!({
+        "key": change.key,
+        "running": change.running,
+        "file": change.file,
+        "needs_restart": change.needs_restart,
     })
 }
 

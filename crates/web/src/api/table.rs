@@ -8,7 +8,7 @@ use rookery_operations::api_tokens::Scope;
 use super::call::{Call, Reply};
 use super::field::{Field, Kind};
 use super::problem::Problem;
-use super::{domains, invitations, messages, rooms, server, sessions, users};
+use super::{domains, invitations, messages, profile, rooms, server, sessions, top, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -92,6 +92,45 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Content::Json("Reloaded"),
         errors: &[422],
         run: |call| Box::pin(server::reload(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/configuration/changes",
+        id: "getConfigurationChanges",
+        summary: "What differs between the configuration by which the server goes and its file: what a reload, or a restart, would change.",
+        scope: Scope::ServerWrite,
+        query: &[],
+        body: None,
+        success: (200, "The values that differ, as TOML, without secrets."),
+        answer: Content::Json("ConfigurationChanges"),
+        errors: &[422],
+        run: |call| Box::pin(server::changes(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/top",
+        id: "getTop",
+        summary: "What the server does: counts since its start, values of this moment, and a list of its parts. Rates are the differences of two answers.",
+        scope: Scope::ObserveRead,
+        query: top::FIELDS,
+        body: None,
+        success: (200, "The counts and the list."),
+        answer: Content::Json("Top"),
+        errors: &[],
+        run: |call| Box::pin(top::top(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/profile",
+        id: "takeProfile",
+        summary: "Sample the stacks of the living server: where its CPU time goes. It answers at the end. `rookery profile` finds the names of the places.",
+        scope: Scope::ObserveRead,
+        query: &[],
+        body: Some(profile::FIELDS),
+        success: (200, "The stacks, as places in files."),
+        answer: Content::Json("Profile"),
+        errors: &[409],
+        run: |call| Box::pin(profile::take(call)),
     },
     Operation {
         method: "GET",

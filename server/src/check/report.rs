@@ -1,0 +1,147 @@
+//! Findings of a check, in four grades: it is fine, the server will start but …, it can't start
+//! now, it won't start.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use rookery_store::sqlite::Severity;
+use serde_json::{Value, json};
+
+use crate::failure::{EX_CONFIG, EX_TEMPFAIL};
+
+/// The findings so far, in their order.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// All of them.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+pub struct Finding {
+    /// The grade.
+    pub severity: Severity,
+    /// The part of the server that it is about.
+    pub about: &'static str,
+    /// The words for the operator: what it is and, unless it is fine, what mends it.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<8} {:<14} {}", word(self.severity), self.about, self.text)
+    }
+}
+
+impl Report {
+    /// Adds something that is as it should be.
+    pub fn note(&mut self, about: &'static str, text: String) {
+        self.findings.push(Finding { severity: Severity::Note, about, text });
+    }
+
+    /// Adds something that doesn't keep the server from starting.
+    pub fn warn(&mut self, about: &'static str, text: String) {
+        self.findings.push(Finding { severity: Severity::Warning, about, text });
+    }
+
+    /// Adds something that does for now, and may go by itself.
+    pub fn blocked(&mut self, about: &'static str, text: String) {
+        self.findings.push(Finding { severity: Severity::Blocked, about, text });
+    }
+
+    /// Adds something that does until somebody mends it.
+    pub fn fault(&mut self, about: &'static str, text: String) {
+        self.findings.push(Finding { severity: Severity::Fault, about, text });
+    }
+
+    /// Returns the findings for which the server starts all the same, and somebody should look.
+    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Warning)
+    }
+
+    /// Returns the grade of the whole: that of the worst finding.
+    pub fn grade(&self) -> Severity {
+        self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Note)
+    }
+
+    /// Returns the exit code that tells the grade to scripts.
+    pub fn exit_code(&self) -> ExitCode {
+        match self.grade() {
+            Severity::Note => ExitCode::SUCCESS,
+            Severity::Warning => ExitCode::from(WARNINGS),
+            Severity::Blocked => ExitCode::from(EX_TEMPFAIL),
+            Severity::Fault => ExitCode::from(EX_CONFIG),
+        }
+    }
+
+    /// Returns the report for people: a line for each finding, those that are fine only if wanted,
+    /// and the grade.
+    pub fn text(&self, has_all: bool) -> String {
+        let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
+        let mut text: String = shown.map(|finding| format!("{finding}\n")).collect();
+        let [warnings, blocked, faults] =
+            [Severity::Warning, Severity::Blocked, Severity::Fault].map(|severity| self.count(severity));
+        text.push_str(&match self.grade() {
+            Severity::Note if has_all => "everything is fine\n".to_owned(),
+            Severity::Note => String::new(),
+            Severity::Warning => format!("the server will start; warnings: {warnings}\n"),
+            Severity::Blocked => {
+                format!("the server can't start now; in its way: {blocked}, warnings: {warnings}\n")
+            }
+            Severity::Fault => {
+                format!("the server will not start; faults: {}, warnings: {warnings}\n", faults + blocked)
+            }
+        });
+        text
+    }
+
+    /// Returns the report for programs, with what is fine only if wanted.
+    pub fn json(&self, has_all: bool) -> Value {
+        let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
+        let findings: Vec<_> = shown
+            .map(|finding| json!({ "grade": word(finding.severity), "about": finding.about, "text": finding.text }))
+            .collect();
+        json!({ "grade": word(self.grade()), "findings": findings })
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "ok",
+        Severity::Warning => "warning",
+        Severity::Blocked => "blocked",
+        Severity::Fault => "fault",
+    }
+}
+
+/// The exit code of a server that will start although something wants attention.
+const WARNINGS: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_is_the_grade() {
+        let mut report = Report::default();
+        report.note("ports", "free".into());
+        assert_eq!(report.text(true), "ok       ports          free\neverything is fine\n");
+        assert_eq!((report.text(false), report.grade()), (String::new(), Severity::Note));
+        report.warn("disk", "nearly full".into());
+        assert_eq!(report.text(false), "warning  disk           nearly full\nthe server will start; warnings: 1\n");
+        report.blocked("ports", "taken".into());
+        assert!(report.text(false).ends_with("the server can't start now; in its way: 1, warnings: 1\n"));
+        report.fault("storage", "damaged".into());
+        report.note("disk", "there".into());
+        assert!(report.text(false).ends_with("the server will not start; faults: 2, warnings: 1\n"));
+        let json = report.json(true);
+        assert_eq!((&json["grade"], &json["findings"][2]["text"]), (&"fault".into(), &"taken".into()));
+        let few = report.json(false);
+        assert_eq!(few["findings"].as_array().map(Vec::len), Some(3));
+        assert_eq!(report.warnings().count(), 1);
+    }
+}

@@ -1,0 +1,44 @@
+//! Modules that are on and can't do their work: their host is another's, or they need a module that
+//! is off.
+
+use super::{MODULES, Report};
+use crate::config::{Config, DomainConfig};
+
+/// Looks at the modules of every domain.
+pub(super) fn look(report: &mut Report, config: &Config) {
+    let mut taken: Vec<String> = config.domains.iter().map(|domain| domain.name.clone()).collect();
+    let mut served = 0;
+    // In the order in which the hub gives them out.
+    let table = rookery_modules::table(&rookery_modules::Shared::default());
+    for domain in &config.domains {
+        for module in table.iter().map(|module| module.name()) {
+            let Some(host) = domain.service(module) else { continue };
+            if taken.contains(&host) {
+                report.warn(
+                    MODULES,
+                    format!(
+                        "{module} can't serve {}: its address {host} is that of a domain or of another module; set another `host` \
+                         in [modules.{module}]",
+                        domain.name
+                    ),
+                );
+                continue;
+            }
+            taken.push(host);
+            served += 1;
+        }
+        needs(report, domain);
+    }
+    report.note(MODULES, format!("addresses of services: {served}"));
+}
+
+fn needs(report: &mut Report, domain: &DomainConfig) {
+    let is_on = |module: &str| domain.modules.get(module).is_some_and(|module| module.enabled);
+    for (module, needed) in NEEDS.into_iter().filter(|(module, needed)| is_on(module) && !is_on(needed)) {
+        let text = format!("{module} does nothing in {}: it needs {needed}, which is off", domain.name);
+        report.warn(MODULES, text);
+    }
+}
+
+/// Modules, each with the one without which it does nothing.
+const NEEDS: [(&str, &str); 2] = [("caps", "disco"), ("administration", "commands")];

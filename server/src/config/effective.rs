@@ -1,0 +1,168 @@
+//! The configuration that is in force, key by key: for `rookery config show`, and to compare two of
+//! them for `rookery config diff`.
+
+use std::collections::BTreeMap;
+
+use toml::de::{DeTable, DeValue};
+
+use super::error::line_of;
+use super::example::option;
+use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
+use super::{Config, Modules};
+
+/// A key with its table, and its value as TOML; `None` if it has none.
+pub type Setting = (String, Option<String>);
+
+/// Returns all settings that hold: every key, every option of every module, and of domains and
+/// components what they have for themselves.
+pub fn settings(config: &Config) -> Vec<Setting> {
+    let tables = TABLES.iter().flat_map(|(table, _)| keys::all().filter(|key| key.table == *table));
+    let mut all: Vec<Setting> = tables
+        .map(|key| {
+            let value = match (key.show)(config) {
+                Shown::Value(value) => Some(value),
+                Shown::Unset(_) => None,
+            };
+            (dotted(key.table, key.name), value)
+        })
+        .collect();
+    all.extend(modules(&config.modules).map(|(key, value)| (dotted("modules", &key), Some(value))));
+    for domain in &config.domains {
+        let table = format!("domain.{}", quote(&domain.name));
+        let shown = DOMAIN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
+        all.extend(shown.map(|(name, value)| (dotted(&table, name), Some(value))));
+        let own = OWN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
+        all.extend(own.map(|(name, value)| (format!("{table}.federation.{name}"), Some(value))));
+        let for_all: BTreeMap<_, _> = modules(&config.modules).collect();
+        let own = modules(&domain.modules).filter(|(key, value)| for_all.get(key) != Some(value));
+        all.extend(own.map(|(key, value)| (format!("{table}.modules.{key}"), Some(value))));
+    }
+    for component in &config.components {
+        let table = format!("component.{}", quote(&component.name));
+        let shown = COMPONENT_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(component)?)));
+        all.extend(shown.map(|(name, value)| (dotted(&table, name), Some(value))));
+    }
+    all
+}
+
+fn modules(modules: &Modules) -> impl Iterator<Item = (String, String)> + '_ {
+    modules.iter().flat_map(|(name, module)| {
+        let options = module.options.iter().map(move |(key, value)| (dotted(name, key), option(key, value)));
+        std::iter::once((dotted(name, "enabled"), module.enabled.to_string())).chain(options)
+    })
+}
+
+/// Returns a value as others may see it: without secrets, and without passwords in addresses.
+pub fn masked(key: &str, value: &str) -> String {
+    let name = key.rsplit('.').next().unwrap_or(key);
+    if name == "secret" && value != "\"\"" {
+        return quote(MASK);
+    }
+    let user = value.split_once("://").and_then(|(scheme, rest)| {
+        let (user, host) = rest.rsplit_once('@')?;
+        let (name, _) = user.split_once(':')?;
+        Some(format!("{scheme}://{name}:{MASK}@{host}"))
+    });
+    user.unwrap_or_else(|| value.to_owned())
+}
+
+/// Returns the line of each key that a configuration's text gives. A text that is no TOML has none.
+pub fn lines(text: &str) -> BTreeMap<String, usize> {
+    let mut lines = BTreeMap::new();
+    if let Ok(root) = DeTable::parse(text) {
+        gather(text, "", root.get_ref(), &mut lines);
+    }
+    lines
+}
+
+fn gather(text: &str, path: &str, table: &DeTable<'_>, lines: &mut BTreeMap<String, usize>) {
+    for (name, value) in table {
+        let at = name.span().start;
+        let name = name.get_ref();
+        // The keys of these tables are names that people choose.
+        let name = match path {
+            "domain" | "component" => {
+                quote(rookery_jid::prepare_domain(name).map_or_else(|_| name.to_string(), Into::into))
+            }
+            _ => name.to_string(),
+        };
+        let key = dotted(path, &name);
+        match value.get_ref() {
+            DeValue::Table(table) => gather(text, &key, table, lines),
+            _ => drop(lines.insert(key, line_of(text, at))),
+        }
+    }
+}
+
+fn dotted(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
+/// The text in the place of a secret.
+const MASK: &str = "***";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, &rookery_modules::table(&rookery_modules::Shared::default())).expect("a configuration")
+    }
+
+    #[test]
+    fn every_setting_of_the_defaults_is_there_once() {
+        let all = settings(&config(""));
+        let keys: std::collections::BTreeSet<_> = all.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.len(), all.len());
+        for key in ["shards", "tls.acme.enabled", "limits.depth", "modules.ping.enabled", "modules.upload.max_bytes"] {
+            assert!(keys.contains(&key.to_owned()), "{key}");
+        }
+    }
+
+    #[test]
+    fn domains_and_components_have_what_is_their_own() {
+        let all = settings(&config(
+            "[domain.\"A.example\"]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n[domain.\"a.example\".modules.ping]\nenabled = false\n\
+             [domain.\"a.example\".federation]\nenabled = true\ndeny = [\"bad.example\"]\n",
+        ));
+        // TOML takes the two spellings for two tables.
+        let own: Vec<_> = all.iter().filter(|(key, _)| key.starts_with("domain.")).collect();
+        assert!(own.contains(&&("domain.\"a.example\".modules.ping.enabled".into(), Some("false".into()))), "{own:?}");
+        let denied = Some("[\"bad.example\"]".to_owned());
+        assert!(own.contains(&&("domain.\"a.example\".federation.deny".into(), denied)), "{own:?}");
+        let all = settings(&config("[component.\"b.example\"]\nsecret = \"a long secret\"\nroster = \"both\"\n"));
+        let own: Vec<_> = all.iter().filter(|(key, _)| key.starts_with("component.")).collect();
+        assert!(own.contains(&&("component.\"b.example\".roster".into(), Some("\"both\"".into()))), "{own:?}");
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        assert_eq!(masked("component.\"b.example\".secret", "\"long\""), "\"***\"");
+        assert_eq!(masked("modules.external_services.secret", "\"\""), "\"\"");
+        assert_eq!(masked("cluster.redis", "\"rediss://:p@ss@h:1\""), "\"rediss://:***@h:1\"");
+        assert_eq!(masked("store.url", "\"postgres://a@h/d\""), "\"postgres://a@h/d\"");
+        assert_eq!(masked("web.public_host", "\"a.example\""), "\"a.example\"");
+        // What is secret has a name that says so, or is a file or a number.
+        for (key, value) in settings(&config("")) {
+            let tells = ["secret", "password", "token"]
+                .iter()
+                .any(|word| key.rsplit('.').next().is_some_and(|name| name.contains(word)));
+            let known = key.ends_with(".secret")
+                || key.ends_with("_file")
+                || value.is_some_and(|value| value.parse::<u64>().is_ok());
+            assert!(!tells || known, "{key} may be a secret, and is shown");
+        }
+    }
+
+    #[test]
+    fn lines_are_those_of_keys() {
+        let lines = lines(
+            "shards = 1\n[tls]\nminimum = \"1.3\"\n[tls.acme]\ncontact = [\n]\n[domain.\"A.example\"]\nkey = \"a\"\n",
+        );
+        for (key, line) in [("shards", 1), ("tls.minimum", 3), ("tls.acme.contact", 5), ("domain.\"a.example\".key", 8)]
+        {
+            assert_eq!(lines.get(key), Some(&line), "{key}");
+        }
+        assert_eq!(lines.len(), 4);
+    }
+}

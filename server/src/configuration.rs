@@ -1,0 +1,81 @@
+//! `rookery config show` and `rookery config diff`: the values in force, where each is from, and
+//! what a reload would change.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::arguments::Shown;
+use crate::columns::{self, Columns, cell};
+use crate::config::effective::{lines, masked, settings};
+use crate::control::Running;
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Prints every value of the configuration as TOML, with the line of the file that gives it; with
+/// `given`, only those that the file gives. Secrets aren't shown.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if standard output can't
+/// be written.
+pub fn show(source: &Source, given: bool, shown: Shown) -> Result<(), Failure> {
+    let config = source.read()?;
+    let (file, lines) = match &source.config {
+        None => (String::new(), BTreeMap::new()),
+        Some(file) => {
+            let text = std::fs::read_to_string(file).map_err(|error| Failure::file(file, &error))?;
+            (file.display().to_string(), lines(&text))
+        }
+    };
+    for (key, value) in settings(&config) {
+        let line = lines.get(&key);
+        let Some(value) = value.filter(|_| !given || line.is_some()) else { continue };
+        let value = masked(&key, &value);
+        let text = match (shown.json, line) {
+            (true, _) => {
+                let from = line.map(|line| json!({ "file": file, "line": line }));
+                json!({ "key": key, "value": as_json(&value), "from": from }).to_string()
+            }
+            (false, Some(line)) => format!("{key} = {value}  # {file}:{line}"),
+            (false, None) => format!("{key} = {value}  # default"),
+        };
+        if !columns::line(&text)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a value of TOML as JSON has it.
+fn as_json(value: &str) -> Value {
+    let read = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
+    let value = read.and_then(|mut table| serde_json::to_value(table.remove("value")?).ok());
+    value.unwrap_or(Value::Null)
+}
+
+/// Prints what is different in the configuration file of the running server from what it goes by.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if no server runs, or its file is wrong.
+pub fn diff(source: &Source, shown: Shown) -> Result<(), Failure> {
+    let found = Running::in_folder(&source.folder)?.get("/configuration/changes")?;
+    let changes: &[Value] = found["changes"].as_array().map_or(&[], Vec::as_slice);
+    if shown.json {
+        changes.iter().try_for_each(|change| columns::line(&change.to_string()).map(drop))?;
+        return Ok(());
+    }
+    let mut columns = Columns::new(&["KEY", "RUNNING", "FILE", "COUNTS AFTER"]);
+    for change in changes {
+        let after = if change["needs_restart"] == true { "a restart" } else { "a reload" };
+        let [key, running, file] = ["key", "running", "file"].map(|member| cell(change, member));
+        columns.row(vec![key, running, file, after.to_owned()]);
+    }
+    say(&match columns.is_empty() {
+        true => format!("the server runs by {}\n", found["file"].as_str().unwrap_or("the defaults")),
+        false => columns.to_string(),
+    });
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Completions and manual pages, which are made of the table of commands.
+
+use std::fs;
+use std::process::Command;
+
+use super::rig::Rig;
+
+/// Lets bash complete a line, and returns what it offers.
+#[track_caller]
+fn offered(rig: &Rig, words: &[&str]) -> Vec<String> {
+    let (last, before) = (words.last().expect("a word"), words.get(words.len() - 2).expect("two words"));
+    let line = words.join("' '");
+    let complete = format!(
+        ". ./rookery.bash\nCOMP_WORDS=('{line}')\nCOMP_CWORD={}\n_rookery rookery '{last}' '{before}'\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        words.len() - 1
+    );
+    let output =
+        Command::new("bash").args(["--norc", "-u", "-c", &complete]).current_dir(rig.path(".")).output().expect("bash");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && words.is_empty(), "{words}");
+    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    let rig = Rig::empty();
+    let script = rig.run(&["completions", "bash"]).fine();
+    rig.write("rookery.bash", &script);
+    assert_eq!(offered(&rig, &["rookery", "stat"]), ["status"]);
+    assert_eq!(offered(&rig, &["rookery", "user", "pas"]), ["passwd"]);
+    assert_eq!(offered(&rig, &["rookery", "user", "show", "--js"]), ["--json"]);
+    // It is registered for the command.
+    assert!(script.contains("complete -F _rookery") && script.trim_end().ends_with("rookery\nfi"), "{script}");
+}
+
+#[test]
+fn other_shells_have_completions() {
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let script = Rig::empty().run(&["completions", shell]).fine();
+        assert!(script.contains("reset-link"), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let rig = Rig::empty();
+    rig.run(&["manual", "pages"]).fine();
+    let page = |name: &str| fs::read_to_string(rig.path(&format!("pages/{name}.1"))).unwrap_or_default();
+    for name in ["rookery-user", "rookery-user-add", "rookery-check", "rookery-bench-run-chat"] {
+        assert!(page(name).contains(&format!(".TH {} 1", name.to_uppercase())), "{name}: {}", page(name));
+    }
+    assert!(page("rookery-check").contains("rookery check \\-\\-dns"), "{}", page("rookery-check"));
+    // That one is written by hand.
+    assert!(!rig.path("pages/rookery.1").exists());
+    assert!(!rig.path("pages/rookery-completions.1").exists());
+}

@@ -1,0 +1,71 @@
+//! Commands show things to programs, too: an object, or for a list one on each line. A test of the
+//! table of commands sees that none lacks the flag.
+
+use serde_json::{Value, json};
+
+use super::control::plain;
+use super::rig::{FREE_PORTS, Rig};
+
+/// Runs a command with `--json`, and returns the objects that it prints.
+#[track_caller]
+fn objects(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
+    let out = rig.run(&[arguments, &["--json"]].concat()).fine();
+    let objects: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(objects.iter().all(Value::is_object), "{out}");
+    objects
+}
+
+#[test]
+fn accounts_administrators_and_tokens_are_objects() {
+    let rig = Rig::new();
+    assert_eq!(objects(&rig, &["user", "list"]), Vec::<Value>::new());
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    assert_eq!(objects(&rig, &["user", "list"]), [json!({ "jid": "juliet@localhost" })]);
+    rig.run(&["admin", "add", "juliet@localhost"]).fine();
+    let admin = json!({ "jid": "juliet@localhost", "domain": "localhost", "by_configuration": false });
+    assert_eq!(objects(&rig, &["admin", "list"]), [admin]);
+    let made = objects(&rig, &["token", "add", "tool", "--scope", "users:read"]);
+    assert!(made[0]["secret"].as_str().is_some_and(|secret| secret.len() > 20), "{made:?}");
+    let tokens = objects(&rig, &["token", "list"]);
+    assert_eq!((tokens.len(), &tokens[0]["name"], &tokens[0]["domain"]), (1, &json!("tool"), &Value::Null));
+    assert_eq!(tokens[0]["scopes"], json!(["users:read"]));
+    assert!(tokens[0].get("secret").is_none(), "{tokens:?}");
+}
+
+#[test]
+fn links_are_objects() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nallow_creation = false\n"));
+    let link = objects(&rig, &["user", "invite", "localhost"]);
+    assert!(link[0]["link"].as_str().is_some_and(|link| link.starts_with("xmpp:localhost?register")), "{link:?}");
+    assert!(link[0]["expires"].as_str().is_some_and(|time| time.ends_with('Z')), "{link:?}");
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    assert!(objects(&rig, &["user", "reset-link", "juliet@localhost"])[0]["link"].is_string());
+}
+
+#[test]
+fn bounds_and_databases_are_objects() {
+    let rig = Rig::new();
+    let bounds = objects(&rig, &["config", "limits"]);
+    let outbox = bounds.iter().find(|bound| bound["key"] == "limits.outbox_hard").expect("a bound");
+    assert!(outbox["at_most"].is_string() && outbox["excess"].is_string(), "{outbox}");
+    let plan = objects(&rig, &["store", "migrate", "--dry-run"]);
+    assert_eq!((plan.len(), &plan[0]["done"]), (1, &json!(false)));
+    assert!(plan[0]["steps"].as_array().is_some_and(|steps| !steps.is_empty()), "there is no database yet");
+    assert!(!rig.path("rookery-data/rookery.db").exists(), "nothing was done");
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin"], "pencil\n").fine();
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
+    let tables = objects(&rig, &["store", "verify", "--to", "sqlite:copy/rookery.db"]);
+    let accounts = tables.iter().find(|table| table["table"] == "accounts").expect("a table");
+    assert_eq!((&accounts["from"], &accounts["from"]["rows"]), (&accounts["to"], &json!(1)));
+}
+
+#[test]
+fn the_running_server_is_objects() {
+    let rig = plain();
+    let (_server, _) = rig.serve();
+    assert_eq!(objects(&rig, &["s2s", "list"]), Vec::<Value>::new());
+    assert_eq!(objects(&rig, &["s2s", "close", "a.example"]), [json!({ "ended": 0 })]);
+    assert_eq!(objects(&rig, &["status"]).len(), 1);
+    assert!(objects(&rig, &["log"]).iter().all(|line| line["message"].is_string()));
+}
