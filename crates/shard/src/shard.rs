@@ -66,12 +66,12 @@ pub(crate) struct Common<S> {
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
     serial: u32,
-    timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
+    pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
     pub(crate) stopping: bool,
     /// The shard stops, and has sessions yet that another process goes on with.
     pub(crate) hands_on: bool,
     /// Connections that end when their sessions are settled: the shard stops.
-    leaving: Vec<Link>,
+    pub(crate) leaving: Vec<Link>,
 }
 
 /// Memory that all connections of a shard use in turn.
@@ -118,7 +118,7 @@ pub struct Setup<D: Driver> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub(crate) enum Timer {
     /// The connection must have bound a resource by now.
     Login,
     /// The peer has had time enough to close.
@@ -244,7 +244,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Works off tasks, lines and events until none is left: one may cause another.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             let ran = self.world.run_tasks();
             let mut any = false;
@@ -390,48 +390,6 @@ impl<D: Driver> Shard<D> {
             self.write_interest(link);
             self.input(link, &mut []);
         }
-    }
-
-    fn stop(&mut self, hands_on: bool) {
-        self.timing.stopping = true;
-        self.timing.hands_on = hands_on;
-        self.world.stop(hands_on);
-        self.stop_federating();
-        let links: Vec<Link> = self.connections.links();
-        // What waits for the clients goes before the end of their streams, and what they need not
-        // send again.
-        links.iter().for_each(|&link| self.world.say_handled(link));
-        self.settle();
-        self.flush();
-        self.timing.leaving = links;
-        self.dismiss_settled();
-        for link in self.timing.leaving.clone() {
-            self.pause(link, true);
-            let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-            self.timing.timers.push(Reverse((self.timing.now_ms + LAST_ANSWER_MS, link, serial, Timer::Leave)));
-        }
-    }
-
-    /// Ends the streams of a shard that stops, except where the client is still to hear that the
-    /// store has what it sent. `true` if any ended.
-    fn dismiss_settled(&mut self) -> bool {
-        if self.timing.leaving.is_empty() {
-            return false;
-        }
-        let all = std::mem::take(&mut self.timing.leaving);
-        let (settled, waiting): (Vec<_>, _) = all.into_iter().partition(|&link| self.world.is_settled(link));
-        self.timing.leaving = waiting;
-        settled.iter().for_each(|&link| self.say_goodbye(link));
-        !settled.is_empty()
-    }
-
-    fn say_goodbye(&mut self, link: Link) {
-        if self.timing.hands_on && self.leave_to_next(link) {
-            return;
-        }
-        self.fail(link, &StreamError::SystemShutdown, None);
-        // Its client is to close as well.
-        self.pause(link, false);
     }
 
     /// Forgets a session that the world has let go of.
@@ -604,9 +562,6 @@ impl<D: Driver> Shard<D> {
 
 /// Bytes that one `recv` may bring; also what one connection may bring per tick.
 const BUFFER: usize = 64 * 1024;
-/// The longest time that a stream outlives the order to stop: its client is still to hear that the
-/// store has what it sent.
-const LAST_ANSWER_MS: u64 = 5_000;
 /// Milliseconds for which an attempt that has no turn waits for its refusal: a client that repeats
 /// it at once does so less often.
 const REFUSAL_MS: u64 = 2_000;

@@ -1,0 +1,64 @@
+//! The end of a shard in order.
+//!
+//! Invariants:
+//! * What waits for a client, and the acknowledgement of what it sent (XEP-0198 §4), goes before the
+//!   end of its stream: else the client would send again what is stored.
+//! * A client whose stanzas are not all stored yet stays until they are, or until
+//!   [`LAST_ANSWER_MS`] have passed.
+
+use std::cmp::Reverse;
+
+use rookery_fanout::Link;
+use rookery_stream::error::StreamError;
+
+use crate::driver::Driver;
+use crate::shard::{Shard, Timer};
+
+impl<D: Driver> Shard<D> {
+    /// Says goodbye to all, or lets sessions wait for the next process if it `hands_on`.
+    pub(crate) fn stop(&mut self, hands_on: bool) {
+        self.timing.stopping = true;
+        self.timing.hands_on = hands_on;
+        self.world.stop(hands_on);
+        self.stop_federating();
+        let links: Vec<Link> = self.connections.links();
+        // What waits for the clients goes before the end of their streams, and what they need not
+        // send again.
+        links.iter().for_each(|&link| self.world.say_handled(link));
+        self.settle();
+        self.flush();
+        self.timing.leaving = links;
+        self.dismiss_settled();
+        for link in self.timing.leaving.clone() {
+            self.pause(link, true);
+            let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
+            self.timing.timers.push(Reverse((self.timing.now_ms + LAST_ANSWER_MS, link, serial, Timer::Leave)));
+        }
+    }
+
+    /// Ends the streams of a shard that stops, except where the client is still to hear that the
+    /// store has what it sent. `true` if any ended.
+    pub(crate) fn dismiss_settled(&mut self) -> bool {
+        if self.timing.leaving.is_empty() {
+            return false;
+        }
+        let all = std::mem::take(&mut self.timing.leaving);
+        let (settled, waiting): (Vec<_>, _) = all.into_iter().partition(|&link| self.world.is_settled(link));
+        self.timing.leaving = waiting;
+        settled.iter().for_each(|&link| self.say_goodbye(link));
+        !settled.is_empty()
+    }
+
+    pub(crate) fn say_goodbye(&mut self, link: Link) {
+        if self.timing.hands_on && self.leave_to_next(link) {
+            return;
+        }
+        self.fail(link, &StreamError::SystemShutdown, None);
+        // Its client is to close as well.
+        self.pause(link, false);
+    }
+}
+
+/// The longest time that a stream outlives the order to stop: its client is still to hear that the
+/// store has what it sent.
+const LAST_ANSWER_MS: u64 = 5_000;
