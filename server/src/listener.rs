@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -97,22 +97,30 @@ pub fn wanted(config: &Config) -> impl Iterator<Item = (SocketAddr, Kind)> {
     c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams).chain(others).chain(components)
 }
 
-/// Binds all configured addresses, but for those whose sockets were inherited.
+/// Binds all configured addresses, but for those whose sockets were inherited. The other inherited
+/// sockets are closed first: one of them may have the port of an address that has changed.
 ///
 /// # Errors
 ///
 /// As [`failure`], with the first that can't be.
-pub fn bind_all(config: &Config, mut inherited: Inherited) -> Result<Vec<Listener>, Failure> {
-    let opened = wanted(config).map(|(address, kind)| {
-        let opened = match inherited.find(address) {
+pub fn bind_all(config: &Config, inherited: Inherited) -> Result<Vec<Listener>, Failure> {
+    bind_these(wanted(config), inherited)
+}
+
+fn bind_these(
+    wanted: impl Iterator<Item = (SocketAddr, Kind)>,
+    mut inherited: Inherited,
+) -> Result<Vec<Listener>, Failure> {
+    let found: Vec<_> = wanted.map(|(address, kind)| (address, kind, inherited.find(bindable(address)))).collect();
+    inherited.close_rest();
+    let opened = found.into_iter().map(|(address, kind, socket)| {
+        let opened = match socket {
             Some(socket) => listen_again(socket, kind),
             None => bind_one(address, kind),
         };
         opened.map_err(|error| failure(&error, refused(address, &error)))
     });
-    let opened = opened.collect::<Result<_, _>>()?;
-    inherited.close_rest();
-    Ok(opened)
+    opened.collect()
 }
 
 /// Listens on a socket that another process has bound.
@@ -128,14 +136,18 @@ fn listen_again(socket: TcpListener, kind: Kind) -> io::Result<Listener> {
 ///
 /// The operating system's reason.
 pub fn bind_one(address: SocketAddr, kind: Kind) -> io::Result<Listener> {
-    let bound = match open(address) {
-        Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) if address.is_ipv6() && address.ip().is_unspecified() => {
-            open(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
-        }
-        bound => bound,
-    };
-    let socket = TcpListener::from(bound?);
+    let socket = TcpListener::from(open(bindable(address))?);
     Ok(Listener { address: socket.local_addr()?, socket, kind })
+}
+
+/// Returns the address that is bound for one: `0.0.0.0` for `[::]` on a machine without IPv6.
+fn bindable(address: SocketAddr) -> SocketAddr {
+    let is_any = address.is_ipv6() && address.ip().is_unspecified();
+    let any_port = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    if is_any && matches!(open(any_port), Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)) {
+        return SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+    }
+    address
 }
 
 /// Returns why a server doesn't start without an address.
@@ -144,10 +156,12 @@ pub fn failure(error: &io::Error, text: String) -> Failure {
 }
 
 /// Returns whether an address may be had later although nobody changes the configuration: another
-/// program may give the port back, as an earlier server does when it ends, and a network that comes
-/// up brings its addresses. All else stays as it is.
+/// program may give the port back, as an earlier server does when it ends, a network that comes up
+/// brings its addresses, and a machine without memory or descriptors may have some again. A right
+/// or a kind of address that is missing stays so.
 pub fn may_pass(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
+    let lasting = [Errno::ACCESS, Errno::PERM, Errno::AFNOSUPPORT, Errno::INVAL, Errno::PROTONOSUPPORT];
+    Errno::from_io_error(error).is_some_and(|error| !lasting.contains(&error))
 }
 
 /// Says why an address can't be listened on, and what mends it.
@@ -161,6 +175,9 @@ pub fn refused(address: SocketAddr, error: &io::Error) -> String {
         }
         io::ErrorKind::PermissionDenied => "ports below 1024 need the capability CAP_NET_BIND_SERVICE".to_owned(),
         io::ErrorKind::AddrNotAvailable => "this machine has no such address; change [listen]".to_owned(),
+        _ if may_pass(error) => {
+            "the machine is short of descriptors or memory; try again, or raise its limits".to_owned()
+        }
         _ => "change [listen]".to_owned(),
     };
     format!("cannot listen on {address}: {error}; {mend}")
@@ -182,3 +199,39 @@ fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
 
 /// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(address: SocketAddr) -> (Inherited, SocketAddr) {
+        let socket = bind_one(address, Kind::C2s).expect("a port");
+        (Inherited::of(vec![socket.socket]), socket.address)
+    }
+
+    #[test]
+    fn a_port_is_bound_again_although_the_address_that_had_it_was_inherited() {
+        let (inherited, old) = bound(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        // Systemd keeps a copy for a while.
+        let kept = inherited.copies();
+        let new = SocketAddr::from((Ipv4Addr::LOCALHOST, old.port()));
+        let opened = bind_these([(new, Kind::C2s)].into_iter(), inherited).expect("the port is free again");
+        assert_eq!(opened[0].address, new);
+        drop(kept);
+    }
+
+    #[test]
+    fn an_inherited_socket_is_listened_on_again() {
+        let (inherited, address) = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let opened = bind_these([(address, Kind::Web)].into_iter(), inherited).expect("the socket");
+        assert_eq!((opened[0].address, opened[0].kind), (address, Kind::Web));
+        assert!(std::net::TcpStream::connect(address).is_ok());
+    }
+
+    #[test]
+    fn a_machine_that_is_short_of_something_may_have_it_later() {
+        let passes = |errno: Errno| may_pass(&io::Error::from(errno));
+        assert!([Errno::ADDRINUSE, Errno::ADDRNOTAVAIL, Errno::MFILE, Errno::NOBUFS].into_iter().all(passes));
+        assert!(![Errno::ACCESS, Errno::AFNOSUPPORT].into_iter().any(passes));
+    }
+}

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use listenfd::ListenFd;
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::{Shutdown, shutdown};
 use tracing::warn;
 
 use crate::supervisor;
@@ -46,12 +47,15 @@ impl Inherited {
         Some(self.0.remove(at).0)
     }
 
-    /// Closes what no key names, and says so.
+    /// Closes what no key names, and says so. Copies that systemd still has don't listen any more
+    /// either, so that their ports can be bound.
     pub fn close_rest(self) {
         for (socket, address) in self.0 {
             warn!(%address, "a socket was handed over that no key of [listen] names; it is closed");
+            if let Err(error) = shutdown(&socket, Shutdown::Both) {
+                warn!(%address, %error, "it may go on listening where others have a copy of it");
+            }
             supervisor::forget(&name(address));
-            drop(socket);
         }
     }
 }
@@ -109,6 +113,20 @@ pub fn pass_on(command: &mut Command, sockets: &[TcpListener]) -> io::Result<Vec
 
 /// The first descriptor behind those of the terminal.
 const FIRST: i32 = 3;
+
+#[cfg(test)]
+impl Inherited {
+    /// Returns sockets as if they were inherited.
+    pub(crate) fn of(sockets: Vec<TcpListener>) -> Inherited {
+        let with_address = |socket: TcpListener| (socket.local_addr().expect("an address"), socket);
+        Inherited(sockets.into_iter().map(with_address).map(|(address, socket)| (socket, address)).collect())
+    }
+
+    /// Returns copies of the sockets, as systemd has.
+    pub(crate) fn copies(&self) -> Vec<TcpListener> {
+        self.0.iter().map(|(socket, _)| socket.try_clone().expect("a copy")).collect()
+    }
+}
 
 #[cfg(test)]
 mod tests {
