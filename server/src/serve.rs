@@ -30,6 +30,7 @@ use crate::control;
 use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
+use crate::folder::Folder;
 use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, compare, new_certificates, reload};
 use crate::logging;
@@ -81,7 +82,13 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
     start.shared.process.reload_by(move |answer| drop(reloads.send(Call::Reload(answer))));
     let sockets = copies(&start.listeners);
     let running = Threads::start(&mut start, &caller)?;
-    let watchdog = Watchdog::start(running.shards.door(), start.shards)?;
+    let watchdog = match Watchdog::start(running.shards.door(), start.shards) {
+        Ok(watchdog) => watchdog,
+        Err(failure) => {
+            stop(start, running, &calls)?;
+            return Err(failure);
+        }
+    };
     start.announce();
     supervisor::tell(State::Ready);
     sockets::keep(&sockets);
@@ -101,7 +108,9 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
             Call::Signal(_) | Call::Wish(Wish::Stop) => break,
             Call::TakenOver => {
                 supervisor::tell(State::Stopping);
-                stop(start, running, &calls)?;
+                if let Err(failure) = stop(start, running, &calls) {
+                    error!("{failure}");
+                }
                 return Err(Failure::TakenOver);
             }
         }
@@ -135,10 +144,15 @@ fn hear_signals(caller: Sender<Call>) -> Result<(), Failure> {
 /// The parts that run besides this thread.
 struct Threads {
     shards: Running,
-    /// Serves browsers, if ports are for them, and commands.
-    web: rookery_web::Running,
     /// `None` if no port is for it.
     relay: Option<rookery_relay::Running>,
+    beside: Beside,
+}
+
+/// The parts that reach the shards by their door.
+struct Beside {
+    /// Serves browsers, if ports are for them, and commands.
+    web: rookery_web::Running,
     /// Carries what nodes of a cluster tell each other.
     cluster: Option<rookery_cluster::Running>,
     /// Gets certificates; only where a port is there to prove who we are.
@@ -159,10 +173,51 @@ impl Threads {
         let relay = start_relay(start, bytestreams)?;
         let joined = start.joined.take();
         let shards = start_shards(start, streams, joined.as_ref())?;
+        let hands_on = joined.is_none();
+        match Beside::start(start, caller, shards.door(), web, joined) {
+            Ok(beside) => Ok(Threads { shards, relay, beside }),
+            Err(failure) => {
+                // Sessions of the last process wait in the shards: they wait for the next start again.
+                shards.stop(hands_on);
+                if let Err(late) = finish(shards, hands_on, &start.loaded.source.folder, || false) {
+                    error!("{late}");
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Goes by another generation of certificates and settings.
+    fn take(&self, loaded: &Loaded) {
+        self.shards.reload(&Arc::new(generation(loaded)));
+        self.beside.web.reload(web_settings(loaded));
+    }
+
+    /// Goes by another generation of everything.
+    fn reload(&self, loaded: &Loaded) {
+        self.take(loaded);
+        self.beside.watch.change(&loaded.config);
+        if let Some(renewal) = &self.beside.renewal {
+            renewal.change(plan(loaded));
+        }
+        if let Some(dpm) = &self.beside.dpm {
+            dpm.reload();
+        }
+    }
+}
+
+impl Beside {
+    fn start(
+        start: &mut Start,
+        caller: &Sender<Call>,
+        door: Door,
+        web: Vec<Listener>,
+        joined: Option<Joined>,
+    ) -> Result<Beside, Failure> {
         let ends = caller.clone();
         let cluster = joined.map(|joined| {
             // Nobody hears it any more when the server stops already.
-            joined.run(shards.door(), move || drop(ends.send(Call::TakenOver)))
+            joined.run(door.clone(), move || drop(ends.send(Call::TakenOver)))
         });
         let cluster = cluster.transpose().map_err(|failed| Failure::Failed(failed.to_string()))?;
         let web = web
@@ -175,30 +230,12 @@ impl Threads {
         let comparisons = caller.clone();
         // The one who asks is told that nobody compares any more when the call is dropped.
         let comparer = Comparer::new(move |answer| drop(comparisons.send(Call::Compare(answer))));
-        let web = start_web(start, web, shards.door(), challenges, comparer)?;
+        let web = start_web(start, web, door.clone(), challenges, comparer)?;
         let changes = caller.clone();
         // Nobody hears it any more when the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
-        let dpm = start.dpm.take().map(|opened| opened.start(shards.door())).transpose()?;
-        Ok(Threads { shards, web, relay, cluster, renewal, watch, dpm })
-    }
-
-    /// Goes by another generation of certificates and settings.
-    fn take(&self, loaded: &Loaded) {
-        self.shards.reload(&Arc::new(generation(loaded)));
-        self.web.reload(web_settings(loaded));
-    }
-
-    /// Goes by another generation of everything.
-    fn reload(&self, loaded: &Loaded) {
-        self.take(loaded);
-        self.watch.change(&loaded.config);
-        if let Some(renewal) = &self.renewal {
-            renewal.change(plan(loaded));
-        }
-        if let Some(dpm) = &self.dpm {
-            dpm.reload();
-        }
+        let dpm = start.dpm.take().map(|opened| opened.start(door)).transpose()?;
+        Ok(Beside { web, cluster, renewal, watch, dpm })
     }
 }
 
@@ -439,7 +476,7 @@ fn tell(start: &Start, running: &Threads) {
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
 fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Failure> {
-    let Threads { shards: running, web, relay, cluster, renewal, watch, dpm } = threads;
+    let Threads { shards: running, relay, beside: Beside { web, cluster, renewal, watch, dpm } } = threads;
     drop((renewal, watch));
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
@@ -453,24 +490,9 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     running.stop(hands_on);
     let web_ended = web.stop();
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
-    let deadline = Instant::now() + PATIENCE;
-    let mut handed_on = None;
-    while !running.is_finished() {
-        let (is_late, is_resting) = (Instant::now() >= deadline, running.is_resting());
-        if hands_on && handed_on.is_none() && (is_late || is_resting) {
-            cards::keep(&start.loaded.source.folder, &running.hand_on());
-            handed_on = Some(Instant::now());
-            continue;
-        }
-        if is_late || is_resting && handed_on.is_some_and(|at: Instant| at.elapsed() >= FAREWELL) {
-            break;
-        }
-        if calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT))) {
-            return Err(Failure::Failed("stopped at once by a second signal".into()));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let clean = web_ended && dpm_ended && relay_ended && if running.is_finished() { running.join() } else { true };
+    let is_over = || calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT)));
+    let shards_ended = finish(running, hands_on, &start.loaded.source.folder, is_over)?;
+    let clean = web_ended && dpm_ended && relay_ended && shards_ended;
     if let Some(cluster) = cluster {
         cluster.stop();
     }
@@ -480,6 +502,33 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     } else {
         Err(Failure::Failed("a part of it had failed; please report what the log says as a bug".into()))
     }
+}
+
+/// Waits until shards that were told to stop have ended, and keeps the sessions that they hand on.
+/// Returns whether all of them worked to their end; true, too, if clients took too long.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if the operator doesn't wait for that: `is_over` is true.
+fn finish(running: Running, hands_on: bool, folder: &Folder, is_over: impl Fn() -> bool) -> Result<bool, Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut handed_on = None;
+    while !running.is_finished() {
+        let (is_late, is_resting) = (Instant::now() >= deadline, running.is_resting());
+        if hands_on && handed_on.is_none() && (is_late || is_resting) {
+            cards::keep(folder, &running.hand_on());
+            handed_on = Some(Instant::now());
+            continue;
+        }
+        if is_late || is_resting && handed_on.is_some_and(|at: Instant| at.elapsed() >= FAREWELL) {
+            break;
+        }
+        if is_over() {
+            return Err(Failure::Failed("stopped at once by a second signal".into()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(if running.is_finished() { running.join() } else { true })
 }
 
 /// Returns a number for stream ids, on which other protocols build (RFC 6120 §4.7.3): from the
