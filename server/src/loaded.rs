@@ -186,10 +186,12 @@ const FIXED: [(&str, Differs); 9] = [
 /// Returns true if two configurations differ in a part.
 type Differs = fn(&Config, &Config) -> bool;
 
-/// Returns whether a key is the one of that name, or stands in the table `[NAME]`.
+/// Returns whether a key is the one of that name, for the server or for one of its domains, or
+/// stands in the table `[NAME]`.
 fn is_of(name: &str, key: &str) -> bool {
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(table) => key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')),
+        None if key.starts_with("domain.") => key.strip_suffix(name).is_some_and(|domain| domain.ends_with('.')),
         None => key == name,
     }
 }
@@ -197,8 +199,7 @@ fn is_of(name: &str, key: &str) -> bool {
 /// Compares the configuration that a server goes by with the one of its file now.
 ///
 /// # Errors
-///
-/// What is wrong in the file.
+/// The file can't be read, or its text is no valid configuration.
 pub fn compare(running: &Loaded) -> Result<Compared, ConfigError> {
     let source = Source::new(running.source.config.clone(), running.source.folder.path().to_owned());
     let new = source.read()?;
@@ -298,6 +299,7 @@ mod tests {
             assert!(settings_of(&config).iter().any(|(key, _)| is_of(name, key)), "{name}");
         }
         assert!(!is_of("[dpm]", "dpmx.a") && !is_of("shards", "a.shards"));
+        assert!(is_of("federation.enabled", "domain.\"a.example\".federation.enabled"));
     }
 
     #[test]

@@ -146,8 +146,8 @@ fn one_session_gets_them() {
 }
 
 /// Messages that a dying session had not read are there for the next one, in order.
-/// What a client has and has not acknowledged is still in the store. Another session that comes and
-/// goes is no reason to give it again.
+/// A message that a client has received and not acknowledged is still in the store. Another session
+/// that comes and goes is no reason to deliver it again.
 #[test]
 fn a_session_gets_each_once_though_another_comes_and_goes() {
     let server = Server::new();

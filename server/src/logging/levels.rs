@@ -25,6 +25,15 @@ struct Raised {
     until: Instant,
 }
 
+impl Inner {
+    /// Returns the filter as it is to be now.
+    fn filter(&mut self, now: Instant) -> String {
+        self.raised.retain(|raised| raised.until > now);
+        let raised = self.raised.iter().map(|raised| format!(",{}={}", raised.module, raised.level));
+        self.configured.clone() + &raised.collect::<String>()
+    }
+}
+
 impl Wanted {
     /// Goes by another configuration. What was raised stays so.
     pub fn configure(&self, filter: &str) -> Result<(), String> {
@@ -35,7 +44,7 @@ impl Wanted {
     /// Logs a module at another level until then.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A sentence for the operator: the module or the level has no such name, or too many are raised.
     pub fn raise(&self, module: &str, level: &str, lasts: Duration, now: Instant) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b':';
         if !module.starts_with("rookery") || module.len() > LONGEST || !module.bytes().all(is_name) {
@@ -58,17 +67,11 @@ impl Wanted {
         self.expire(now)
     }
 
-    /// Goes back from what was raised until now.
+    /// Goes back from levels whose time is over. The lock is held until the filter is in force, so that
+    /// of two that change it at once the later one stays.
     pub fn expire(&self, now: Instant) -> Result<(), String> {
-        apply(&self.filter(now))
-    }
-
-    /// Returns the filter as it is to be now.
-    fn filter(&self, now: Instant) -> String {
         let mut inner = lock(&self.0);
-        inner.raised.retain(|raised| raised.until > now);
-        let raised = inner.raised.iter().map(|raised| format!(",{}={}", raised.module, raised.level));
-        inner.configured.clone() + &raised.collect::<String>()
+        apply(&inner.filter(now))
     }
 }
 
@@ -88,13 +91,13 @@ mod tests {
         wanted.configure("info").expect("a filter");
         wanted.raise("rookery_shard", "DEBUG", Duration::from_secs(60), now).expect("raised");
         wanted.raise("rookery_web::api", "trace", Duration::from_secs(90), now).expect("raised");
-        assert_eq!(wanted.filter(after(59)), "info,rookery_shard=debug,rookery_web::api=trace");
+        assert_eq!(lock(&wanted.0).filter(after(59)), "info,rookery_shard=debug,rookery_web::api=trace");
         wanted.raise("rookery_shard", "warn", Duration::from_secs(60), now).expect("set again");
-        assert_eq!(wanted.filter(after(59)), "info,rookery_web::api=trace,rookery_shard=warn");
-        assert_eq!(wanted.filter(after(60)), "info,rookery_web::api=trace");
+        assert_eq!(lock(&wanted.0).filter(after(59)), "info,rookery_web::api=trace,rookery_shard=warn");
+        assert_eq!(lock(&wanted.0).filter(after(60)), "info,rookery_web::api=trace");
         wanted.configure("warn").expect("a filter");
-        assert_eq!(wanted.filter(after(60)), "warn,rookery_web::api=trace", "a reload takes nothing away");
-        assert_eq!(wanted.filter(after(90)), "warn");
+        assert_eq!(lock(&wanted.0).filter(after(60)), "warn,rookery_web::api=trace", "a reload takes nothing away");
+        assert_eq!(lock(&wanted.0).filter(after(90)), "warn");
     }
 
     #[test]

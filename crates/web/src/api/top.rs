@@ -76,7 +76,7 @@ pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
         }
         "modules" => (modules(&counted.sum), false),
         "servers" => (servers(&counted.servers), false),
-        _ => (counted.threads.iter().map(|(name, cpu)| thread(name, *cpu)).collect::<Vec<_>>(), false),
+        _ => (busiest(&counted.threads).map(|(name, cpu)| thread(name, cpu)).collect::<Vec<_>>(), false),
     };
     let whole = whole(&counted);
     let rows: Vec<_> = rows.iter().take(most).map(shown).collect();
@@ -126,6 +126,13 @@ impl Shared {
         };
         tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
+}
+
+/// Returns the threads, those first that have taken the most CPU.
+fn busiest(threads: &BTreeMap<String, f64>) -> impl Iterator<Item = (&str, f64)> {
+    let mut threads: Vec<_> = threads.iter().map(|(name, cpu)| (name.as_str(), *cpu)).collect();
+    threads.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    threads.into_iter()
 }
 
 fn whole(counted: &Counted) -> Row {
@@ -277,6 +284,13 @@ pub(crate) const MOST_ROWS: u64 = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_busiest_threads_come_first() {
+        let threads = [("a", 0.5), ("b", 7.0), ("c", 1.0)].map(|(name, cpu)| (name.to_owned(), cpu));
+        let names: Vec<_> = busiest(&BTreeMap::from(threads)).map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(names, ["b", "c", "a"]);
+    }
 
     #[test]
     fn a_thread_is_read_whatever_its_name() {
