@@ -3,6 +3,7 @@
 //! Conversations of archives (`archive_conversations`) are left out: one engine finds messages by them, and derives them from the messages. So is `rookery_schema`,
 //! which is about the database itself.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::cells::{Cell, Kind};
@@ -17,6 +18,8 @@ pub(crate) struct Table {
     pub(super) key: usize,
     /// Set if the engine numbers its rows in the first column.
     pub(crate) is_numbered: bool,
+    /// The places of the columns that, besides the number, no two rows have alike.
+    unique: Range<usize>,
     /// Its statements.
     pub(super) texts: Texts,
 }
@@ -47,17 +50,23 @@ impl Table {
         row.get(..self.key).unwrap_or(row)
     }
 
+    /// Returns whether a row can be changed into another one of its key where it is, at any time: it is
+    /// numbered, so that others refer to it, and nothing changes of which one row may have the same.
+    pub(super) fn can_change(&self, row: &[Cell], into: &[Cell]) -> bool {
+        self.is_numbered && row.get(self.unique.clone()) == into.get(self.unique.clone())
+    }
+
     /// Returns the columns of the key.
     pub(super) fn key_columns(&self) -> &'static [(&'static str, Kind)] {
         self.columns.get(..self.key).unwrap_or_default()
     }
 
     const fn of(name: &'static str, key: usize, columns: &'static [(&'static str, Kind)]) -> Plain {
-        Plain { name, key, columns, is_numbered: false }
+        Plain { name, key, columns, is_numbered: false, unique: 0..0 }
     }
 
-    const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Plain {
-        Plain { name, key: 1, columns, is_numbered: true }
+    const fn numbered(name: &'static str, unique: Range<usize>, columns: &'static [(&'static str, Kind)]) -> Plain {
+        Plain { name, key: 1, columns, is_numbered: true, unique }
     }
 }
 
@@ -73,11 +82,12 @@ struct Plain {
     key: usize,
     columns: &'static [(&'static str, Kind)],
     is_numbered: bool,
+    unique: Range<usize>,
 }
 
 impl Plain {
     fn with_texts(&self) -> Table {
-        let Plain { name, key, columns, is_numbered } = *self;
+        let Plain { name, key, columns, is_numbered, ref unique } = *self;
         let names = |columns: &[(&'static str, Kind)]| columns.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let (all, keys) = (names(columns).join(", "), names(columns.get(..key).unwrap_or_default()));
         let behind = |equal: usize| {
@@ -104,7 +114,7 @@ impl Plain {
             remove: format!("DELETE FROM {name} WHERE {}", is(&keys, " AND ")),
             change: format!("UPDATE {name} SET {} WHERE {}", is(&rest, ", "), is(&keys, " AND ")),
         };
-        Table { name, columns, key, is_numbered, texts }
+        Table { name, columns, key, is_numbered, unique: unique.clone(), texts }
     }
 }
 
@@ -119,6 +129,7 @@ use Kind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
 const PLAIN: &[Plain] = &[
     Table::numbered(
         "accounts",
+        1..3,
         &[
             ("id", Integer),
             ("domain", Text),
@@ -162,12 +173,14 @@ const PLAIN: &[Plain] = &[
     Table::of("roster_removals", 2, &[("owner", Integer), ("contact", Text), ("version", Integer)]),
     Table::numbered(
         "offline_messages",
+        0..0,
         &[("id", Integer), ("owner", Integer), ("unix_ms", Integer), ("stanza", Bytes), ("sender", Text)],
     ),
     Table::of("last_presence", 1, &[("owner", Integer), ("unix_ms", Integer), ("stanza", Bytes)]),
     Table::of("documents", 2, &[("owner", Integer), ("name", Text), ("bytes", Bytes)]),
     Table::numbered(
         "archives",
+        1..3,
         &[
             ("id", Integer),
             ("domain", Text),
@@ -193,6 +206,7 @@ const PLAIN: &[Plain] = &[
     Table::of("archive_shares", 2, &[("owner", Integer), ("contact_key", Integer), ("bytes", Integer)]),
     Table::numbered(
         "pubsub_nodes",
+        2..4,
         &[
             ("id", Integer),
             ("account", OptionalInteger),
@@ -224,6 +238,7 @@ const PLAIN: &[Plain] = &[
     ),
     Table::numbered(
         "rooms",
+        1..3,
         &[
             ("id", Integer),
             ("host", Text),

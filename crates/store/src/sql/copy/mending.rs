@@ -1,9 +1,11 @@
 //! Makes what was copied at an earlier moment the same as what the source has now.
 //!
-//! What the source doesn't have goes first, from the tables that refer to others back to those that are referred to; then what
-//! is new comes, the other way round. A numbered row is changed where it is, since those that refer to it would go with it; what
-//! must be unique of it besides its number never changes. All other rows that differ are removed and inserted, so that two
-//! never have the same for a moment where only one may.
+//! Rows that the source doesn't have are removed first, from the tables that refer to others back to
+//! those that are referred to; then new ones are inserted, the other way round. A numbered row is
+//! changed where it is, since those that refer to it would go with it. All other rows that differ
+//! are removed and inserted, so that two never have the same for a moment where only one may: also a
+//! numbered one whose name is another now, since SQLite gives the number of the newest account to
+//! the next one when that account is removed.
 
 use super::catalogue::Table;
 use super::cells::{Cell, Record};
@@ -40,14 +42,12 @@ pub(super) fn mend(
 
 /// Removes the rows that must not be there as they are.
 fn remove(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> Result<(), StoreError> {
-    let changed = found.changed.iter().filter(|_| !table.is_numbered);
-    let keys: Vec<_> = found.gone.iter().chain(changed).map(|row| table.key_of(row)).collect();
-    if keys.is_empty() {
+    if found.gone.is_empty() {
         return Ok(());
     }
     to.begin_write(UNNUMBERED)?;
-    for key in keys {
-        let values: Vec<_> = key.iter().map(Cell::value).collect();
+    for row in &found.gone {
+        let values: Vec<_> = table.key_of(row).iter().map(Cell::value).collect();
         to.execute(&table.texts.remove, &values)?;
     }
     to.commit()
@@ -72,9 +72,10 @@ fn bring(to: &mut dyn Copying, table: &'static Table, found: &Differences) -> Re
 struct Differences {
     /// The destination lacks them.
     missing: Vec<Record>,
-    /// The destination has others of their keys.
+    /// The destination has others of their keys, which can be changed where they are.
     changed: Vec<Record>,
-    /// The source doesn't have them.
+    /// The destination has them; the source has none of their keys, or one into which they can't be
+    /// changed, which is among the missing.
     gone: Vec<Record>,
 }
 
@@ -137,10 +138,15 @@ impl Walk {
             match order {
                 Ordering::Less => found.missing.extend(ours.rows.pop_front()),
                 Ordering::Greater => found.gone.extend(theirs.rows.pop_front()),
-                Ordering::Equal => {
-                    let (one, other) = (ours.rows.pop_front(), theirs.rows.pop_front());
-                    found.changed.extend(one.filter(|one| Some(one) != other.as_ref()));
-                }
+                Ordering::Equal => match ours.rows.pop_front().zip(theirs.rows.pop_front()) {
+                    Some((one, other)) if one == other => {}
+                    Some((one, other)) if self.table.can_change(&other, &one) => found.changed.push(one),
+                    pair => {
+                        let (one, other) = pair.unzip();
+                        found.missing.extend(one);
+                        found.gone.extend(other);
+                    }
+                },
             }
         }
         false

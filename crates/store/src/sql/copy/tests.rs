@@ -90,6 +90,29 @@ fn a_copy_goes_on_where_it_was_interrupted() {
     place.is_what_was_filled_in("b.db");
 }
 
+/// SQLite gives the number of an account that was the newest, and was removed, to the next one.
+#[test]
+fn a_copy_goes_on_although_numbers_were_given_again() {
+    let place = Place::filled();
+    let (mut from, mut to) = place.ends();
+    let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        copy(&mut from, &mut to, &mut |progress| assert_ne!(progress.table, "archives", "interrupted"))
+    }));
+    assert!(interrupted.is_err());
+    let names = ["UPDATE accounts SET localpart = '0' WHERE id = 1", "UPDATE accounts SET domain = 'z' WHERE id = 2"];
+    for sql in names {
+        to.connection().execute(sql, &[]).expect("another account had the number");
+    }
+    let first = "UPDATE accounts SET domain = 'a.example', localpart = 'juliet' WHERE id = 2";
+    to.connection().execute(first, &[]).expect("the account had another number");
+    drop((from, to));
+    let (mut from, mut to) = place.ends();
+    let copied = copy(&mut from, &mut to, &mut |_| ()).expect("copied");
+    assert!(copied.iter().all(Compared::is_same), "{copied:?}");
+    drop((from, to));
+    place.is_what_was_filled_in("b.db");
+}
+
 #[test]
 fn what_is_there_is_not_mixed_with_a_copy() {
     let place = Place::filled();
