@@ -4,13 +4,13 @@
 //! `cargo run --release -p rookery-store --example archive_rows [DIRECTORY or URL]`; the directory should be on the disk in question, the database at the
 //! URL be empty. It is trusted to keep what it acknowledges, whatever its settings say.
 
+mod place;
+
+use place::{cpu_ms, open};
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::sql::SqlStore;
-use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, mysql, postgres, sqlite, wait};
+use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, wait};
 use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let place = std::env::args().nth(1).unwrap_or_default();
@@ -38,21 +38,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Opens the store at a URL, or in a new directory within one, which goes with what is returned beside.
-fn open(place: &str) -> Result<(SqlStore, Option<tempfile::TempDir>), Box<dyn Error>> {
-    if place.starts_with("postgres") {
-        let options = postgres::Options::at(postgres::Address::parse(place)?);
-        return Ok((postgres::open(&postgres::Options { trusts_durability: true, ..options })?, None));
-    }
-    if place.starts_with("mysql") {
-        let options = mysql::Options::at(mysql::Address::parse(place)?);
-        return Ok((mysql::open(&mysql::Options { trusts_durability: true, ..options })?, None));
-    }
-    let within = if place.is_empty() { std::env::temp_dir() } else { PathBuf::from(place) };
-    let directory = tempfile::tempdir_in(within)?;
-    Ok((sqlite::open(&directory.path().join("rookery.db"), &sqlite::Options::default())?, Some(directory)))
-}
-
 /// Returns one of the eight contacts that every owner talks with.
 fn contact(owners: &[Jid], second: u64, row: u64) -> &Jid {
     &owners[((second + row) % CONTACTS) as usize]
@@ -72,15 +57,6 @@ fn message(owner: &Jid, second: u64, row: u64, with: &Jid) -> ArchivedMessage {
         stanza: stanza.into_bytes(),
         most: 1 << 30,
     }
-}
-
-/// Returns the CPU time of this process, in milliseconds.
-fn cpu_ms() -> Result<u64, Box<dyn Error>> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).ok_or("a field of /proc/self/stat")?.parse::<u64>().map_err(Box::from);
-    let both: Result<u64, Box<dyn Error>> = ticks(11).and_then(|user: u64| Ok(user + ticks(12)?));
-    Ok(both? * 10)
 }
 
 const OWNERS: usize = 4000;

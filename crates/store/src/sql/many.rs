@@ -6,6 +6,7 @@ use super::connection::{Connection, EachRow, Value};
 use super::dialect::{Dialect, Text};
 use crate::StoreError;
 use rookery_jid::Jid;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -66,6 +67,44 @@ impl Among {
     }
 }
 
+/// A query of those rows of an owner that have one of many texts. Engines other than SQLite have
+/// digests beside texts that may be too long for an index: see
+/// [`by_digest!`](super::dialect::by_digest).
+pub(crate) struct ByTexts {
+    /// For SQLite with the texts, for MariaDB with their digests.
+    listed: Among,
+    /// For PostgreSQL, which reads all rows of the owner for a list of as many as a statement has:
+    /// the digests are one value, one behind the other, and each is looked up by itself.
+    joined: &'static str,
+}
+
+impl ByTexts {
+    /// Values of each: owner, and the list or the digests in one.
+    pub(crate) const fn new(by_text: &'static str, by_digest: &'static str, joined: &'static str) -> ByTexts {
+        ByTexts { listed: Among::differing(Text { sqlite: by_text, postgres: joined, mysql: by_digest }, ""), joined }
+    }
+
+    /// Runs the query, and shows all rows.
+    pub(crate) fn query<'t>(
+        &'static self,
+        c: &mut dyn Connection,
+        owner: i64,
+        texts: impl Iterator<Item = &'t str>,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), StoreError> {
+        let owner = Value::Integer(owner);
+        if c.dialect() == Dialect::Sqlite {
+            return self.listed.query(c, (&[owner], &texts.map(Value::Text).collect::<Vec<_>>(), &[]), each);
+        }
+        let digests: Vec<[u8; 32]> = texts.map(|text| Sha256::digest(text).into()).collect();
+        if c.dialect() == Dialect::Postgres {
+            return c.query(self.joined, &[owner, Value::Bytes(digests.as_flattened())], each);
+        }
+        let digests: Vec<_> = digests.iter().map(|digest| Value::Bytes(digest)).collect();
+        self.listed.query(c, (&[owner], &digests, &[]), each)
+    }
+}
+
 /// A statement that inserts rows, as many at a time as there are.
 pub(crate) struct Rows {
     into: &'static str,
@@ -116,6 +155,13 @@ const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
 impl crate::sql::listed::Texts for Among {
     fn texts(&self, dialect: Dialect) -> Vec<String> {
         LISTS.map(|size| format!("{}({}){}", self.before.on(dialect), vec!["?"; size].join(", "), self.after)).into()
+    }
+}
+
+#[cfg(test)]
+impl crate::sql::listed::Texts for ByTexts {
+    fn texts(&self, dialect: Dialect) -> Vec<String> {
+        if dialect == Dialect::Postgres { vec![self.joined.to_owned()] } else { self.listed.texts(dialect) }
     }
 }
 

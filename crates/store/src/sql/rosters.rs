@@ -148,7 +148,7 @@ pub(crate) fn put_many(
     items: &BTreeMap<String, RosterItem>,
 ) -> Result<(), StoreError> {
     let mut head = head(c, owner)?;
-    let (there, removed) = (there(c, &head, owner)?, removed(c, owner)?);
+    let (there, removed) = (there(c, &head, items)?, removed(c, owner)?);
     let mut made = Vec::new();
     for item in items.values() {
         let contact = item.jid.as_ref();
@@ -175,15 +175,23 @@ pub(crate) fn put_many(
     Ok(())
 }
 
-/// The items that are there, by address, each with the version of its latest change.
+/// The items that are there of these contacts, by address, each with the version of its latest
+/// change. No others are read: a roster of many contacts comes in many portions.
 fn there(
     c: &mut dyn Connection,
     head: &Head,
-    owner: JidRef<'_>,
+    contacts: &BTreeMap<String, RosterItem>,
 ) -> Result<BTreeMap<String, (u64, RosterItem)>, StoreError> {
+    let mut there = BTreeMap::new();
     // An import begins with none.
-    let items = if head.items == 0 { Vec::new() } else { items_since(c, owner, -1)?.items };
-    Ok(items.into_iter().map(|(version, item)| (item.jid.as_str().to_owned(), (version, item))).collect())
+    if head.items > 0 {
+        ROSTER_ITEMS_OF.query(c, head.owner, contacts.keys().map(String::as_str), &mut |row| {
+            let (version, item) = read_item(row)?;
+            there.insert(item.jid.as_str().to_owned(), (version, item));
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(there)
 }
 
 /// The contacts that clients saw vanish.
@@ -354,7 +362,112 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::archives::KnownArchives;
+    use crate::sql::connection::EachRow;
+    use crate::sql::copy::copying::Copying;
+    use crate::sql::dialect::Dialect;
+    use crate::sql::{accounts, sqlite};
     use proptest::prelude::*;
+    use rookery_sasl::Credentials;
+
+    /// A connection that counts the rows that it gives.
+    struct Counting<'c> {
+        connection: &'c mut dyn Copying,
+        rows: usize,
+    }
+
+    impl Connection for Counting<'_> {
+        fn dialect(&self) -> Dialect {
+            self.connection.dialect()
+        }
+
+        fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+            self.connection.execute(sql, values)
+        }
+
+        fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+            let rows = &mut self.rows;
+            self.connection.query(sql, values, &mut |row| {
+                *rows += 1;
+                each(row)
+            })
+        }
+
+        fn corrupt(&self, what: String) -> StoreError {
+            self.connection.corrupt(what)
+        }
+
+        fn known_archives(&mut self) -> &mut KnownArchives {
+            self.connection.known_archives()
+        }
+    }
+
+    /// A roster of tens of thousands comes in portions: what is there already isn't read for each.
+    #[test]
+    fn a_portion_of_contacts_reads_none_but_its_own() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut connection = sqlite::destination(&folder.path().join("rookery.db")).expect("a database");
+        let owner = Jid::parse("romeo@a.example").expect("an address");
+        connection.begin_write(1).expect("a transaction");
+        let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
+        accounts::create_many(&mut *connection, &[(owner.clone(), keys)]).expect("an account");
+        let mut counting = Counting { connection: &mut *connection, rows: 0 };
+        let portion = |first: usize| {
+            let contacts = (first..first + PORTION).map(|at| format!("contact{at}@b.example"));
+            let items = contacts.map(|contact| {
+                let item = RosterItem::new(Jid::parse(&contact).expect("an address"));
+                (contact, RosterItem { subscription: Subscription::Both, ..item })
+            });
+            items.collect::<BTreeMap<_, _>>()
+        };
+        for first in (0..20 * PORTION).step_by(PORTION) {
+            put_many(&mut counting, owner.as_ref(), &portion(first)).expect("contacts");
+        }
+        assert!(counting.rows <= 20 * 2, "{} rows were read for contacts that weren't there", counting.rows);
+        counting.rows = 0;
+        put_many(&mut counting, owner.as_ref(), &portion(0)).expect("contacts");
+        assert!(counting.rows <= PORTION + 2, "{} rows were read for those of a portion", counting.rows);
+    }
+
+    /// Whatever it knows of the table: a roster of tens of thousands isn't read for each portion.
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn postgres_finds_contacts_by_their_keys() {
+        use crate::sql::listed::Texts;
+        use crate::sql::postgres;
+        if rookery_needs::skips("store.postgres") {
+            return;
+        }
+        let cluster = rookery_needs::Postgres::start();
+        let address = cluster.database();
+        let options = postgres::Options::at(postgres::Address::parse(&address).expect("an address"));
+        drop(postgres::destination(&postgres::Options { trusts_durability: true, ..options }).expect("a database"));
+        let fill = "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
+                VALUES ('a.example', 'romeo', 1, 1, 9000, 0); \
+             INSERT INTO roster_items (owner, contact, version, roster_groups, subscription, ask, approved, listed) \
+                SELECT id, number || '@b.example', 1, '', 3, 0, 0, 1 FROM accounts, generate_series(1, 9000) number";
+        cluster.psql(&address, fill).expect("a roster");
+        let texts = ROSTER_ITEMS_OF.texts(Dialect::Postgres);
+        for analyze in ["SELECT 1", "ANALYZE"] {
+            cluster.psql(&address, analyze).expect(analyze);
+            for mode in ["force_custom_plan", "force_generic_plan"] {
+                let plan = cluster.psql(
+                    &address,
+                    &format!(
+                        "SET plan_cache_mode = {mode}; SET enable_seqscan = off; SET enable_bitmapscan = off; \
+                         PREPARE asked AS {}; EXPLAIN EXECUTE asked(1, '{}')",
+                        texts.concat(),
+                        "x".repeat(6400)
+                    ),
+                );
+                let plan = plan.expect("a plan");
+                let is_by_key = plan.contains("Index Cond: ((owner = ") && plan.contains("(contact_digest = substr(");
+                assert!(is_by_key && !plan.contains("Filter"), "{mode} after {analyze}: {plan}");
+            }
+        }
+    }
+
+    const PORTION: usize = 50;
 
     #[test]
     fn groups_that_nobody_wrote_are_refused() {

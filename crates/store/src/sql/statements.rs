@@ -13,7 +13,7 @@
 //! not the whole transaction with what others wrote in it.
 
 use super::dialect::{Text, by_digest, locking};
-use super::many::Rows;
+use super::many::{ByTexts, Rows};
 
 // Accounts: named by (domain, localpart), in this order.
 
@@ -60,6 +60,17 @@ pub(crate) const ROSTER_ITEM: Text = by_digest!(
      FROM roster_items WHERE owner = ? AND ",
     "contact",
     ""
+);
+
+/// Values: owner, contacts.
+pub(crate) static ROSTER_ITEMS_OF: ByTexts = ByTexts::new(
+    "SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+     FROM roster_items WHERE owner = ? AND contact IN ",
+    "SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+     FROM roster_items WHERE owner = ? AND contact_digest IN ",
+    "SELECT i.* FROM generate_series(0, length($2::bytea) / 32 - 1) AS place \
+     JOIN LATERAL (SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+        FROM roster_items WHERE owner = $1 AND contact_digest = substr($2::bytea, place * 32 + 1, 32) OFFSET 0) i ON true",
 );
 
 /// Values: version, name, groups, subscription, ask, approved, listed, request, owner, contact.
@@ -197,6 +208,7 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
         ROSTER,
         ROSTER_ITEMS,
         ROSTER_ITEM,
+        ROSTER_ITEMS_OF,
         INSERT_ROSTER_ITEM,
         INSERT_ROSTER_ITEMS,
         UPDATE_ROSTER_ITEM,
