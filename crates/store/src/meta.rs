@@ -49,6 +49,10 @@ pub trait Meta: Send + Sync {
 pub struct Activity {
     /// How long the oldest operation has waited that isn't done.
     pub waiting: Duration,
+    /// Operations that wait or run.
+    pub operations: usize,
+    /// Bytes that these operations carry, such as stanzas that are to be written.
+    pub bytes: usize,
     /// Connections.
     pub connections: usize,
     /// Batches and operations that were run again, since others got in their way or the connection was lost.

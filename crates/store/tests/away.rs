@@ -9,9 +9,11 @@ use rookery_jid::Jid;
 use rookery_needs::{Proxy, family, signal};
 use rookery_sasl::Credentials;
 use rookery_store::archive::BYTES_PER_MESSAGE;
+use rookery_store::sql::Bounds;
 use rookery_store::{
     ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Pushed, StoreError, Stores, wait,
 };
+use std::fs;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -20,6 +22,7 @@ use std::time::Duration;
 engines::tests! {
     a_database_that_comes_back_soon_is_waited_for,
     a_database_that_stays_away_refuses_in_time_and_is_found_again,
+    what_waits_for_a_database_that_is_away_is_bounded,
     a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it,
     a_database_that_stands_still_is_given_up_and_found_again,
     a_database_that_ends_its_connections_loses_nothing,
@@ -63,6 +66,49 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: Server>() {
     }
     assert_eq!(wait(rig.push("romeo", "3")), Ok(Pushed::Kept), "nobody had to ask for it to be found");
     rig.expect_waiting("romeo", &["3"]);
+}
+
+/// Stanzas of a gibibyte and a half are offered, and logins beside, which find places of their own.
+fn what_waits_for_a_database_that_is_away_is_bounded<S: Server>() {
+    let Some(rig) = Rig::<S>::start(4) else { return };
+    rig.proxy.refuse(true);
+    rig.proxy.cut_all();
+    let bounds = Bounds::default();
+    let (stanza, before) = ("x".repeat(64 << 10), resident());
+    let (mut most, mut refused, mut waiting) = ((0, 0), 0, Vec::new());
+    for number in 0..24_000 {
+        let owner = format!("user{}", number % 20);
+        let mut pushed = rig.push(&owner, &stanza);
+        match ready(&mut pushed) {
+            Some(answer) => {
+                assert_eq!(answer, Err(StoreError::Busy));
+                refused += 1;
+            }
+            None => waiting.push(pushed),
+        }
+        drop(rig.stores.accounts.for_login(jid(&owner).as_ref()));
+        if number % 100 == 0 {
+            let activity = rig.stores.meta.activity();
+            most = (most.0.max(activity.operations), most.1.max(activity.bytes));
+            let grown = resident().saturating_sub(before);
+            assert!(grown < 512 << 20, "{grown} bytes more than before, {activity:?}");
+        }
+    }
+    // Each lane may have begun with one when nothing waited.
+    let (operations, bytes) = (bounds.operations + CONNECTIONS, bounds.bytes + CONNECTIONS * stanza.len());
+    assert!(most.0 <= operations && most.1 <= bytes, "{most:?}");
+    assert!(most.1 > bounds.bytes / 4, "{most:?}: some wait");
+    assert!(refused > 20_000, "{refused} were refused at once");
+    for pushed in waiting {
+        assert_eq!(wait(pushed), Err(StoreError::Busy));
+    }
+    rig.proxy.refuse(false);
+    while rig.stores.meta.trouble().is_some() || rig.stores.meta.activity().operations > 0 {
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(rig.stores.meta.activity().bytes, 0);
+    assert_eq!(wait(rig.push("romeo", "1")), Ok(Pushed::Kept));
+    rig.expect_waiting("romeo", &["1"]);
 }
 
 /// What operators are told must be true on a server that has nothing to do, too.
@@ -291,6 +337,17 @@ impl<S: Server> Rig<S> {
         assert_eq!(found, expected);
     }
 }
+
+/// Returns the bytes of memory that this process has.
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("the process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let number = line.trim().trim_end_matches(" kB").trim();
+    number.parse::<usize>().expect("a number of kibibytes") << 10
+}
+
+/// The connections of a store with four for owners.
+const CONNECTIONS: usize = 6;
 
 fn ready<T>(pending: &mut Pending<T>) -> Option<Result<T, StoreError>> {
     match pending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

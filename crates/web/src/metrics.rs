@@ -169,6 +169,10 @@ fn shards(page: &mut Page, census: &Census) {
 fn store(page: &mut Page, activity: &Activity) {
     let help = "The time that the oldest operation has waited for the database.";
     page.one("rookery_store_waiting_seconds", GAUGE, help, "", activity.waiting.as_secs_f64());
+    let help = "Operations that wait for the database or are under way.";
+    page.one("rookery_store_operations", GAUGE, help, "", activity.operations);
+    let help = "Bytes that these operations carry, such as stanzas that are to be written.";
+    page.one("rookery_store_operation_bytes", GAUGE, help, "", activity.bytes);
     page.one("rookery_store_connections", GAUGE, "Connections to the database.", "", activity.connections);
     let help = "Operations, or transactions of many, that were run again: others got in their way, or the connection was lost.";
     page.one("rookery_store_retries_total", COUNTER, help, "", activity.retries);

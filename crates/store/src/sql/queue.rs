@@ -104,6 +104,8 @@ struct Lane {
     done: u64,
     /// When the first operation of the batch that runs was queued.
     running: Option<Instant>,
+    /// What that batch has taken.
+    taken: Fill,
 }
 
 #[derive(Default)]
@@ -233,6 +235,7 @@ impl Queues {
         let given_up: Vec<_> = std::iter::from_fn(|| state.pop(lane)).collect();
         state.lanes[lane].done = u64::MAX;
         state.lanes[lane].running = None;
+        state.lanes[lane].taken = Fill::default();
         drop(state);
         drop(given_up);
         self.wakes.iter().for_each(Condvar::notify_one);
@@ -272,6 +275,13 @@ impl Queues {
         let first = |lane: &Lane| lane.waiting.iter().find_map(|waiting| Some(waiting.queued.as_ref()?.since));
         let oldest = state.lanes.iter().filter_map(|lane| lane.running.or_else(|| first(lane))).min();
         oldest.map_or(Duration::ZERO, |oldest| oldest.elapsed())
+    }
+
+    /// Returns the number of operations that wait or run, and the bytes that these carry.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let state = self.state();
+        let all = state.lanes.iter().map(|lane| &lane.taken).chain([&state.fill]);
+        all.fold((0, 0), |(operations, bytes), fill| (operations + fill.operations, bytes + fill.bytes))
     }
 
     /// Returns true if nothing is taken any more.
@@ -354,7 +364,9 @@ impl State {
     fn take(&mut self, lane: usize) -> Option<Queued> {
         let at = self.next(lane)?;
         self.lanes[lane].waiting[at].queued.as_ref()?;
-        self.remove(lane, at)?.queued
+        let queued = self.remove(lane, at)?.queued?;
+        self.lanes[lane].taken.add(queued.bytes, false);
+        Some(queued)
     }
 
     fn pop(&mut self, lane: usize) -> Option<Waiting> {
@@ -383,6 +395,7 @@ impl State {
         }
         let lane = &mut self.lanes[lane];
         lane.running = None;
+        lane.taken = Fill::default();
         let done = lane.waiting.front().map_or(lane.queued, |first| first.number - 1);
         std::mem::replace(&mut lane.done, done) < done
     }

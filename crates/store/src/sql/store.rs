@@ -196,8 +196,11 @@ impl SqlStore {
 
     fn activity_so_far(&self) -> Activity {
         let counts = &self.shared.counts;
+        let (operations, bytes) = self.shared.queues.held();
         Activity {
             waiting: self.shared.queues.waiting(),
+            operations,
+            bytes,
             connections: self.lanes.count(),
             retries: counts.retries.load(Ordering::Relaxed),
             reconnects: counts.reconnects.load(Ordering::Relaxed),
