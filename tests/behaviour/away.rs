@@ -2,14 +2,15 @@
 //! who are connected goes on, what needs it waits or is refused, and nothing that was acknowledged
 //! is lost.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rookery_needs::{Pair, Postgres, Proxy};
+use rookery_needs::{Mariadb, Pair, Postgres, Proxy};
 use rookery_store::forward::{Forward, Owners};
-use rookery_store::{ArchiveQuery, Pending, Stores, postgres, wait};
+use rookery_store::{ArchiveQuery, Pending, Stores, mysql, postgres, wait};
 use rookery_testkit::client::befriend;
 use rookery_testkit::login::sasl;
 use rookery_testkit::server::PASSWORD;
@@ -45,25 +46,38 @@ struct Scene<D> {
     database: D,
 }
 
-/// A PostgreSQL, and the way to it.
+/// A server of databases, and the way to it.
 struct Behind {
     proxy: Proxy,
-    _cluster: Postgres,
+    _databases: Box<dyn Any>,
 }
 
 impl Scene<Behind> {
     /// Returns a server whose database is a PostgreSQL behind a proxy; `None` if that is to be left
     /// out here.
-    fn start() -> Option<Scene<Behind>> {
+    fn on_postgres() -> Option<Scene<Behind>> {
         if rookery_needs::skips("behaviour.postgres") {
             return None;
         }
         let cluster = Postgres::start();
-        let database = cluster.database();
         let proxy = Proxy::start(&cluster.socket());
-        let name = database.rsplit('/').next().expect("a name");
-        let address = cluster.address_by(&proxy, name);
-        Some(Scene::over(&address, Behind { proxy, _cluster: cluster }))
+        let address = cluster.address_by(&proxy, name_of(&cluster.database()));
+        let stores = stores_at(&address);
+        Some(Scene::over(stores, Behind { proxy, _databases: Box::new(cluster) }))
+    }
+
+    /// Returns one whose database is a MariaDB.
+    fn on_mariadb() -> Option<Scene<Behind>> {
+        if rookery_needs::skips("behaviour.mariadb") {
+            return None;
+        }
+        let server = Mariadb::start();
+        let proxy = Proxy::start(&server.socket());
+        let address = server.address_by(&proxy, name_of(&server.database()));
+        let address = mysql::Address::parse(&address).expect("an address");
+        let options = mysql::Options { connections: 2, ..mysql::Options::at(address) };
+        let stores = Stores::of(Arc::new(mysql::open(&options).expect("a database")));
+        Some(Scene::over(stores, Behind { proxy, _databases: Box::new(server) }))
     }
 
     fn take_away(&self) {
@@ -73,11 +87,8 @@ impl Scene<Behind> {
 }
 
 impl<D> Scene<D> {
-    /// Returns a server over a database with this address.
-    fn over(address: &str, database: D) -> Scene<D> {
-        let address = postgres::Address::parse(address).expect("an address");
-        let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
-        let stores = Stores::of(Arc::new(postgres::open(&options).expect("a database")));
+    /// Returns a server over a database's stores.
+    fn over(stores: Stores, database: D) -> Scene<D> {
         let is_awaited = Arc::new(AtomicBool::new(true));
         let awaited = Awaited { stores: stores.clone(), is_awaited: is_awaited.clone() };
         let stores_of_server = Stores::of(Arc::new(awaited));
@@ -110,13 +121,32 @@ impl<D> Scene<D> {
     }
 }
 
+/// Returns the stores in a PostgreSQL.
+fn stores_at(address: &str) -> Stores {
+    let address = postgres::Address::parse(address).expect("an address");
+    let options = postgres::Options { trusts_durability: true, connections: 2, ..postgres::Options::at(address) };
+    Stores::of(Arc::new(postgres::open(&options).expect("a database")))
+}
+
+fn name_of(address: &str) -> &str {
+    address.rsplit('/').next().expect("a name")
+}
+
 fn send(from: &mut Client, to: &str, body: &str) {
     from.send(&format!("<message type='chat' to='{to}'><body>{body}</body></message>"));
 }
 
 #[test]
-fn chat_goes_on_while_the_database_is_away() {
-    let Some(scene) = Scene::start() else { return };
+fn chat_goes_on_while_postgres_is_away() {
+    Scene::on_postgres().into_iter().for_each(chat_goes_on_while_the_database_is_away);
+}
+
+#[test]
+fn chat_goes_on_while_mariadb_is_away() {
+    Scene::on_mariadb().into_iter().for_each(chat_goes_on_while_the_database_is_away);
+}
+
+fn chat_goes_on_while_the_database_is_away(scene: Scene<Behind>) {
     let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
     befriend(&mut romeo, &mut juliet);
     scene.let_go();
@@ -167,7 +197,7 @@ fn chat_goes_on_while_a_standby_takes_over() {
         return;
     }
     let pair = Pair::start();
-    let mut scene = Scene::over(&pair.database(), pair);
+    let mut scene = Scene::over(stores_at(&pair.database()), pair);
     let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
     befriend(&mut romeo, &mut juliet);
     scene.let_go();
@@ -203,8 +233,16 @@ fn chat_goes_on_while_a_standby_takes_over() {
 }
 
 #[test]
-fn a_thousand_who_come_back_with_the_database_are_all_let_in() {
-    let Some(scene) = Scene::start() else { return };
+fn a_thousand_who_come_back_with_postgres_are_all_let_in() {
+    Scene::on_postgres().into_iter().for_each(a_thousand_who_come_back_with_the_database_are_all_let_in);
+}
+
+#[test]
+fn a_thousand_who_come_back_with_mariadb_are_all_let_in() {
+    Scene::on_mariadb().into_iter().for_each(a_thousand_who_come_back_with_the_database_are_all_let_in);
+}
+
+fn a_thousand_who_come_back_with_the_database_are_all_let_in(scene: Scene<Behind>) {
     let clients = (0..1000).map(|number| {
         let account = scene.server.account(&format!("user{number}"));
         let address = std::net::Ipv4Addr::new(198, 51, (number / 250) as u8, (number % 250) as u8);

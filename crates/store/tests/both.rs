@@ -28,7 +28,7 @@ engines::tests! {
     keys_of_any_length_are_told_apart,
     an_account_takes_every_row_along,
     killed_connections_lose_and_double_nothing,
-    several_servers_start_at_once,
+    ten_servers_start_at_once,
     what_is_too_much_for_a_statement_goes_in_several,
     rows_that_the_server_cannot_have_written_are_told,
     servers_whose_clocks_differ_share_a_database,
@@ -122,11 +122,11 @@ fn killed_connections_lose_and_double_nothing<S: Server>() {
     assert_eq!(server.sql(&database, counts), "0");
 }
 
-fn several_servers_start_at_once<S: Server>() {
+fn ten_servers_start_at_once<S: Server>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     let stores = thread::scope(|scope| {
-        let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| S::open(&database, 2))).collect();
+        let starts: Vec<_> = (0..10).map(|_| scope.spawn(|| S::open(&database, 1))).collect();
         starts.into_iter().map(|start| start.join().expect("a start")).collect::<Vec<_>>()
     });
     let account = Jid::parse("romeo@a.example").expect("an address");

@@ -14,7 +14,8 @@ impl Databases for Postgres {
     const NEED: &'static str = "cli.postgres";
     const SCHEME: &'static str = "postgres://";
     const KEYS: &'static str = TRUSTING;
-    const CHECKED: &'static [&'static str] = &["PostgreSQL ", "encoding UTF8", "fsync off"];
+    const CHECKED: &'static [&'static str] =
+        &["PostgreSQL ", "encoding UTF8", "fsync off", "default_transaction_isolation read committed"];
 
     fn way(&self) -> Proxy {
         Proxy::start(&self.socket())
