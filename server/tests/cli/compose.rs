@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rookery_needs::Postgres;
 use serde_json::Value;
@@ -82,6 +82,27 @@ fn the_image_is_built_of_this_tree_and_starts_this_server() {
         let listen = configured["listen"].as_table().expect("a table");
         assert!(listen.values().any(is_listened_on), "{ports}: {listen}");
     }
+}
+
+/// The image starts the server twice: while it makes the database, on a socket only, and that
+/// mustn't count.
+#[test]
+fn the_database_is_healthy_once_it_listens_for_others() {
+    if rookery_needs::skips("cli.postgres") {
+        return;
+    }
+    let Some(compose) = Compose::read() else { return };
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (making, made) =
+        (Postgres::start(), Postgres::start_encrypted(&made.cert.pem(), &made.signing_key.serialize_pem()));
+    let test = compose.texts("/services/database/healthcheck/test");
+    let [_, program, arguments @ ..] = test.as_slice() else { panic!("{test:?}") };
+    let is_healthy = |cluster: &Postgres| {
+        let mut command = Command::new(program);
+        command.args(arguments).env("PGPORT", cluster.port().to_string()).stdout(Stdio::null());
+        command.status().expect("the program of the test").success()
+    };
+    assert!(!is_healthy(&making) && is_healthy(&made));
 }
 
 /// With the configuration, the environment and the secret that Compose gives it.

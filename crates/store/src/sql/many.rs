@@ -93,15 +93,18 @@ impl ByTexts {
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
         let owner = Value::Integer(owner);
-        if c.dialect() == Dialect::Sqlite {
+        let dialect = c.dialect();
+        if let Dialect::Sqlite = dialect {
             return self.listed.query(c, (&[owner], &texts.map(Value::Text).collect::<Vec<_>>(), &[]), each);
         }
         let digests: Vec<[u8; 32]> = texts.map(|text| Sha256::digest(text).into()).collect();
-        if c.dialect() == Dialect::Postgres {
-            return c.query(self.joined, &[owner, Value::Bytes(digests.as_flattened())], each);
+        match dialect {
+            Dialect::Postgres => c.query(self.joined, &[owner, Value::Bytes(digests.as_flattened())], each),
+            Dialect::Sqlite | Dialect::Mysql => {
+                let digests: Vec<_> = digests.iter().map(|digest| Value::Bytes(digest)).collect();
+                self.listed.query(c, (&[owner], &digests, &[]), each)
+            }
         }
-        let digests: Vec<_> = digests.iter().map(|digest| Value::Bytes(digest)).collect();
-        self.listed.query(c, (&[owner], &digests, &[]), each)
     }
 }
 
@@ -161,7 +164,10 @@ impl crate::sql::listed::Texts for Among {
 #[cfg(test)]
 impl crate::sql::listed::Texts for ByTexts {
     fn texts(&self, dialect: Dialect) -> Vec<String> {
-        if dialect == Dialect::Postgres { vec![self.joined.to_owned()] } else { self.listed.texts(dialect) }
+        match dialect {
+            Dialect::Postgres => vec![self.joined.to_owned()],
+            Dialect::Sqlite | Dialect::Mysql => self.listed.texts(dialect),
+        }
     }
 }
 
