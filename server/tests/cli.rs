@@ -18,6 +18,7 @@ mod cli {
     pub mod export;
     pub mod fail2ban;
     pub mod foreign;
+    pub mod hostile;
     pub mod invite;
     pub mod json;
     pub mod log;

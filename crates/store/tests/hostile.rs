@@ -1,8 +1,12 @@
-//! A server at the address of a database that speaks nonsense, or without an end: an error that says so, in time and without growing.
+//! A server at the address of a database that speaks nonsense, or without an end, or not at all: an
+//! error that says so, in time and without growing.
 
+use rookery_needs::impostor::{
+    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, columns, done, fall_silent, greeting, impostor, packet, row,
+};
 use rookery_store::{StoreError, mysql, postgres};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -24,18 +28,98 @@ fn bytes_without_an_end_are_an_error() {
 /// Lets all log in, and gives rows to whatever is asked.
 #[test]
 fn rows_without_an_end_are_an_error() {
-    let port = serve(|mut client| {
-        drop(client.read(&mut [0; 4096]));
-        // AuthenticationOk, ReadyForQuery: https://www.postgresql.org/docs/current/protocol-message-formats.html
-        drop(client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"));
-        drop(client.read(&mut [0; 4096]));
-        let description = b"T\0\0\0\x1B\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xFF\xFF\xFF\xFF\xFF\xFF\0\0";
-        drop(client.write_all(description));
-        let rows = b"D\0\0\0\x0D\0\x01\0\0\0\x03off".repeat(1000);
+    let port = impostor(|mut client| {
+        answer(&mut client, LOGGED_IN);
+        answer(&mut client, ONE_COLUMN);
+        let rows = ROW.repeat(1000);
         while client.write_all(&rows).is_ok() {}
     });
-    let error = open_postgres(port);
-    assert!(matches!(error, StoreError::Lost(_)), "{error:?}");
+    expect_unfit(&open_postgres(port), "it gives more than was asked for");
+    let port = impostor(|mut client| {
+        log_in(&mut client);
+        answer(&mut client, &columns(1));
+        // As many as there are numbers of packets.
+        let rows: Vec<u8> = (0..=255_u8).flat_map(|at| row(at.wrapping_add(4), &["off"])).collect();
+        while client.write_all(&rows).is_ok() {}
+    });
+    expect_unfit(&open_mysql(port), "it gives more than was asked for");
+}
+
+/// Each of them says that another one follows.
+#[test]
+fn answers_without_an_end_are_an_error() {
+    let port = impostor(|mut client| {
+        log_in(&mut client);
+        answer(&mut client, &done(1, false));
+        let answers: Vec<u8> = (0..=255_u8).flat_map(|at| done(at.wrapping_add(2), false)).collect();
+        while client.write_all(&answers).is_ok() {}
+    });
+    expect_unfit(&open_mysql(port), "it gives more than was asked for");
+    let port = impostor(|mut client| {
+        answer(&mut client, LOGGED_IN);
+        answer(&mut client, b"");
+        let answers = b"C\0\0\0\x09SHOW\0".repeat(1000);
+        while client.write_all(&answers).is_ok() {}
+    });
+    expect_unfit(&open_postgres(port), "it gives more than was asked for");
+}
+
+/// Whatever it has said before, nobody waits for it for ever. It may only be busy, so that another
+/// attempt makes sense.
+#[test]
+fn silence_in_the_middle_of_opening_is_an_error() {
+    let is_off = [ONE_COLUMN, ROW, END_OF_ROWS].concat();
+    let half_a_row = [ONE_COLUMN, &ROW[..7]].concat();
+    let of_postgres =
+        [vec![], vec![LOGGED_IN.to_vec()], vec![LOGGED_IN.to_vec(), half_a_row], vec![LOGGED_IN.to_vec(), is_off]];
+    let settings = [columns(4), row(7, &["10.11.6-MariaDB", "0", "OFF", "16777216"])].concat();
+    let all_settings = [settings.clone(), packet(8, b"\xFE\0\0\x02\0")].concat();
+    let of_mysql = [
+        vec![],
+        vec![greeting()],
+        vec![greeting(), done(2, true)],
+        vec![greeting(), done(2, true), settings],
+        vec![greeting(), done(2, true), all_settings],
+    ];
+    thread::scope(|scope| {
+        let opening = |open: fn(u16) -> StoreError, says: Vec<Vec<u8>>, speaks_first: bool| {
+            let said = says.len();
+            let port = impostor(move |mut client| {
+                for (at, says) in says.iter().enumerate() {
+                    match at == 0 && speaks_first {
+                        true => drop(client.write_all(says)),
+                        false => answer(&mut client, says),
+                    }
+                }
+                fall_silent(&mut client);
+            });
+            scope.spawn(move || (said, open(port)))
+        };
+        let openings = of_postgres.map(|says| opening(open_postgres, says, false)).into_iter();
+        let openings: Vec<_> = openings.chain(of_mysql.map(|says| opening(open_mysql, says, true))).collect();
+        for opening in openings {
+            let (said, error) = opening.join().expect("an end");
+            assert!(matches!(error, StoreError::Lost(_)), "silent behind {said}: {error:?}");
+        }
+    });
+}
+
+/// Those that the server's settings are told by.
+#[test]
+fn answers_of_another_kind_are_an_error() {
+    for texts in [&["off"][..], &["10.11.6-MariaDB", "0", "OFF", "many"], &["", "", "", ""], &["1"; 9]] {
+        let port = impostor(move |mut client| {
+            log_in(&mut client);
+            let count = texts.len() as u8;
+            let end = packet(count + 4, b"\xFE\0\0\x02\0");
+            let same = [columns(count), row(count + 3, texts), end].concat();
+            while client.peek(&mut [0]).is_ok_and(|bytes| bytes > 0) {
+                answer(&mut client, &same);
+            }
+        });
+        let error = open_mysql(port);
+        assert!(matches!(error, StoreError::Unfit(_)), "{texts:?}: {error:?}");
+    }
 }
 
 /// A message says that it has two gibibytes, and goes on until it has.
@@ -43,15 +127,12 @@ fn rows_without_an_end_are_an_error() {
 fn a_message_that_is_too_large_is_refused_at_its_head() {
     let taken = Arc::<AtomicUsize>::default();
     let counted = taken.clone();
-    let port = serve(move |mut client| {
-        drop(client.read(&mut [0; 4096]));
-        drop(client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"));
-        drop(client.read(&mut [0; 4096]));
-        drop(client.write_all(b"D\x7F\xFF\xFF\xFF"));
+    let port = impostor(move |mut client| {
+        answer(&mut client, LOGGED_IN);
+        answer(&mut client, b"D\x7F\xFF\xFF\xFF");
         pour(client, &counted);
     });
-    let error = open_postgres(port);
-    assert!(error.to_string().contains("a message of 2147483647 bytes"), "{error}");
+    expect_unfit(&open_postgres(port), "a message of 2147483647 bytes");
     expect_little(&taken);
 }
 
@@ -60,9 +141,9 @@ fn a_message_that_is_too_large_is_refused_at_its_head() {
 fn parameters_without_an_end_are_refused() {
     let taken = Arc::<AtomicUsize>::default();
     let counted = taken.clone();
-    let port = serve(move |mut client| {
-        drop(client.read(&mut [0; 4096]));
-        drop(client.write_all(b"R\0\0\0\x08\0\0\0\0"));
+    let port = impostor(move |mut client| {
+        // AuthenticationOk
+        answer(&mut client, b"R\0\0\0\x08\0\0\0\0");
         for number in 0.. {
             let parameter = format!("{number:030}\0{}\0", "x".repeat(964));
             let message = [b"S\0\0\x03\xE8", parameter.as_bytes()].concat();
@@ -72,8 +153,7 @@ fn parameters_without_an_end_are_refused() {
             counted.fetch_add(message.len(), Ordering::Relaxed);
         }
     });
-    let error = open_postgres(port);
-    assert!(error.to_string().contains("that nobody asked for"), "{error}");
+    expect_unfit(&open_postgres(port), "that nobody asked for");
     expect_little(&taken);
 }
 
@@ -82,10 +162,8 @@ fn parameters_without_an_end_are_refused() {
 fn a_packet_that_is_too_large_is_refused() {
     let taken = Arc::<AtomicUsize>::default();
     let counted = taken.clone();
-    let port = serve(move |mut client| {
-        drop(client.write_all(&packet(0, &greeting())));
-        drop(client.read(&mut [0; 4096]));
-        drop(client.write_all(&packet(2, b"\0\0\0\x02\0\0\0")));
+    let port = impostor(move |mut client| {
+        log_in(&mut client);
         drop(client.read(&mut [0; 4096]));
         // What has the greatest length goes on in the next packet.
         let part = vec![0; 0x00FF_FFFF];
@@ -102,56 +180,100 @@ fn a_packet_that_is_too_large_is_refused() {
     assert!(taken < 100 << 20, "{taken} bytes were taken");
 }
 
+/// A MariaDB may ask its clients for files, by names of its choice, in answer to anything.
+#[test]
+fn a_server_that_asks_for_a_file_gets_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "secret").expect("a file");
+    let (told, name) = (Arc::new(Mutex::new(Vec::new())), file.display().to_string());
+    let heard = told.clone();
+    let port = impostor(move |mut client| {
+        log_in(&mut client);
+        answer(&mut client, &packet(1, &[b"\xFB", name.as_bytes()].concat()));
+        hear(&mut client, &heard);
+    });
+    let error = open_mysql(port);
+    assert!(matches!(error, StoreError::Other(_)), "{error:?}");
+    expect_untold(&told);
+}
+
 /// No server on a way that isn't encrypted gets the password itself, whatever it asks for.
 #[test]
 fn a_password_is_not_told_in_the_clear() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
-    let port = serve(move |mut client| {
-        drop(client.read(&mut [0; 4096]));
+    let port = impostor(move |mut client| {
         // AuthenticationCleartextPassword
-        drop(client.write_all(b"R\0\0\0\x08\0\0\0\x03"));
-        drop(client.read_to_end(&mut heard.lock().expect("what was heard")));
+        answer(&mut client, b"R\0\0\0\x08\0\0\0\x03");
+        hear(&mut client, &heard);
     });
     let address = format!("postgres://rookery:secret@127.0.0.1:{port}/chat");
     let address = postgres::Address::parse(&address).expect("an address");
     let error = postgres::open(&postgres::Options::at(address)).err().expect("no database");
-    assert!(matches!(&error, StoreError::Unfit(_)) && error.to_string().contains("pg_hba.conf"), "{error:?}");
-    let told = told.lock().expect("what was heard");
-    assert!(!told.windows(6).any(|bytes| bytes == b"secret"), "{told:?}");
+    expect_unfit(&error, "pg_hba.conf");
+    expect_untold(&told);
     // Of MariaDB's methods, the one that tells it isn't answered at all.
-    let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
-    let port = serve(move |mut client| {
-        drop(client.write_all(&packet(0, &greeting())));
-        drop(client.read(&mut [0; 4096]));
-        drop(client.write_all(&packet(2, b"\xFEmysql_clear_password\0")));
-        drop(client.read_to_end(&mut heard.lock().expect("what was heard")));
+    let port = impostor(move |mut client| {
+        drop(client.write_all(&greeting()));
+        answer(&mut client, &packet(2, b"\xFEmysql_clear_password\0"));
+        hear(&mut client, &heard);
     });
     let address = format!("mysql://rookery:secret@127.0.0.1:{port}/chat");
     let address = mysql::Address::parse(&address).expect("an address");
     mysql::open(&mysql::Options::at(address)).err().expect("no database");
+    expect_untold(&told);
+}
+
+/// Somebody on the way may say that the server knows no encryption.
+#[test]
+fn nobody_logs_in_where_no_encryption_is_offered() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let port = impostor(move |mut client| {
+        // The request for encryption has eight bytes.
+        drop(client.read_exact(&mut [0; 8]));
+        drop(client.write_all(b"N"));
+        hear(&mut client, &heard);
+    });
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let roots = rustls::RootCertStore::empty();
+    let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    let address = format!("postgres://secret:secret@127.0.0.1:{port}/chat");
+    let address = postgres::Address::parse(&address).expect("an address");
+    let options = postgres::Options { tls: Some(Arc::new(config)), ..postgres::Options::at(address) };
+    expect_unfit(&postgres::open(&options).err().expect("no encryption"), "does not support TLS");
+    expect_untold(&told);
+    let heard = told.clone();
+    let port = impostor(move |mut client| {
+        drop(client.write_all(&greeting()));
+        hear(&mut client, &heard);
+    });
+    let address = mysql::Address::parse(&format!("mysql://secret:secret@127.0.0.1:{port}/chat")).expect("an address");
+    let options = mysql::Options { roots: Some(Vec::new()), ..mysql::Options::at(address) };
+    expect_unfit(&mysql::open(&options).err().expect("no encryption"), "SSL");
+    expect_untold(&told);
+}
+
+/// Lets a client log in to what says that it is a MariaDB.
+fn log_in(client: &mut TcpStream) {
+    drop(client.write_all(&greeting()));
+    answer(client, &done(2, true));
+}
+
+/// Hears all that a client says.
+fn hear(client: &mut TcpStream, heard: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = client.read(&mut buffer) {
+        heard.lock().expect("what was heard").extend(&buffer[..read]);
+    }
+}
+
+fn expect_untold(told: &Mutex<Vec<u8>>) {
     let told = told.lock().expect("what was heard");
     assert!(!told.windows(6).any(|bytes| bytes == b"secret"), "{told:?}");
-}
-
-/// Returns the greeting of a server without a password: <https://mariadb.com/kb/en/connection/>.
-fn greeting() -> Vec<u8> {
-    let capabilities = 0x000F_A20F_u32.to_le_bytes();
-    let (low, high) = capabilities.split_at(2);
-    [
-        &b"\x0A10.11.6-MariaDB\0\x01\0\0\0saltsalt\0"[..],
-        low,
-        b"\x21\x02\0",
-        high,
-        b"\x15\0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0",
-    ]
-    .concat()
-}
-
-fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_le_bytes();
-    [&length[..3], &[number], payload].concat()
 }
 
 /// Sends until nobody takes it, and counts.
@@ -169,10 +291,15 @@ fn expect_little(taken: &AtomicUsize) {
 
 /// Both engines refuse what a server does.
 fn refused(speak: impl Fn(TcpStream) + Clone + Send + 'static) {
-    let error = open_postgres(serve(speak.clone()));
+    let error = open_postgres(impostor(speak.clone()));
     assert!(matches!(error, StoreError::Lost(_) | StoreError::Other(_) | StoreError::Unfit(_)), "{error:?}");
-    let error = open_mysql(serve(speak));
+    let error = open_mysql(impostor(speak));
     assert!(matches!(error, StoreError::Lost(_) | StoreError::Other(_) | StoreError::Unfit(_)), "{error:?}");
+}
+
+#[track_caller]
+fn expect_unfit(error: &StoreError, words: &str) {
+    assert!(matches!(error, StoreError::Unfit(_)) && error.to_string().contains(words), "{error:?}");
 }
 
 fn open_postgres(port: u16) -> StoreError {
@@ -184,12 +311,4 @@ fn open_postgres(port: u16) -> StoreError {
 fn open_mysql(port: u16) -> StoreError {
     let address = mysql::Address::parse(&format!("mysql://rookery@127.0.0.1:{port}/chat")).expect("an address");
     mysql::open(&mysql::Options::at(address)).err().expect("no database")
-}
-
-/// Speaks to all who connect. Returns the port.
-fn serve(speak: impl Fn(TcpStream) + Send + 'static) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(speak));
-    port
 }

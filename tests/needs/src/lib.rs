@@ -11,11 +11,12 @@
 //! list of those that took two tries. `redis` is one of the test's own, and `port` finds ports for
 //! such servers; `postgres` and `mariadb` are databases of the test's own, which `guard` ends with
 //! the test and to which `clock` tells another time, `pair` is two of which one takes over from the
-//! other, and `proxy` is a way to them that can be disturbed.
+//! other, `proxy` is a way to them that can be disturbed, and `impostor` stands in their place.
 
 mod clock;
 mod debian;
 mod guard;
+pub mod impostor;
 mod mariadb;
 mod pair;
 mod port;

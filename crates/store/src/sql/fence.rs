@@ -20,6 +20,17 @@ use rookery_base::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+/// A connection that gives processes their rows, and marks them.
+pub(crate) trait Fencing {
+    /// Gives the rows of connections the number of a process, and makes those that are missing.
+    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError>;
+
+    /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
+    /// any. Returns `false` if there is none to be marked. What is left open when it fails ends
+    /// with the connection.
+    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError>;
+}
+
 /// The state that the connections of a store have in common.
 #[derive(Default)]
 pub(crate) struct Fence {

@@ -48,6 +48,8 @@ fn files() -> Vec<(&'static str, Vec<Listed>)> {
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         ("archive/search/fill.rs", super::archive::search::fill::listed()),
         ("browsing.rs", super::browsing::listed()),
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        ("checking.rs", super::checking::listed()),
         ("copy/filling.rs", super::copy::filling::listed()),
         ("copy/mark.rs", super::copy::mark::listed()),
         ("copy/mod.rs", super::copy::listed()),

@@ -18,6 +18,8 @@
 
 use super::connection::{Value, one};
 use super::copy::mark::is_unfinished;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::remote::Distant;
 use super::transactions::Transactions;
 use crate::StoreError;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -198,6 +200,31 @@ pub(crate) fn compare(applied: &[(i64, String)], changes: &[Change]) -> Result<i
     Ok(applied.last().map_or(0, |(version, _)| *version))
 }
 
+/// Returns the version of a schema in a database that is another process: 0 in an empty one. The
+/// queries are for the table of versions, for tables that only another program can have made, and
+/// for the versions in their order, each with its checksum behind a space.
+///
+/// # Errors
+///
+/// [`StoreError::Foreign`] if the database is another program's, [`StoreError::Unfit`] if something
+/// else has made its schema, otherwise what the engine says.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn noted_version<D: Distant + Migrating>(
+    database: &mut D,
+    [has_schema, our_names, versions]: [&str; 3],
+) -> Result<i64, StoreError> {
+    if database.column(has_schema)?.is_empty() {
+        let tables = database.column(our_names)?;
+        return if tables.is_empty() { Ok(0) } else { Err(StoreError::Foreign(database.place().into())) };
+    }
+    let read = |row: &String| {
+        let (version, checksum) = row.split_once(' ').unwrap_or_default();
+        (version.parse().unwrap_or_default(), checksum.to_owned())
+    };
+    let applied: Vec<_> = database.column(versions)?.iter().map(read).collect();
+    compare(&applied, database.changes()).map_err(|reason| StoreError::Unfit(database.engine(reason)))
+}
+
 /// Tells which steps a database has not gone through.
 pub(crate) fn plan(database: &mut dyn Migrating) -> Result<Plan, StoreError> {
     let found = version(database)?;
@@ -292,7 +319,7 @@ fn left(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'st
     (1..).zip(database.changes()).filter(move |(number, _)| *number > found)
 }
 
-fn known(database: &dyn Migrating) -> i64 {
+pub(crate) fn known(database: &dyn Migrating) -> i64 {
     database.changes().len() as i64
 }
 

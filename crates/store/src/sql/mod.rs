@@ -17,6 +17,8 @@ mod accounts;
 mod archive;
 mod archives;
 mod browsing;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod checking;
 mod connection;
 pub mod copy;
 mod counted;

@@ -3,11 +3,11 @@
 use super::SqlStore;
 use super::archive::months::{self as division, Months};
 use super::archive::search::fill::{self, Searches};
+use super::checking::Checked;
 use super::copy::copying::Copying;
-use super::fence::{Fence, Fences};
+use super::fence::{Fence, Fences, Fencing};
 use super::migrate::{self, IndexPlan, Migrations, Plan};
 use super::queue::{Bounds, Patience};
-use super::remote::Distant;
 use super::store::Connections;
 use super::transactions::Transactions;
 use crate::StoreError;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection, with what an engine does in its own way when a database is opened.
-pub(crate) trait Openable: Distant + Searches + Copying + Send + Sized + 'static {
+pub(crate) trait Openable: Checked + Fencing + Searches + Copying + Send + Sized + 'static {
     /// The place of a database.
     type Target: Send + Sync + 'static;
 
@@ -27,29 +27,97 @@ pub(crate) trait Openable: Distant + Searches + Copying + Send + Sized + 'static
 
     /// Lets answers take so long from now on.
     fn allow(&mut self, limit: Duration) -> Result<(), StoreError>;
-
-    /// Returns the reasons why a store can't keep in this database what it promises, each with its
-    /// remedy.
-    fn unfit(&mut self, trusts_durability: bool) -> Result<Vec<String>, StoreError>;
-
-    /// Gives the rows of connections the number of a process, and makes those that are missing.
-    fn enlist(&mut self, own: Writer, lanes: &[i64]) -> Result<(), StoreError>;
-
-    /// Marks the rows of another process, in a transaction that holds a row of this one, if it has
-    /// any. Returns `false` if there is none to be marked. What is left open when it fails ends with
-    /// the connection.
-    fn fence(&mut self, other: Writer, own: Option<i64>) -> Result<bool, StoreError>;
-
-    /// Removes the rows of connections that have ended, whatever became of their servers.
-    fn forget_lanes(&mut self) -> Result<(), StoreError>;
-
-    /// Returns the statements that divide archives into months, the first of which ends with this
-    /// id.
-    fn division(end: u64) -> String;
-
-    /// Returns the statements that make an index of searches in which nothing is.
-    fn index() -> String;
 }
+
+/// Makes the functions by which an engine's databases are opened, in the module that has its
+/// `Driver`, its `Target` and its `Options`.
+macro_rules! functions {
+    () => {
+        /// Opens a database and brings its schema up to date.
+        ///
+        /// # Errors
+        ///
+        /// [`StoreError::Lost`](crate::StoreError::Lost) if no host can be reached,
+        /// [`Unfit`](crate::StoreError::Unfit) if it can't keep what this store promises or is no
+        /// such database, [`TooNew`](crate::StoreError::TooNew) and
+        /// [`Foreign`](crate::StoreError::Foreign) if it isn't for this server,
+        /// [`OldSchema`](crate::StoreError::OldSchema) if its schema may not be changed, otherwise
+        /// what the database reports.
+        pub fn open(options: &Options) -> Result<crate::sql::SqlStore, crate::StoreError> {
+            crate::sql::opening::open::<Driver>(Target::of(options), options.wanted())
+        }
+
+        /// Tells which steps of the schema a database has not gone through. Changes nothing.
+        ///
+        /// # Errors
+        ///
+        /// As [`open`].
+        pub fn plan(options: &Options) -> Result<crate::sql::Plan, crate::StoreError> {
+            crate::sql::opening::plan::<Driver>(&Target::of(options), options.wanted())
+        }
+
+        /// Brings the schema of a database up to date, and divides its archives into months if they
+        /// are to be. Returns the number of steps that the schema took.
+        ///
+        /// # Errors
+        ///
+        /// As [`open`].
+        pub fn migrate(options: &Options) -> Result<usize, crate::StoreError> {
+            crate::sql::opening::migrate::<Driver>(&Target::of(options), options.wanted())
+        }
+
+        /// Checks a database that may be in use: whether it can be reached and is fit, its schema,
+        /// its settings, and how far away it is. Changes nothing in it.
+        pub fn check(options: &Options) -> Vec<crate::sql::Finding> {
+            crate::sql::checking::check::<Driver>(&Target::of(options), options.wanted())
+        }
+
+        /// Connects to copy from a database.
+        pub(super) fn source(
+            options: &Options,
+        ) -> Result<Box<dyn crate::sql::copy::copying::Copying + Send>, crate::StoreError> {
+            crate::sql::opening::source::<Driver>(&Target::of(options))
+        }
+
+        /// Connects to copy to a database.
+        pub(super) fn destination(
+            options: &Options,
+        ) -> Result<Box<dyn crate::sql::copy::copying::Copying + Send>, crate::StoreError> {
+            crate::sql::opening::destination::<Driver>(&Target::of(options), options.wanted())
+        }
+
+        /// Connects to a database of another program, to read from it.
+        pub(super) fn foreign(
+            options: &Options,
+        ) -> Result<Box<dyn crate::sql::transactions::Transactions + Send>, crate::StoreError> {
+            crate::sql::opening::foreign::<Driver>(&Target::of(options))
+        }
+
+        impl Options {
+            fn wanted(&self) -> crate::sql::opening::Wanted {
+                let Options { connections, trusts_durability, months, terms_of, bounds, patience, migrations, .. } =
+                    *self;
+                crate::sql::opening::Wanted {
+                    connections,
+                    trusts_durability,
+                    months,
+                    terms_of,
+                    bounds,
+                    patience,
+                    migrations,
+                }
+            }
+        }
+
+        impl Target {
+            fn of(options: &Options) -> std::sync::Arc<Target> {
+                std::sync::Arc::new(Target::new(options))
+            }
+        }
+    };
+}
+
+pub(crate) use functions;
 
 /// Says how a database is opened, besides where it is.
 #[derive(Clone, Copy)]
@@ -69,7 +137,7 @@ pub(crate) fn open<E: Openable>(target: Arc<E::Target>, wanted: Wanted) -> Resul
     migrate::prepare(&mut first, wanted.migrations)?;
     let answer = wanted.patience.answer;
     first.allow(answer)?;
-    first.forget_lanes()?;
+    first.forget_ended()?;
     let mut keeper = E::connect(&target, LONG_ANSWER)?;
     match wanted.migrations {
         Migrations::Auto => division::prepare(&mut keeper, wanted.months)?,
@@ -114,7 +182,7 @@ pub(crate) fn plan<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Resu
     let is_due = wanted.months && driver.parts()?.is_empty();
     let division = is_due.then(|| E::division(division::first_end()));
     let index = match (wanted.terms_of.is_some(), driver.has_index()?) {
-        (true, false) => IndexPlan::Make(E::index()),
+        (true, false) => IndexPlan::Make(E::statements(false)),
         (true, true) if fill::is_due(&mut driver)? => IndexPlan::Fill,
         (false, true) => IndexPlan::Remove,
         _ => IndexPlan::Nothing,

@@ -110,6 +110,9 @@ pub(crate) trait Distant: Remote {
     /// The engine's SQL.
     const DIALECT: Dialect;
 
+    /// The database's own time in milliseconds of Unix time, in that SQL.
+    const NOW_MS: &'static str;
+
     fn state(&self) -> &State;
 
     fn state_mut(&mut self) -> &mut State;
@@ -139,6 +142,22 @@ pub(crate) trait Distant: Remote {
 
     /// Sends the end of a transaction, whose answer nobody waits for.
     fn send(&mut self, end: &'static str);
+
+    /// Runs statements that belong to no operation, such as those of the schema and of settings.
+    /// Returns the first column of their rows.
+    fn column(&mut self, statements: &str) -> Result<Vec<String>, StoreError>;
+
+    /// Returns the time of the database, in milliseconds of Unix time.
+    fn now_ms(&mut self) -> Result<i64, StoreError> {
+        Ok(self.column(&format!("SELECT {}", Self::NOW_MS))?.concat().parse().unwrap_or_default())
+    }
+
+    /// Removes the rows of connections that have ended, whatever became of their servers.
+    fn forget_ended(&mut self) -> Result<(), StoreError> {
+        // One of a process of a cluster may have nothing to write for long.
+        let ended = format!("since_ms < {} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)", Self::NOW_MS);
+        self.column(&format!("DELETE FROM rookery_lanes WHERE {ended}")).map(drop)
+    }
 
     /// Returns an error if there is no session.
     fn expect_session(&mut self) -> Result<(), StoreError> {
@@ -269,6 +288,29 @@ impl<D: Distant> Transactions for D {
     }
 }
 
+/// Connects to the first of so many hosts that can be written to, else to one that can be read.
+/// `connect` tells beside a connection whether its host can't be written to.
+///
+/// # Errors
+///
+/// That of the first host that can't be connected to.
+pub(crate) async fn first_writable<C>(
+    hosts: usize,
+    connect: impl AsyncFn(usize) -> Result<(C, bool), StoreError>,
+    lost: impl Fn(&str) -> StoreError,
+) -> Result<C, StoreError> {
+    let (mut readable, mut failed) = (None, None);
+    for host in 0..hosts {
+        match timeout(CONNECT_TO_ONE, connect(host)).await {
+            Ok(Ok((connected, false))) => return Ok(connected),
+            Ok(Ok((connected, true))) => readable = readable.or(Some(connected)),
+            Ok(Err(error)) => failed = failed.or(Some(error)),
+            Err(_) => failed = failed.or_else(|| Some(lost("a host doesn't answer"))),
+        }
+    }
+    readable.ok_or_else(|| failed.unwrap_or_else(|| lost("no host is named")))
+}
+
 /// Makes a runtime that runs on the connection's thread, and only while that waits for an answer.
 ///
 /// # Errors
@@ -289,19 +331,25 @@ pub(crate) fn idle(limit: Duration) -> Duration {
     limit.max(IDLE)
 }
 
+/// How long a host may take to accept a connection and a login.
+const CONNECT_TO_ONE: Duration = Duration::from_secs(5);
+
 /// How long a connection may take, over all hosts.
 pub(crate) const CONNECT: Duration = Duration::from_secs(12);
 
 const IDLE: Duration = Duration::from_secs(10);
 
 /// After this time without a transaction a connection has ended.
-pub(crate) const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+const MONTH_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 /// Returns true if an answer has more bytes than any can have: a server that gives so many isn't
 /// what it should be.
 pub(crate) fn is_too_much(bytes: usize) -> bool {
     bytes > MOST_BYTES
 }
+
+/// Says why a server isn't what it should be.
+pub(crate) const TOO_MUCH: &str = "it gives more than was asked for";
 
 /// The bytes of an answer: a thousand rows that are copied may have a mebibyte each.
 const MOST_BYTES: usize = 1 << 30;

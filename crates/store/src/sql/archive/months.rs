@@ -50,6 +50,12 @@ pub(crate) trait Months: Transactions {
     /// Makes all that is there the first part, which ends with this id, and another one that has no end. It can be run again when it was interrupted.
     fn divide(&mut self, below: u64) -> Result<(), StoreError>;
 
+    /// Returns the statements that divide archives into months, the first of which ends with this
+    /// id, for those who run them themselves.
+    fn division(below: u64) -> String
+    where
+        Self: Sized;
+
     /// Returns true if a division that was interrupted has left something that would be in somebody's way one day.
     fn is_untidy(&mut self) -> Result<bool, StoreError>;
 

@@ -9,6 +9,7 @@
 //! - What the server hasn't answered within the limit is lost, together with the connection.
 //! - Texts and values go to and fro as bytes: no character set is converted.
 
+use super::answers::{answers, integer, too_much};
 use super::failure::{ends_connection, failure, takes_statements};
 use super::target::{Connected, Target};
 use super::values::{MysqlRow, parameters, size};
@@ -16,12 +17,11 @@ use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::connection::{EachRow, Value};
 use crate::sql::dialect::Dialect;
-use crate::sql::remote::{
-    CONNECT, Distant, MONTH_MS, MOST_ROWS, State, Transaction, idle, is_too_much, runtime, within,
-};
+use crate::sql::opening::Openable;
+use crate::sql::remote::{CONNECT, Distant, State, Transaction, idle, is_too_much, runtime, within};
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, Error, Params, Row, Statement};
+use mysql_async::{Conn, Error, Params, Statement};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -74,11 +74,6 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Returns the time of the database, in milliseconds of Unix time.
-    pub(super) fn now_ms(&mut self) -> Result<i64, StoreError> {
-        Ok(integer(&self.run(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
-    }
-
     /// Makes another connection to the same database.
     pub(super) fn another(&self, limit: Duration) -> Result<Driver, StoreError> {
         Driver::open(self.target.clone(), limit)
@@ -91,15 +86,6 @@ impl Driver {
 
     pub(super) fn target(&self) -> &Target {
         &self.target
-    }
-
-    /// Removes the rows of connections that have ended, whatever became of their servers.
-    pub(super) fn forget_ended(&mut self) -> Result<(), StoreError> {
-        // One of a process of a cluster may have nothing to write for long.
-        self.run(&format!(
-            "DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)"
-        ))
-        .map(drop)
     }
 
     /// Sets a new session, and ends the one before if the server hasn't noticed that it is lost: it holds locks. Each has a lock that has the
@@ -202,22 +188,7 @@ impl Driver {
 
     /// Runs statements without values and waits for what they give.
     fn simple(&mut self, statements: &str) -> Result<Vec<Vec<String>>, StoreError> {
-        self.with(async |conn| {
-            let mut answer = conn.query_iter(statements).await?;
-            let (mut found, mut bytes) = (Vec::new(), 0);
-            loop {
-                while let Some(row) = answer.next().await? {
-                    bytes += size(&row);
-                    found.push(words(&row));
-                    if found.len() > MOST_ROWS || is_too_much(bytes) {
-                        return Err(DriverError::ConnectionClosed.into());
-                    }
-                }
-                if answer.is_empty() {
-                    break answer.drop_result().await.map(|()| found);
-                }
-            }
-        })
+        self.with(async |conn| answers(conn, statements).await)
     }
 
     /// Returns the statement to run for a text.
@@ -286,17 +257,6 @@ impl Driver {
     }
 }
 
-/// Returns the columns of a row in words; NULL has none.
-fn words(row: &Row) -> Vec<String> {
-    let word = |at| row.get_opt::<String, _>(at).and_then(Result::ok).unwrap_or_default();
-    (0..row.len()).map(word).collect()
-}
-
-/// Returns the only number of an answer.
-pub(super) fn integer(rows: &[Vec<String>]) -> Option<i64> {
-    rows.first()?.first()?.parse().ok()
-}
-
 /// Runs a statement. The outer error is the database's, the inner one of who reads the rows.
 async fn run(
     conn: &mut Conn,
@@ -311,7 +271,7 @@ async fn run(
         while let Some(row) = answer.next().await? {
             bytes += size(&row);
             if is_too_much(bytes) {
-                return Err(DriverError::ConnectionClosed.into());
+                return Err(too_much());
             }
             match each(&MysqlRow { row, database }) {
                 Ok(flow) if flow.is_continue() => {}
@@ -329,6 +289,7 @@ async fn run(
 
 impl Distant for Driver {
     const DIALECT: Dialect = Dialect::Mysql;
+    const NOW_MS: &'static str = NOW_MS;
 
     fn state(&self) -> &State {
         &self.state
@@ -340,6 +301,10 @@ impl Distant for Driver {
 
     fn engine(&self, message: String) -> Engine {
         self.target.engine(message)
+    }
+
+    fn column(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
+        Ok(self.run(statements)?.into_iter().filter_map(|row| row.into_iter().next()).collect())
     }
 
     fn has_session(&self) -> bool {
@@ -388,6 +353,18 @@ impl Distant for Driver {
             (Poll::Ready((conn, Ok(()))), _) => self.put(conn),
             (Poll::Ready((_, Err(_))), _) | (_, None) => self.session = None,
         }
+    }
+}
+
+impl Openable for Driver {
+    type Target = Target;
+
+    fn connect(target: &Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+        Driver::open(target.clone(), limit)
+    }
+
+    fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
+        self.wait_for(limit).map(drop)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::StoreError;
 use crate::error::Engine;
 use mysql_async::{DriverError, Error, IoError};
+use std::io::ErrorKind;
 
 /// Sorts errors by who can mend them.
 pub(super) fn failure(database: &str, error: &Error) -> StoreError {
@@ -25,7 +26,33 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
         Error::Driver(DriverError::PacketOutOfOrder | DriverError::UnexpectedPacket { .. }) => {
             StoreError::Lost(engine(error.to_string()))
         }
+        // It gives more than was asked for.
+        Error::Other(why) => StoreError::Lost(engine(why.to_string())),
         _ => StoreError::Other(engine(error.to_string())),
+    }
+}
+
+/// Returns the error of a host that couldn't be connected to. What speaks another language, or
+/// answers more than was asked, will do so the next time.
+pub(super) fn unconnected(database: &str, error: &Error) -> StoreError {
+    match failure(database, error) {
+        StoreError::Lost(engine) if is_nonsense(error) => {
+            StoreError::Unfit(Engine { message: format!("{NO_MARIADB}: {}", engine.message), ..engine })
+        }
+        failure => failure,
+    }
+}
+
+fn is_nonsense(error: &Error) -> bool {
+    match error {
+        Error::Driver(DriverError::PacketOutOfOrder | DriverError::UnexpectedPacket { .. }) | Error::Other(_) => true,
+        // What the library can't read; a connection that ends has this kind, too.
+        Error::Io(IoError::Io(error)) => match error.kind() {
+            ErrorKind::InvalidData | ErrorKind::InvalidInput => true,
+            ErrorKind::UnexpectedEof => error.to_string().contains("parse"),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -71,6 +98,8 @@ pub(super) fn ends_connection(error: &Error) -> bool {
         _ => true,
     }
 }
+
+const NO_MARIADB: &str = "what is there doesn't speak as MariaDB and MySQL do";
 
 const DISK_FULL: u16 = 1021;
 const CHANGED_SINCE_READ: u16 = 1020;

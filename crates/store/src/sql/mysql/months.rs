@@ -52,6 +52,14 @@ impl Months for Driver {
         outcome.map(drop)
     }
 
+    fn division(below: u64) -> String {
+        let [prepare, exchange] = steps(below);
+        format!(
+            "{prepare};\n-- no server may run from here on; or let another session say {KEEP_OUT}; and UNLOCK TABLES at the end\n\
+             {exchange};\n{TIDY};\n"
+        )
+    }
+
     fn is_untidy(&mut self) -> Result<bool, StoreError> {
         self.has_table("archive_messages_plain")
     }
@@ -122,15 +130,6 @@ impl Driver {
     fn has_rows(&mut self, table: &str) -> Result<bool, StoreError> {
         Ok(!self.run(&format!("SELECT 1 FROM {table} LIMIT 1"))?.is_empty())
     }
-}
-
-/// Returns the statements that divide the archives, for those who run them themselves.
-pub(super) fn division(below: u64) -> String {
-    let [prepare, exchange] = steps(below);
-    format!(
-        "{prepare};\n-- no server may run from here on; or let another session say {KEEP_OUT}; and UNLOCK TABLES at the end\n\
-         {exchange};\n{TIDY};\n"
-    )
 }
 
 /// Returns what makes an empty table that is divided, and what exchanges it for the one that isn't, all at once.

@@ -7,7 +7,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::{Change, Migrating, compare, persistently};
+use crate::sql::migrate::{Change, Migrating, noted_version, persistently};
 use crate::sql::opening::ANSWER;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Migrating for Driver {
     }
 
     fn schema_version(&mut self) -> Result<i64, StoreError> {
-        version(self)
+        noted_version(self, [HAS_SCHEMA, OUR_NAMES, VERSIONS])
     }
 
     fn place(&self) -> String {
@@ -71,24 +71,6 @@ fn online(change: &Change) -> String {
     }
 }
 
-fn version(driver: &mut Driver) -> Result<i64, StoreError> {
-    if driver.run(HAS_SCHEMA)?.is_empty() {
-        let tables = driver.run(OUR_NAMES)?;
-        return if tables.is_empty() { Ok(0) } else { Err(StoreError::Foreign(driver.database().into())) };
-    }
-    let rows = driver.run("SELECT version, checksum FROM rookery_schema ORDER BY version")?;
-    let read = |row: Vec<String>| {
-        let mut cells = row.into_iter();
-        let version = cells.next().and_then(|version| version.parse().ok()).unwrap_or_default();
-        (version, cells.next().unwrap_or_default())
-    };
-    let applied: Vec<_> = rows.into_iter().map(read).collect();
-    compare(&applied, CHANGES).map_err(|reason| StoreError::Unfit(driver.target().engine(reason)))
-}
-
-/// The newest schema.
-pub(super) const KNOWN: i64 = CHANGES.len() as i64;
-
 const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-1.sql")),
     Change::alone(include_str!("schema-2.sql")),
@@ -105,6 +87,8 @@ const BRIEFLY: &str = "SET SESSION lock_wait_timeout = 2";
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'rookery_schema'";
+
+const VERSIONS: &str = "SELECT CONCAT(version, ' ', checksum) FROM rookery_schema ORDER BY version";
 
 /// Tables that only another program can have made.
 const OUR_NAMES: &str = "\

@@ -22,24 +22,23 @@ impl Searches for Driver {
             );
             return Err(StoreError::Unfit(self.fault(&what)));
         }
-        self.run(&statements(is_whole)).map(drop)
+        self.run(&Driver::statements(is_whole)).map(drop)
+    }
+
+    fn statements(is_whole: bool) -> String {
+        let filled = if is_whole { i64::MAX } else { 0 };
+        format!(
+            "CREATE TABLE IF NOT EXISTS archive_terms (owner BIGINT NOT NULL, id BIGINT NOT NULL, \
+             terms MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, \
+             PRIMARY KEY (owner, id), FULLTEXT INDEX archive_terms_by_term (terms)) ENGINE = InnoDB;\n\
+             CREATE TABLE IF NOT EXISTS rookery_search (id TINYINT PRIMARY KEY, filled BIGINT NOT NULL) ENGINE = InnoDB;\n\
+             INSERT IGNORE INTO rookery_search (id, filled) VALUES (1, {filled});\n"
+        )
     }
 
     fn drop_index(&mut self) -> Result<(), StoreError> {
         self.run("DROP TABLE rookery_search; DROP TABLE archive_terms").map(drop)
     }
-}
-
-/// Returns the statements that make an index in which nothing is.
-pub(super) fn statements(is_whole: bool) -> String {
-    let filled = if is_whole { i64::MAX } else { 0 };
-    format!(
-        "CREATE TABLE IF NOT EXISTS archive_terms (owner BIGINT NOT NULL, id BIGINT NOT NULL, \
-         terms MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, \
-         PRIMARY KEY (owner, id), FULLTEXT INDEX archive_terms_by_term (terms)) ENGINE = InnoDB;\n\
-         CREATE TABLE IF NOT EXISTS rookery_search (id TINYINT PRIMARY KEY, filled BIGINT NOT NULL) ENGINE = InnoDB;\n\
-         INSERT IGNORE INTO rookery_search (id, filled) VALUES (1, {filled});\n"
-    )
 }
 
 /// The letters of a word.

@@ -1,19 +1,19 @@
 //! Where the database is: reads the address that an operator has written, and connects.
 
-use super::failure::failure;
+use super::answers::{answers, too_much};
+use super::failure::unconnected;
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::Engine;
 use crate::sql::fence::Fence;
 use crate::sql::migrate::Migrations;
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error, OptsBuilder, Row, SslOpts};
+use crate::sql::remote::first_writable;
+use mysql_async::{Conn, Error, OptsBuilder, SslOpts};
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// Says how a database is opened.
 #[derive(Clone)]
@@ -203,7 +203,10 @@ impl Target {
             .client_found_rows(true)
             .prefer_socket(false)
             .tcp_keepalive(Some(IDLE))
+            // What isn't set here the library asks for, and ends its thread if the answer is no
+            // number.
             .max_allowed_packet(Some(MOST_BYTES))
+            .wait_timeout(Some(NEVER_S))
             .stmt_cache_size(0);
         let host = |host: &Host| match host {
             Host::Socket(path) => common.clone().socket(Some(path)),
@@ -222,16 +225,13 @@ impl Target {
 
     /// Connects to the first host that can be written to, else to one that can be read.
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
-        let (mut readable, mut failed) = (None, None);
-        for host in &self.hosts {
-            match timeout(CONNECT, connect(host.clone())).await {
-                Ok(Ok(connected)) if !connected.is_read_only => return Ok(connected),
-                Ok(Ok(connected)) => readable = readable.or(Some(connected)),
-                Ok(Err(error)) => failed = failed.or(Some(failure(&self.name, &error))),
-                Err(_) => failed = failed.or(Some(self.lost("a host doesn't answer"))),
-            }
-        }
-        readable.ok_or_else(|| failed.unwrap_or_else(|| self.lost("no host is named")))
+        let connect = async |at: usize| {
+            let Some(host) = self.hosts.get(at) else { return Err(self.lost("no host is named")) };
+            let connected = connect(host.clone()).await.map_err(|error| unconnected(&self.name, &error))?;
+            let is_read_only = connected.is_read_only;
+            Ok((connected, is_read_only))
+        };
+        first_writable(self.hosts.len(), connect, |why| self.lost(why)).await
     }
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
@@ -253,11 +253,12 @@ fn trusting(roots: &[CertificateDer<'static>]) -> SslOpts {
 
 async fn connect(host: OptsBuilder) -> Result<Connected, Error> {
     let mut conn = Conn::new(host).await?;
-    let row: Option<Row> = conn.query_first(WHAT_IS_THERE).await?;
-    let text = |at: usize| row.as_ref().and_then(|row| row.get::<String, _>(at)).unwrap_or_default();
-    let is_read_only = [text(1), text(2)].iter().any(|set| !matches!(set.as_str(), "0" | "OFF"));
+    let rows: [_; 1] = answers(&mut conn, WHAT_IS_THERE).await?.try_into().map_err(|_| too_much())?;
+    let [row] = rows;
+    let text = |at: usize| row.get(at).map_or("", String::as_str);
+    let is_read_only = [text(1), text(2)].iter().any(|set| !matches!(*set, "0" | "OFF"));
     let packet = text(3).parse().map_or(0, |packet: usize| packet.min(MOST_BYTES));
-    Ok(Connected { version: text(0), is_read_only, packet, conn })
+    Ok(Connected { version: text(0).to_owned(), is_read_only, packet, conn })
 }
 
 const WHAT_IS_THERE: &str =
@@ -267,8 +268,8 @@ const WHAT_IS_THERE: &str =
 /// that is written.
 const MOST_BYTES: usize = 64 << 20;
 
-/// How long a host may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(5);
+/// The seconds for which a connection may be idle: as long as sessions are told.
+const NEVER_S: usize = 2_000_000;
 
 /// How long a connection is idle before the other end is asked whether it is there.
 const IDLE: Duration = Duration::from_secs(30);

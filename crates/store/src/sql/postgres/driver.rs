@@ -16,7 +16,8 @@ use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::connection::{EachRow, Value};
 use crate::sql::dialect::{Dialect, numbered};
-use crate::sql::remote::{CONNECT, Distant, MONTH_MS, State, Transaction, idle, is_too_much, runtime, within};
+use crate::sql::opening::Openable;
+use crate::sql::remote::{CONNECT, Distant, State, TOO_MUCH, Transaction, idle, is_too_much, runtime, within};
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
 use std::collections::HashMap;
@@ -77,20 +78,6 @@ impl Driver {
         )
     }
 
-    /// Removes the rows of connections that have ended, whatever became of their servers.
-    pub(super) fn forget_ended(&mut self) -> Result<(), StoreError> {
-        // One of a process of a cluster may have nothing to write for long.
-        self.run(&format!(
-            "DELETE FROM rookery_lanes WHERE since_ms < {NOW_MS} - {MONTH_MS} AND (node IS NULL OR fenced_ms IS NOT NULL)"
-        ))
-        .map(drop)
-    }
-
-    /// Returns the time of the database, in milliseconds of Unix time.
-    pub(super) fn now_ms(&mut self) -> Result<i64, StoreError> {
-        Ok(integer(&self.simple(&format!("SELECT {NOW_MS}"))?).unwrap_or_default())
-    }
-
     /// Returns the name of the database, for people.
     pub(super) fn database(&self) -> &str {
         &self.target.name
@@ -128,13 +115,13 @@ impl Driver {
     fn told(&mut self, failed: Failed) -> StoreError {
         match failed {
             Failed::Database(error) => self.failed(&error),
-            Failed::TooMuch => self.lost("it gives more than was asked for"),
+            Failed::TooMuch => self.lost(TOO_MUCH),
             Failed::Row(error) => error,
         }
     }
 
     fn failed(&mut self, error: &Error) -> StoreError {
-        let end = self.session.as_ref().and_then(|session| session.end.get()).cloned();
+        let end = self.session.as_ref().and_then(|session| session.end.get()).map(|end| end.why.clone());
         if let Some(end) = end.filter(|_| error.is_closed()) {
             return self.lost(&end);
         }
@@ -246,6 +233,7 @@ async fn run(
 
 impl Distant for Driver {
     const DIALECT: Dialect = Dialect::Postgres;
+    const NOW_MS: &'static str = NOW_MS;
 
     fn state(&self) -> &State {
         &self.state
@@ -257,6 +245,10 @@ impl Distant for Driver {
 
     fn engine(&self, message: String) -> Engine {
         self.target.engine(message)
+    }
+
+    fn column(&mut self, statements: &str) -> Result<Vec<String>, StoreError> {
+        self.run(statements)
     }
 
     fn has_session(&self) -> bool {
@@ -339,6 +331,18 @@ fn integer(answers: &[SimpleQueryMessage]) -> Option<i64> {
         SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
         _ => None,
     })
+}
+
+impl Openable for Driver {
+    type Target = Target;
+
+    fn connect(target: &Arc<Target>, limit: Duration) -> Result<Driver, StoreError> {
+        Driver::open(target.clone(), limit)
+    }
+
+    fn allow(&mut self, limit: Duration) -> Result<(), StoreError> {
+        self.wait_for(limit).map(drop)
+    }
 }
 
 impl Remote for Driver {

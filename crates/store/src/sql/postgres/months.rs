@@ -49,6 +49,11 @@ impl Months for Driver {
         self.persistently(&swap)
     }
 
+    fn division(below: u64) -> String {
+        let [prepare, look, swap] = steps(below);
+        format!("{prepare};\n{look};\nBEGIN;\n{swap};\nCOMMIT;\n")
+    }
+
     /// The condition would refuse what comes once its month is over.
     fn is_untidy(&mut self) -> Result<bool, StoreError> {
         Ok(!self.run(CHECKED)?.is_empty())
@@ -133,12 +138,6 @@ impl Driver {
         }
         self.run(statements).map(drop)
     }
-}
-
-/// Returns the statements that divide the archives, for those who run them themselves.
-pub(super) fn division(below: u64) -> String {
-    let [prepare, look, swap] = steps(below);
-    format!("{prepare};\n{look};\nBEGIN;\n{swap};\nCOMMIT;\n")
 }
 
 /// Returns what makes the table one part that ends with an id: a condition that holds for what comes, a look at what is there, and the exchange of the names.

@@ -9,7 +9,7 @@
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::migrate::{Change, Migrating, PAUSE, compare, persistently};
+use crate::sql::migrate::{Change, Migrating, PAUSE, noted_version, persistently};
 use crate::sql::opening::ANSWER;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ impl Migrating for Driver {
     }
 
     fn schema_version(&mut self) -> Result<i64, StoreError> {
-        version(self)
+        noted_version(self, [HAS_SCHEMA, OUR_NAMES, VERSIONS])
     }
 
     fn place(&self) -> String {
@@ -107,23 +107,6 @@ fn concurrently(sql: &str) -> String {
     sql.replacen("CREATE INDEX ", "CREATE INDEX CONCURRENTLY ", 1)
 }
 
-fn version(driver: &mut Driver) -> Result<i64, StoreError> {
-    if driver.run(HAS_SCHEMA)?.is_empty() {
-        let tables = driver.run(OUR_NAMES)?;
-        return if tables.is_empty() { Ok(0) } else { Err(StoreError::Foreign(driver.database().into())) };
-    }
-    let rows = driver.run("SELECT version || ' ' || checksum FROM rookery_schema ORDER BY version")?;
-    let read = |row: &String| {
-        let (version, checksum) = row.split_once(' ').unwrap_or_default();
-        (version.parse().unwrap_or_default(), checksum.to_owned())
-    };
-    let applied: Vec<_> = rows.iter().map(read).collect();
-    compare(&applied, CHANGES).map_err(|reason| StoreError::Unfit(driver.target().engine(reason)))
-}
-
-/// The newest schema.
-pub(super) const KNOWN: i64 = CHANGES.len() as i64;
-
 const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-1.sql")),
     Change::alone(include_str!("schema-2.sql")),
@@ -135,6 +118,8 @@ const CHANGES: &[Change] = &[
 
 const HAS_SCHEMA: &str = "\
     SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'rookery_schema'";
+
+const VERSIONS: &str = "SELECT version || ' ' || checksum FROM rookery_schema ORDER BY version";
 
 /// Tables that only another program can have made.
 const OUR_NAMES: &str = "\

@@ -11,23 +11,22 @@ impl Searches for Driver {
 
     /// In one transaction, since that is what statements are that come together.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError> {
-        self.run(&statements(is_whole)).map(drop)
+        self.run(&Driver::statements(is_whole)).map(drop)
+    }
+
+    fn statements(is_whole: bool) -> String {
+        let filled = if is_whole { i64::MAX } else { 0 };
+        format!(
+            "CREATE TABLE archive_terms (owner BIGINT NOT NULL, id BIGINT NOT NULL, terms INT[] NOT NULL, PRIMARY KEY (owner, id)) \
+             WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);\n\
+             ALTER TABLE archive_terms ALTER COLUMN terms SET STATISTICS 0;\n\
+             CREATE INDEX archive_terms_by_term ON archive_terms USING gin (terms);\n\
+             CREATE TABLE rookery_search (id SMALLINT PRIMARY KEY, filled BIGINT NOT NULL);\n\
+             INSERT INTO rookery_search (id, filled) VALUES (1, {filled});\n"
+        )
     }
 
     fn drop_index(&mut self) -> Result<(), StoreError> {
         self.run("DROP TABLE archive_terms, rookery_search").map(drop)
     }
-}
-
-/// Returns the statements that make an index in which nothing is.
-pub(super) fn statements(is_whole: bool) -> String {
-    let filled = if is_whole { i64::MAX } else { 0 };
-    format!(
-        "CREATE TABLE archive_terms (owner BIGINT NOT NULL, id BIGINT NOT NULL, terms INT[] NOT NULL, PRIMARY KEY (owner, id)) \
-         WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);\n\
-         ALTER TABLE archive_terms ALTER COLUMN terms SET STATISTICS 0;\n\
-         CREATE INDEX archive_terms_by_term ON archive_terms USING gin (terms);\n\
-         CREATE TABLE rookery_search (id SMALLINT PRIMARY KEY, filled BIGINT NOT NULL);\n\
-         INSERT INTO rookery_search (id, filled) VALUES (1, {filled});\n"
-    )
 }

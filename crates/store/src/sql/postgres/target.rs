@@ -8,6 +8,7 @@ use crate::archive::TermsOf;
 use crate::error::Engine;
 use crate::sql::Migrations;
 use crate::sql::fence::Fence;
+use crate::sql::remote::{TOO_MUCH, first_writable};
 use socket2::{SockRef, TcpKeepalive};
 use std::fmt;
 use std::io;
@@ -16,7 +17,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::TlsConnect;
@@ -146,7 +146,13 @@ pub(super) struct Connected {
 }
 
 /// Why a connection has ended, if it hasn't ended well.
-pub(super) type End = Arc<OnceLock<String>>;
+pub(super) type End = Arc<OnceLock<Ended>>;
+
+/// The end of a connection.
+pub(super) struct Ended {
+    pub(super) why: String,
+    is_nonsense: bool,
+}
 
 /// A database that can be connected to again and again.
 pub(super) struct Target {
@@ -171,16 +177,12 @@ impl Target {
     /// is named, for those who look at the server's. What serves the connection runs on the runtime
     /// that this is called in.
     pub(super) async fn connect(&self, name: &str) -> Result<Connected, StoreError> {
-        let (mut readable, mut failed) = (None, None);
-        for at in 0..self.config.get_hosts().len() {
-            match timeout(CONNECT, self.connect_to(at, name)).await {
-                Ok(Ok(connected)) if !connected.is_read_only => return Ok(connected),
-                Ok(Ok(connected)) => readable = readable.or(Some(connected)),
-                Ok(Err(error)) => failed = failed.or(Some(error)),
-                Err(_) => failed = failed.or_else(|| Some(self.lost("a host doesn't answer"))),
-            }
-        }
-        readable.ok_or_else(|| failed.unwrap_or_else(|| self.lost("no host is named")))
+        let connect = async |at| {
+            let connected = self.connect_to(at, name).await?;
+            let is_read_only = connected.is_read_only;
+            Ok((connected, is_read_only))
+        };
+        first_writable(self.config.get_hosts().len(), connect, |why| self.lost(why)).await
     }
 
     async fn connect_to(&self, at: usize, name: &str) -> Result<Connected, StoreError> {
@@ -199,13 +201,16 @@ impl Target {
                 log_in(&config, Bounded::new(stream, way), NoTls).await
             }
         };
-        let (client, end) = logged_in.map_err(|error| self.failure(&error))?;
+        let (client, end) = logged_in.map_err(|error| self.unconnected(self.failure(&error), is_nonsense(&error)))?;
         let shown = match answers(&client, "SHOW transaction_read_only").await {
             Ok(shown) => shown,
             Err(Failed::Database(error)) => {
-                return Err(end.get().map_or_else(|| self.failure(&error), |end| self.lost(end)));
+                return Err(match end.get() {
+                    Some(end) => self.unconnected(self.lost(&end.why), end.is_nonsense),
+                    None => self.unconnected(self.failure(&error), is_nonsense(&error)),
+                });
             }
-            Err(_) => return Err(self.lost("it gives more than was asked for")),
+            Err(_) => return Err(self.unconnected(self.lost(TOO_MUCH), true)),
         };
         let is_off =
             |shown: &SimpleQueryMessage| matches!(shown, SimpleQueryMessage::Row(row) if row.get(0) == Some("off"));
@@ -215,6 +220,17 @@ impl Target {
 
     pub(super) fn lost(&self, why: &str) -> StoreError {
         StoreError::Lost(self.engine(why.to_owned()))
+    }
+
+    /// Returns the error of a host that couldn't be connected to. What speaks another language, or
+    /// answers more than was asked, will do so the next time.
+    fn unconnected(&self, error: StoreError, is_nonsense: bool) -> StoreError {
+        match error {
+            StoreError::Lost(engine) if is_nonsense => {
+                StoreError::Unfit(self.engine(format!("{NO_POSTGRES}: {}", engine.message)))
+            }
+            error => error,
+        }
     }
 
     /// Sorts errors by who can mend them.
@@ -284,7 +300,7 @@ where
     // comes.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            told.get_or_init(|| described(&error));
+            told.get_or_init(|| Ended { why: described(&error), is_nonsense: is_nonsense(&error) });
         }
     });
     Ok((client, end))
@@ -344,8 +360,20 @@ fn described(error: &Error) -> String {
     }
 }
 
-/// How long a host may take to accept a connection and a login.
-const CONNECT: Duration = Duration::from_secs(5);
+/// Returns true if what came is no message of a PostgreSQL, or no answer to what was asked, or an
+/// encryption that can't be trusted.
+fn is_nonsense(error: &Error) -> bool {
+    // The library tells kinds by these words alone.
+    let (words, source) = (error.to_string(), std::error::Error::source(error));
+    match source.and_then(|source| source.downcast_ref::<io::Error>()) {
+        Some(source) if !words.starts_with("error parsing") => source.kind() == io::ErrorKind::InvalidData,
+        _ => {
+            ["unexpected message", "error parsing", "error performing TLS"].iter().any(|start| words.starts_with(start))
+        }
+    }
+}
+
+const NO_POSTGRES: &str = "what is there doesn't speak as PostgreSQL does";
 
 /// How long what was sent may go without any sign from the other end.
 const UNANSWERED: Duration = Duration::from_secs(10);

@@ -15,6 +15,11 @@ pub(crate) trait Searches: Months {
     /// Makes an index in which nothing is; `is_whole`: nothing has to be. It can be run again when it was interrupted.
     fn make_index(&mut self, is_whole: bool) -> Result<(), StoreError>;
 
+    /// Returns the statements that make it; `is_whole`: nothing has to be put into it.
+    fn statements(is_whole: bool) -> String
+    where
+        Self: Sized;
+
     /// Removes the index.
     fn drop_index(&mut self) -> Result<(), StoreError>;
 }

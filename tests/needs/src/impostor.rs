@@ -1,0 +1,104 @@
+//! A server at the address of a database that isn't one, or not an honest one: what it says is
+//! written out by the test.
+//!
+//! The bytes of both protocols that more than one test needs are here: those of PostgreSQL by
+//! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, those of MariaDB by
+//! <https://mariadb.com/kb/en/clientserver-protocol/>.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+/// Speaks to all who connect, for as long as the test's process lasts. Returns the port of the
+/// loopback interface.
+///
+/// # Panics
+/// If there is no port.
+pub fn impostor(speak: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let speak = speak.clone();
+            thread::spawn(move || speak(client));
+        }
+    });
+    port
+}
+
+/// Waits for a question, whatever it is, and answers. A client that is gone hears nothing.
+pub fn answer(client: &mut TcpStream, answer: &[u8]) {
+    drop(client.read(&mut [0; 4096]));
+    drop(client.write_all(answer));
+}
+
+/// Says nothing until the client has gone.
+pub fn fall_silent(client: &mut TcpStream) {
+    drop(client.read_to_end(&mut Vec::new()));
+}
+
+/// AuthenticationOk and ReadyForQuery of PostgreSQL.
+pub const LOGGED_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+
+/// RowDescription of PostgreSQL, of a column that is a text.
+pub const ONE_COLUMN: &[u8] = b"T\0\0\0\x1A\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xFF\xFF\xFF\xFF\xFF\xFF\0\0";
+
+/// DataRow of PostgreSQL with "off".
+pub const ROW: &[u8] = b"D\0\0\0\x0D\0\x01\0\0\0\x03off";
+
+/// CommandComplete and ReadyForQuery of PostgreSQL.
+pub const END_OF_ROWS: &[u8] = b"C\0\0\0\x09SHOW\0Z\0\0\0\x05I";
+
+/// Returns a packet of MariaDB with its number, which counts from the last question.
+///
+/// # Panics
+/// If the payload is larger than a packet may be.
+pub fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
+    assert!(payload.len() < 1 << 24, "{} bytes", payload.len());
+    let length = (payload.len() as u32).to_le_bytes();
+    [&length[..3], &[number], payload].concat()
+}
+
+/// Returns the greeting of a MariaDB that wants no password and encrypts nothing.
+pub fn greeting() -> Vec<u8> {
+    let capabilities = 0x000F_A20F_u32.to_le_bytes();
+    let (low, high) = capabilities.split_at(2);
+    let greeting = [
+        &b"\x0A10.11.6-MariaDB\0\x01\0\0\0saltsalt\0"[..],
+        low,
+        b"\x21\x02\0",
+        high,
+        b"\x15\0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0",
+    ];
+    packet(0, &greeting.concat())
+}
+
+/// Returns the packet by which MariaDB says that something is done; `is_last`: no other answer
+/// follows.
+pub fn done(number: u8, is_last: bool) -> Vec<u8> {
+    packet(number, &[0, 0, 0, if is_last { 0x02 } else { 0x0A }, 0, 0, 0])
+}
+
+/// Returns what MariaDB says in front of rows of so many columns, which are texts. The number of
+/// the next packet is 3 more than that of the columns.
+pub fn columns(count: u8) -> Vec<u8> {
+    let column = b"\x03def\0\0\0\x01a\0\x0C\x3F\0\0\x01\0\0\xFD\0\0\0\0\0";
+    let mut packets = packet(1, &[count]);
+    (0..count).for_each(|at| packets.extend(packet(at + 2, column)));
+    packets.extend(packet(count + 2, b"\xFE\0\0\x02\0"));
+    packets
+}
+
+/// Returns a row of MariaDB.
+///
+/// # Panics
+/// If a text is longer than 250 bytes.
+pub fn row(number: u8, texts: &[&str]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for text in texts {
+        assert!(text.len() <= 250, "{text}");
+        payload.push(text.len() as u8);
+        payload.extend(text.as_bytes());
+    }
+    packet(number, &payload)
+}
