@@ -1,0 +1,155 @@
+//! Claims and requests of users of other servers, and what their servers are told.
+
+use rookery_federation::{Address, NotFound};
+use rookery_testkit::Internet;
+use rookery_testkit::client::xml;
+
+use super::{chat, plain, scene, server};
+
+#[test]
+fn who_is_nowhere_is_told_by_its_cause() {
+    let internet = Internet::default();
+    let a = server(&internet, "a.example", plain);
+    let mut romeo = a.online("romeo@a.example/orchard");
+    let error = |condition: &str, type_: &str, domain: &str| {
+        format!(
+            "<message type='error' id='1' from='x@{domain}' to='romeo@a.example/orchard'><error type='{type_}'>\
+             <{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        )
+    };
+    chat(&mut romeo, "x@nowhere.example", "1");
+    romeo.expect(&error("remote-server-not-found", "cancel", "nowhere.example"));
+    internet.say("broken.example", Err(NotFound::NoAnswer));
+    chat(&mut romeo, "x@broken.example", "1");
+    romeo.expect(&error("remote-server-timeout", "wait", "broken.example"));
+    // Nobody listens there.
+    internet.say("gone.example", Ok(vec![Address::new("1.2.3.4:5269".parse().unwrap(), false)]));
+    chat(&mut romeo, "x@gone.example", "1");
+    romeo.expect(&error("remote-server-timeout", "wait", "gone.example"));
+    // An error is not answered with one, nor is what nobody waits for.
+    romeo.send("<message type='error' to='x@nowhere.example'/>");
+    romeo.send("<iq type='result' id='9' to='x@nowhere.example'/>");
+    romeo.expect_nothing();
+}
+
+/// Errors don't say more than the standard's condition: a nickname in a room is all that their
+/// reader may know.
+#[test]
+fn errors_name_no_server() {
+    let internet = Internet::default();
+    let b = server(&internet, "b.example", plain);
+    let mut juliet = b.online("juliet@b.example/balcony");
+    internet.say("silent.example", Err(NotFound::NoAnswer));
+    for domain in ["nowhere.example", "silent.example"] {
+        chat(&mut juliet, &format!("x@{domain}"), "1");
+        let error = xml(&juliet.expect_element());
+        let inside = error.split("<error").nth(1).expect("an error");
+        assert!(!inside.contains(domain) && !inside.contains("<text"), "{error}");
+    }
+}
+
+/// A server that answers all it gets with errors, and errors with errors.
+#[test]
+fn errors_are_not_answered_with_errors() {
+    let (a, _b, mut romeo, mut juliet) = scene();
+    let error = |to: &str| {
+        format!(
+            "<message type='error' to='{to}' id='1'><body>1</body><error type='cancel'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        )
+    };
+    let before = a.counters().remote_out;
+    for to in
+        ["nobody@a.example", "a.example", "nobody@a.example/x", "room@conference.a.example", "nobody@nowhere.a.example"]
+    {
+        juliet.send(&error(to));
+        juliet.send(&error(to).replace("message", "presence"));
+        juliet.send(&error(to).replace("message", "iq"));
+        juliet.send(&format!("<iq type='result' id='1' to='{to}'/>"));
+    }
+    juliet.all();
+    assert_eq!(a.counters().remote_out, before);
+    // An error for somebody here is delivered, and that is all.
+    juliet.send(&error("romeo@a.example/orchard"));
+    assert!(xml(&romeo.expect_element()).contains("item-not-found"));
+    juliet.expect_nothing();
+    assert_eq!(a.counters().remote_out, before);
+}
+
+#[test]
+fn what_is_for_own_users_is_refused_to_others() {
+    let (_a, _b, mut romeo, _juliet) = scene();
+    let requests = [
+        ("b.example", "set", "<query xmlns='jabber:iq:register'><username>x</username><password>y</password></query>"),
+        (
+            "b.example",
+            "set",
+            "<command xmlns='http://jabber.org/protocol/commands' node='http://jabber.org/protocol/admin#add-user'/>",
+        ),
+        ("juliet@b.example", "get", "<query xmlns='jabber:iq:roster'/>"),
+        (
+            "juliet@b.example",
+            "set",
+            "<query xmlns='jabber:iq:roster'><item jid='romeo@a.example' subscription='both'/></query>",
+        ),
+        ("juliet@b.example", "get", "<query xmlns='jabber:iq:private'><x xmlns='urn:x'/></query>"),
+        ("juliet@b.example", "set", "<query xmlns='urn:xmpp:mam:2'/>"),
+        ("juliet@b.example", "set", "<block xmlns='urn:xmpp:blocking'><item jid='x@y.example'/></block>"),
+        ("b.example", "set", "<enable xmlns='urn:xmpp:push:0' jid='push.example' node='n'/>"),
+    ];
+    for (to, type_, payload) in requests {
+        romeo.send(&format!("<iq type='{type_}' id='q' to='{to}'>{payload}</iq>"));
+        let answer = xml(&romeo.expect_element());
+        assert!(answer.contains("type='error'"), "{payload}: {answer}");
+    }
+}
+
+#[test]
+fn what_others_forge_changes_nothing() {
+    let (a, b, mut romeo, mut juliet) = scene();
+    juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    // A roster push, an approval that nobody has asked for, and the answer to nobody's question.
+    romeo.send("<iq type='set' id='1' to='juliet@b.example/balcony'><query xmlns='jabber:iq:roster'><item jid='x@y.example'/></query></iq>");
+    romeo.send("<presence type='subscribed' to='juliet@b.example'/>");
+    romeo.send("<presence type='unsubscribed' to='juliet@b.example'/>");
+    romeo.all();
+    juliet.all();
+    let roster = xml(&juliet.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"));
+    assert!(!roster.contains("<item"), "{roster}");
+    // Ids in the name of this server's archives are cut out, in whatever letters; those of others
+    // stay.
+    romeo.send(
+        "<message to='juliet@b.example/balcony' type='chat'><body>hi</body>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='Juliet@B.example' id='forged'/>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='juliet@b.example' id='forged'/>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='room@elsewhere.example' id='kept'/></message>",
+    );
+    let message = xml(&juliet.expect_element());
+    assert!(!message.contains("forged") && message.contains("kept"), "{message}");
+    // Copies of what nobody has sent, and results of an archive that nobody has asked, are ordinary
+    // messages: nobody opens them.
+    let inner = "<forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' type='chat' \
+                 from='nurse@b.example' to='juliet@b.example'><body>forged</body></message></forwarded>";
+    for wrapper in [
+        format!("<received xmlns='urn:xmpp:carbons:2'>{inner}</received>"),
+        format!("<sent xmlns='urn:xmpp:carbons:2'>{inner}</sent>"),
+        format!("<result xmlns='urn:xmpp:mam:2' queryid='q' id='1'>{inner}</result>"),
+    ] {
+        romeo.send(&format!("<message to='juliet@b.example/balcony' type='chat'>{wrapper}</message>"));
+        for message in juliet.all() {
+            assert_eq!(message.attr("from"), Some("romeo@a.example/orchard"), "{message:?}");
+        }
+    }
+    // An id of an occupant, and a stamp in the name of this server.
+    romeo.send(
+        "<message to='juliet@b.example/balcony' type='chat'><body>hi</body>\
+         <delay xmlns='urn:xmpp:delay' from='b.example' stamp='2001-01-01T00:00:00Z'/></message>",
+    );
+    let message = xml(&juliet.expect_element());
+    assert!(!message.contains("2001-01-01"), "{message}");
+    // The answer to a question that this server asks has an id that nobody knows.
+    romeo.send("<iq type='result' id='ask-0-AAAAAAAAAAAAAAAA' to='b.example'/>");
+    romeo.send("<iq type='result' id='ask-0-AAAAAAAAAAAAAAAA' to='juliet@b.example/balcony'/>");
+    assert!(juliet.all().iter().all(|element| element.attr("from") == Some("romeo@a.example/orchard")));
+    drop((a, b));
+}
