@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::ending::ANSWER_MS;
 use crate::outbound::Purpose;
-use crate::outbound::acks::REQUEST;
+use crate::pings::PATIENCE_MS;
 use crate::route::{Cause, Route, State, Writing};
 use crate::sent::{Sent, Sharing, TooHigh};
 use crate::servers::{Key, Machine, Servers};
@@ -57,8 +57,10 @@ impl Servers {
         info!(domain = &*route.remote, from = &*route.local, ?purpose, ?start, "a stream to another server is ready");
         let mut sent = Sent::default();
         let sharing = managed.as_ref().map_or(Sharing::OneWay, |agreed| agreed.sharing);
-        if let Some(Agreement { id, acked, .. }) = managed {
-            sent.manage(id, acked, sharing);
+        match managed {
+            Some(Agreement { id, acked, .. }) => sent.manage(id, acked, sharing),
+            None if purpose == Purpose::Stanzas && !self.silent.contains(&route.remote, now_ms) => sent.watch(),
+            None => {}
         }
         let went_on = self.go_on(at, start, sharing, &mut sent);
         self.set_state(at, State::Ready { key, sent, since_ms: now_ms, writing: Writing::default() });
@@ -131,20 +133,26 @@ impl Servers {
     /// So many stanzas of a stream were handled.
     pub(crate) fn acknowledged(&mut self, key: Key, handled: u32) {
         let now_ms = self.now_ms;
-        let Some((at, sent)) = self.sent_mut(key) else { return };
+        let Some(at) = self.route_of(key) else { return };
+        let Some(Route { local, remote, state: State::Ready { key: ready, sent, .. }, .. }) = self.routes.get_mut(at)
+        else {
+            return;
+        };
+        // A server that has agreed too late counts from another stanza.
+        if *ready != key || sent.is_watched() {
+            return;
+        }
         match sent.acknowledge(handled) {
             Ok(bytes) => {
-                let asks = sent.is_much();
-                if asks {
-                    sent.ask(now_ms);
+                let mut out = Vec::new();
+                if sent.is_much() {
+                    sent.ask(now_ms, local, remote, &mut out);
                 }
                 self.waiting_bytes -= bytes;
                 if let Some(managed) = self.inbound_mut(key).and_then(|machine| machine.managed_mut()) {
                     managed.answered = handled;
                 }
-                if asks {
-                    self.write(key, REQUEST.to_vec());
-                }
+                self.write(key, out);
                 match self.routes.get_mut(at).map(|route| &mut route.queue) {
                     Some(queue) if queue.is_empty() => queue.shrink(),
                     _ => self.dirty.push(at),
@@ -169,7 +177,9 @@ impl Servers {
     pub(crate) fn look_after(&mut self, key: Key, serial: u32) {
         let now_ms = self.now_ms;
         let Some(at) = self.route_of(key) else { return };
-        let Some(Route { state: State::Ready { key: ready, sent, writing, .. }, .. }) = self.routes.get_mut(at) else {
+        let Some(Route { local, remote, state: State::Ready { key: ready, sent, writing, .. }, .. }) =
+            self.routes.get_mut(at)
+        else {
             return;
         };
         if *ready != key || now_ms < writing.watched_ms {
@@ -180,20 +190,23 @@ impl Servers {
         if now_ms >= taken_by {
             return self.fail(at, Cause::Timeout, "it doesn't read what it is sent");
         }
-        let mut asks = false;
+        let mut out = Vec::new();
+        let patience_ms = if sent.is_watched() { PATIENCE_MS } else { ACKNOWLEDGED_MS };
         let answered_by = match sent.asked_ms() {
-            _ if !sent.is_managed() => u64::MAX,
-            Some(asked_ms) => asked_ms + ACKNOWLEDGED_MS,
+            Some(asked_ms) => asked_ms + patience_ms,
+            _ if !sent.is_worth_asking() => u64::MAX,
             None if sent.is_empty() && now_ms < writing.since_ms + QUIET_MS => writing.since_ms + QUIET_MS,
             None => {
                 if sent.is_empty() {
                     writing.since_ms = now_ms;
                 }
-                sent.ask(now_ms);
-                asks = true;
-                now_ms + ACKNOWLEDGED_MS
+                sent.ask(now_ms, local, remote, &mut out);
+                now_ms + patience_ms
             }
         };
+        if now_ms >= answered_by && sent.is_watched() {
+            return self.gives_no_answer(at);
+        }
         if now_ms >= answered_by {
             return self.attempt_failed(key, "it doesn't acknowledge what it is sent");
         }
@@ -202,9 +215,7 @@ impl Servers {
             writing.watched_ms = due;
             self.set_timer(due - now_ms, Timer::Watch(key, serial));
         }
-        if asks {
-            self.write(key, REQUEST.to_vec());
-        }
+        self.write(key, out);
     }
 
     fn sent_mut(&mut self, key: Key) -> Option<(usize, &mut Sent)> {

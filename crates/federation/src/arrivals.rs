@@ -106,6 +106,7 @@ impl Servers {
     /// Deals with an event of an incoming stream. `false` if the stream isn't here any more.
     pub(crate) fn arrived(&mut self, key: Key, event: Event, rest: &[u8], home: &dyn Home) -> bool {
         match event {
+            Event::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
             Event::Stanza(packet, to, custody) => {
                 let mut carries_soon = false;
                 if let Some(stream) = self.streams.get_mut(key.0 as usize) {
@@ -125,8 +126,10 @@ impl Servers {
             }
             Event::End => {
                 let broken = self.inbound(key).filter(|machine| machine.has_failed());
-                let domains = broken.map(|machine| machine.proven().map(Box::from).collect()).unwrap_or_default();
-                self.lost_all(domains);
+                match broken.map(|machine| machine.proven().map(Box::from).collect()) {
+                    Some(domains) => self.lost_all(domains),
+                    None => self.route_of(key).into_iter().for_each(|route| self.has_read_all(route)),
+                }
                 self.end(key);
             }
             Event::Enable(may_resume) => self.enable(key, may_resume),

@@ -16,6 +16,7 @@ use rookery_base::Map;
 use crate::acknowledging::Start;
 use crate::arrivals::name_of_pair;
 use crate::outbound::{Outbound, Purpose};
+use crate::pings::ForADay;
 use crate::route::{Route, State};
 use crate::sent::Sharing;
 use crate::servers::{Key, Machine, Servers, release};
@@ -30,9 +31,8 @@ pub(crate) const BIDI: &str = "urn:xmpp:bidi";
 pub(crate) struct Carriers {
     /// The latest stream for each pair of domains.
     streams: Map<Box<str>, Key>,
-    /// Domains whose servers end streams on which both directions are asked for, and until when
-    /// that is remembered.
-    one_way: Map<Box<str>, u64>,
+    /// Domains whose servers end streams on which both directions are asked for.
+    one_way: ForADay,
 }
 
 impl Servers {
@@ -97,8 +97,10 @@ impl Servers {
         let id = self.inbound(key).and_then(|machine| machine.managed_id()).map(Box::<str>::from);
         let Some(at) = self.route_of(key) else { return };
         if let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at)
-            && sent.is_empty()
+            && (sent.is_empty() || sent.is_watched() && sent.is_taken() && !sent.is_worth_asking())
         {
+            self.waiting_bytes -= sent.bytes();
+            sent.watch_no_more();
             sent.manage(id, 0, Sharing::Called);
         }
     }
@@ -147,22 +149,15 @@ impl Servers {
 
     /// Remembers for a day that a server ends streams on which both directions are asked for.
     pub(crate) fn dislikes_bidi(&mut self, remote: &str) {
-        if self.carriers.one_way.len() >= MOST_ONE_WAY {
-            self.carriers.one_way.clear();
-        }
-        self.carriers.one_way.insert(remote.into(), self.now_ms + ONE_WAY_MS);
+        self.carriers.one_way.insert(remote, self.now_ms);
     }
 
     /// Tells whether both directions are not to be asked for.
     pub(crate) fn is_one_way(&self, remote: &str) -> bool {
-        self.carriers.one_way.get(remote).is_some_and(|until_ms| self.now_ms < *until_ms)
+        self.carriers.one_way.contains(remote, self.now_ms)
     }
 }
 
 /// The time after its proof in which a server may agree on acknowledgements, before its stream
 /// carries stanzas of ours without.
 pub(crate) const GRACE_MS: u64 = 2_000;
-/// The time for which it is remembered that a server can't bear to be asked.
-const ONE_WAY_MS: u64 = 86_400_000;
-/// Domains of which that is remembered.
-pub const MOST_ONE_WAY: usize = 1_000;

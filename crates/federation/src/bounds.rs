@@ -5,15 +5,15 @@ use rookery_stream::tls::sessions::MOST_SERVERS;
 
 use crate::acknowledging::ACKNOWLEDGED_MS;
 use crate::arrivals::{MOST_QUESTIONS, MOST_SPEAKERS};
-use crate::bidi::MOST_ONE_WAY;
 use crate::calling::MOST_AT_ONCE;
 use crate::components::MOST_CONNECTIONS;
 use crate::departures::{MOST_FOR_ONE, MOST_ROUTES, MOST_UNDER_WAY};
 use crate::inbound::{MOST_PENDING, MOST_PROVEN, MOST_REQUESTS};
 use crate::intake::MOST_KNOWN;
+use crate::pings::{MOST_REMEMBERED, PATIENCE_MS as PING_MS};
 use crate::queue::WHILE_CONNECTED;
 use crate::resumption::{KEPT_MS, MOST_KEPT, MOST_OF_DOMAIN};
-use crate::sent::MOST_UNACKNOWLEDGED;
+use crate::sent::{MOST_UNACKNOWLEDGED, MOST_WATCHED};
 use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_BYTES};
 use crate::strangers::{CALL_MS, MOST_ASKED_BY_ADDRESS, MOST_CALLS, MOST_OF_ADDRESS, MOST_STRANGERS};
 use crate::writing::{MOST_WAITING, TAKEN_MS};
@@ -179,10 +179,21 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "remote domains that are not asked for both directions",
         Per::Shard,
-        Most::Fixed(MOST_ONE_WAY as u64),
+        Most::Fixed(MOST_REMEMBERED as u64),
         Unit::Number,
     )
     .or("all are asked again"),
+    Bound::on(
+        "stanzas that wait for the answer to a ping",
+        Per::Other("pair of domains"),
+        Most::Fixed(MOST_WATCHED as u64),
+        Unit::Bytes,
+    )
+    .or("the first count as arrived"),
+    Bound::on("the time of a server to answer a ping", Per::Connection, Most::Fixed(PING_MS / 1000), Unit::Seconds)
+        .or("it is not pinged for a day"),
+    Bound::on("remote domains that are not pinged", Per::Shard, Most::Fixed(MOST_REMEMBERED as u64), Unit::Number)
+        .or("all are pinged again"),
     Bound::on("pairs of domains that are remembered", Per::Shard, Most::Fixed(MOST_ROUTES as u64), Unit::Number)
         .or("a stanza for one more gets <resource-constraint/>"),
     Bound::on(

@@ -92,6 +92,7 @@ impl Servers {
             Event::Acknowledged(handled) => self.acknowledged(key, handled),
             Event::Asked => self.settles(key, 0),
             Event::Counting => self.resumes(key),
+            Event::Stanza(packet, to, _) if self.takes_answer(&packet, &to) => {}
             Event::Stanza(packet, to, custody) => {
                 if let Some(stream) = self.streams.get_mut(key.0 as usize) {
                     stream.used_ms = self.now_ms;
@@ -302,6 +303,9 @@ impl Servers {
         let Some((machine, direct_tls)) = self.outbound_mut(key) else { return };
         let (cause, has_failed) = (machine.cause().to_owned(), machine.has_failed());
         let dislikes_bidi = machine.may_dislike_bidi();
+        if !has_failed {
+            self.has_read_all(at);
+        }
         self.end(key);
         if has_failed && self.routes.get(at).is_some_and(|route| route.key() == Some(key) && route.is_in_use()) {
             self.tell_lost(at);

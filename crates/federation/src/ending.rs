@@ -95,7 +95,10 @@ impl Servers {
         if route.key() != Some(key) || !route.is_in_use() || route.is_needed() {
             return false;
         }
-        route.state = State::Idle;
+        if let State::Ready { sent, .. } = std::mem::replace(&mut route.state, State::Idle) {
+            // What has left and isn't known to have arrived is read before the end of the stream.
+            self.waiting_bytes -= sent.bytes();
+        }
         _ = route.queue.take();
         self.forget_later(at, FORGET_MS);
         let Some((machine, _)) = self.outbound_mut(key) else { return true };
@@ -116,7 +119,9 @@ impl Servers {
     /// The incoming stream of a way that nobody needs for now is about to end.
     pub(crate) fn is_carried_no_more(&mut self, at: usize) {
         if let Some(route) = self.routes.get_mut(at) {
-            route.state = State::Idle;
+            if let State::Ready { sent, .. } = std::mem::replace(&mut route.state, State::Idle) {
+                self.waiting_bytes -= sent.bytes();
+            }
             _ = route.queue.take();
             self.forget_later(at, FORGET_MS);
         }
@@ -176,6 +181,8 @@ impl Servers {
     pub(crate) fn give_up(&mut self, at: usize, error: &StreamError, reason: &str) {
         let Some(route) = self.routes.get(at) else { return };
         debug!(domain = &*route.remote, from = &*route.local, reason, "a stream to another server ends");
+        self.has_read_all(at);
+        let Some(route) = self.routes.get(at) else { return };
         if let Some(key) = route.key() {
             self.detach_way(key);
             self.close_stream(key, error);

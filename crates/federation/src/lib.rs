@@ -13,8 +13,9 @@
 //!   domain's server, found through DNS, has confirmed. No other answer counts, wherever it comes
 //!   from.
 //! * Stanzas of one domain of ours for one remote domain leave in the order in which they came.
-//!   Each arrives or comes back as an error where the other server acknowledges (XEP-0198); where
-//!   it doesn't, one that was on its way when a connection broke may be lost.
+//!   Each arrives or comes back as an error where the other server acknowledges (XEP-0198) or
+//!   answers pings; where it does neither, one that was on its way when a connection broke may be
+//!   lost.
 //! * What a stranger can make us remember or connect to is bounded, for each address and in all.
 //!
 //! # Layout
@@ -28,11 +29,12 @@
 //! * `queue`: what waits for a domain; `sent`: what has left and may have to leave again.
 //!   [`servers`]: all of a shard's streams together; `timers` are what they do by the clock.
 //!   `route` is the way to one domain, `departures` looks for it, `calling` lets few call one
-//!   address at a time, `writing` uses it, `acknowledging` hears what has arrived, `ending` lets it
-//!   rest or gives it up; `arrivals` are the streams of others, `bidi` those that carry our
-//!   stanzas, too; `resumption` those that have broken, `strangers` those who have proven nothing;
-//!   `intake` is how fast domains may send; `renewal` ends streams whose certificate has expired,
-//!   `reload` those that other settings forbid. [`report`]: what an operator sees of them.
+//!   address at a time, `writing` uses it, `acknowledging` hears what has arrived, `pings` find it
+//!   out where nobody says so, `ending` lets it rest or gives it up; `arrivals` are the streams of
+//!   others, `bidi` those that carry our stanzas, too; `resumption` those that have broken,
+//!   `strangers` those who have proven nothing; `intake` is how fast domains may send; `renewal`
+//!   ends streams whose certificate has expired, `reload` those that other settings forbid.
+//!   [`report`]: what an operator sees of them.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -50,6 +52,7 @@ pub mod inbound;
 mod intake;
 mod notes;
 pub mod outbound;
+mod pings;
 mod queue;
 mod reading;
 mod reload;

@@ -46,9 +46,11 @@ impl Servers {
             Machine::In { carries: Some(route), .. } if self.routes.get(*route).is_some_and(|route| !route.rests()) => {
                 self.set_timer(SOON_MS, Timer::Idle(key, serial));
             }
-            Machine::In { machine, .. } => {
+            Machine::In { machine, carries, .. } => {
+                let carried = *carries;
                 machine.close(&StreamError::Reset, Some(EXPIRED), &mut out);
                 self.write(key, out);
+                carried.into_iter().for_each(|route| self.has_read_all(route));
                 self.end(key);
             }
             Machine::Out { machine, route, .. } if self.routes.get(*route).is_some_and(|route| route.rests()) => {
@@ -56,6 +58,7 @@ impl Servers {
                 machine.close(Some(&StreamError::Reset), &mut out);
                 self.write(key, out);
                 self.end(key);
+                self.has_read_all(route);
                 self.broken(route, EXPIRED);
             }
             // It has shown no certificate.

@@ -135,7 +135,7 @@ impl Route {
 
     /// Tells whether something waits, or has left and may not have arrived.
     pub(crate) fn is_needed(&self) -> bool {
-        let is_sent = matches!(&self.state, State::Ready { sent, .. } if !sent.is_empty());
+        let is_sent = matches!(&self.state, State::Ready { sent, .. } if sent.is_needed());
         is_sent || !self.queue.is_empty() || !self.questions.is_empty()
     }
 

@@ -1,14 +1,19 @@
 //! Keeps what has left on a stream and may still have to leave again (XEP-0198).
 //!
-//! Without acknowledgements a stanza is done with when the connection has taken it: nobody can know
-//! more. With them it stays until the other server has handled it, so that it can be sent again on
-//! the next connection, or comes back to its sender.
+//! With acknowledgements a stanza stays until the other server has handled it, so that it can be
+//! sent again on the next connection, or comes back to its sender. From a server that has none, the
+//! answer to a ping behind it says the same, and it comes back without such an answer (`pings`).
+//! Without either it is done with when the connection has taken it: nobody can know more.
 
 use std::collections::VecDeque;
 
+use rookery_fanout::StanzaType;
 use rookery_fanout::multicast::Outgoing;
+use rookery_xml::{Writer, ns};
 
+use crate::outbound::acks::REQUEST;
 use crate::queue::size;
+use crate::stream_id;
 
 /// Stanzas that have left, in their order.
 #[derive(Debug, Default)]
@@ -41,12 +46,23 @@ struct Acks {
     /// The id that the other server gave the stream, if it can be resumed.
     id: Option<Box<str>>,
     sharing: Sharing,
+    /// The ping in place of acknowledgements; `None` if the other server has these.
+    ping: Option<Ping>,
     /// The number of times that the stream was resumed without any progress.
     resumptions: u8,
     /// The time at which an acknowledgement was asked for that has not come.
     asked_ms: Option<u64>,
     /// The number of stanzas that have left since one was asked for last.
     since_asked: Bulk,
+}
+
+/// The pings that find out how much has arrived at a server without acknowledgements.
+#[derive(Debug, Default)]
+struct Ping {
+    /// The id of the one that is not answered, and the count of the stanzas before it.
+    asked: Option<(Box<str>, u32)>,
+    /// The count of the last stanza whose sender would be told that it is lost.
+    owed: u32,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -83,6 +99,37 @@ impl Sent {
         self.acks = Some(Box::new(Acks { id, acked, sharing, ..Acks::default() }));
     }
 
+    /// The other server doesn't acknowledge: pings find out what it has handled.
+    pub(crate) fn watch(&mut self) {
+        self.acks = Some(Box::new(Acks { ping: Some(Ping::default()), ..Acks::default() }));
+    }
+
+    /// The other server answers no pings: what the connection has taken counts as arrived.
+    pub(crate) fn watch_no_more(&mut self) {
+        let taken = self.stanzas.len() - self.untaken;
+        self.stanzas.drain(..taken);
+        self.acks = None;
+    }
+
+    /// The other server has ended the stream in good order, and has read what was on its way: what
+    /// only a ping would have told counts as arrived.
+    pub(crate) fn is_read(&mut self) {
+        if self.is_watched() {
+            self.watch_no_more();
+        }
+    }
+
+    /// A ping was answered, with this id. Returns the bytes of the stanzas that were not known to
+    /// be handled; `None` if it is none of this stream.
+    pub(crate) fn answered(&mut self, id: &str) -> Option<usize> {
+        let acks = self.acks.as_mut()?;
+        let (_, count) = acks.ping.as_mut()?.asked.take_if(|(asked, _)| **asked == *id)?;
+        // Some may have been given up while the answer was on its way.
+        let is_known = count.wrapping_sub(acks.acked).cast_signed() <= 0;
+        acks.asked_ms = None;
+        if is_known { Some(0) } else { self.acknowledge(count).ok() }
+    }
+
     /// The stream goes on where a broken one was, of which so many stanzas were handled.
     pub(crate) fn resume(&mut self, broken: &Broken, handled: u32, sharing: Sharing) -> Result<(), TooHigh> {
         broken.known(handled).ok_or(TooHigh { h: handled, sent: broken.sent() })?;
@@ -110,18 +157,47 @@ impl Sent {
             acks.bytes += bytes;
             acks.since_asked.stanzas += 1;
             acks.since_asked.bytes += bytes;
+            let count = acks.acked.wrapping_add(self.stanzas.len() as u32 + 1);
+            if let Some(ping) = acks.ping.as_mut().filter(|_| TOLD.contains(&stanza.packet().type_())) {
+                ping.owed = count;
+            }
         }
         self.untaken += 1;
         self.stanzas.push_back(stanza);
+        self.give_up_the_first();
     }
 
-    /// The connection has taken all that has left.
-    pub(crate) fn taken(&mut self) {
+    /// Counts the first stanzas as arrived where more wait for the answer to a ping than are kept:
+    /// it may never come, and nothing waits for it.
+    fn give_up_the_first(&mut self) {
+        let Some(acks) = self.acks.as_mut().filter(|acks| acks.ping.is_some()) else { return };
+        while (acks.bytes > MOST_WATCHED || self.stanzas.len() > MOST_UNACKNOWLEDGED)
+            && self.stanzas.len() > self.untaken
+            && let Some(first) = self.stanzas.pop_front()
+        {
+            acks.bytes -= size(first.packet());
+            acks.acked = acks.acked.wrapping_add(1);
+        }
+    }
+
+    /// The connection has taken all that has left. What only a ping can tell about is kept if there
+    /// is room, and if somebody is waiting for it.
+    pub(crate) fn taken(&mut self, has_room: bool) {
         self.untaken = 0;
-        if self.acks.is_none() {
+        let is_kept = self.acks.is_some() && (!self.is_watched() || has_room && self.is_worth_asking());
+        if !is_kept {
+            if let Some(acks) = &mut self.acks {
+                acks.acked = acks.acked.wrapping_add(self.stanzas.len() as u32);
+                acks.bytes = 0;
+            }
             self.stanzas.clear();
             self.stanzas.shrink_to(KEPT);
         }
+    }
+
+    /// Returns whether the stream has to stay for what has left on it.
+    pub(crate) fn is_needed(&self) -> bool {
+        if self.is_watched() { !self.is_taken() } else { !self.is_empty() }
     }
 
     /// So many stanzas were handled since the stream began, modulo 2^32. Returns the bytes of those
@@ -145,20 +221,41 @@ impl Sent {
         Ok(done)
     }
 
-    /// Tells whether it is time to ask for an acknowledgement because so much has left.
+    /// Returns whether it is time to ask for an acknowledgement because so much has left. Pings
+    /// wait for their time: they are stanzas, too.
     pub(crate) fn is_much(&self) -> bool {
         self.acks.as_ref().is_some_and(|acks| {
             acks.asked_ms.is_none()
+                && acks.ping.is_none()
                 && (acks.since_asked.stanzas >= ASKED_STANZAS || acks.since_asked.bytes >= ASKED_BYTES)
         })
     }
 
-    /// An acknowledgement is asked for.
-    pub(crate) fn ask(&mut self, now_ms: u64) {
-        if let Some(acks) = &mut self.acks {
-            acks.asked_ms = Some(now_ms);
-            acks.since_asked = Bulk::default();
-        }
+    /// Asks what has arrived, in the name of a domain of ours.
+    pub(crate) fn ask(&mut self, now_ms: u64, local: &str, remote: &str, out: &mut Vec<u8>) {
+        let Some(acks) = &mut self.acks else { return };
+        acks.asked_ms = Some(now_ms);
+        acks.since_asked = Bulk::default();
+        let Some(ping) = &mut acks.ping else { return out.extend_from_slice(REQUEST) };
+        let id = stream_id();
+        let mut request = Writer::new("iq");
+        request.attr("type", "get").attr("id", &id).attr("from", local).attr("to", remote);
+        request.start_ns("ping", ns::PING).end();
+        out.extend_from_slice(request.finish().bytes());
+        ping.asked = Some((id.into(), acks.acked.wrapping_add(self.stanzas.len() as u32)));
+    }
+
+    /// Returns whether it is of use to ask on a stream of which nothing else is known.
+    pub(crate) fn is_worth_asking(&self) -> bool {
+        self.acks.as_ref().is_some_and(|acks| match &acks.ping {
+            None => true,
+            Some(ping) => ping.owed.wrapping_sub(acks.acked).cast_signed() > 0,
+        })
+    }
+
+    /// Returns whether pings find out what has arrived.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.acks.as_ref().is_some_and(|acks| acks.ping.is_some())
     }
 
     /// Returns since when an acknowledgement has been waited for.
@@ -168,7 +265,9 @@ impl Sent {
 
     /// Tells whether so much waits for acknowledgements that nothing more may leave.
     pub(crate) fn is_full(&self, most_bytes: usize) -> bool {
-        self.acks.as_ref().is_some_and(|acks| acks.bytes >= most_bytes || self.stanzas.len() >= MOST_UNACKNOWLEDGED)
+        self.acks.as_ref().is_some_and(|acks| {
+            acks.ping.is_none() && (acks.bytes >= most_bytes || self.stanzas.len() >= MOST_UNACKNOWLEDGED)
+        })
     }
 
     /// Tells whether the connection has taken all that has left.
@@ -250,6 +349,18 @@ const ASKED_STANZAS: usize = 100;
 const ASKED_BYTES: usize = 64 * 1024;
 /// Stanzas that may wait for acknowledgements on one stream.
 pub const MOST_UNACKNOWLEDGED: usize = 10_000;
+/// Bytes of stanzas that may wait for the answer to a ping on one stream.
+pub const MOST_WATCHED: usize = 256 * 1024;
+/// Stanzas whose senders are told if they are lost, and want to know.
+const TOLD: [StanzaType; 7] = [
+    StanzaType::Normal,
+    StanzaType::Chat,
+    StanzaType::Groupchat,
+    StanzaType::Subscribe,
+    StanzaType::Subscribed,
+    StanzaType::Unsubscribe,
+    StanzaType::Unsubscribed,
+];
 /// The number of times that a stream is resumed on which nothing arrives.
 const MOST_RESUMPTIONS: u8 = 10;
 /// Places that are kept when nothing waits.
@@ -289,7 +400,7 @@ mod tests {
     fn without_acknowledgements_nobody_knows_more_than_the_connection() {
         let mut sent = Sent::default();
         sent.push(stanza(0));
-        sent.taken();
+        sent.taken(true);
         sent.push(stanza(1));
         assert!(!sent.is_much() && !sent.is_full(0) && sent.bytes() == 0);
         assert_eq!(ids(&sent.breaks(0).unwrap_err()), [1]);
@@ -298,7 +409,7 @@ mod tests {
     #[test]
     fn what_is_acknowledged_is_done_with_and_no_more_than_that_was_sent() {
         let mut sent = with(10);
-        sent.taken();
+        sent.taken(true);
         let all = sent.bytes();
         assert!(sent.acknowledge(4).unwrap() > 0 && sent.bytes() < all);
         assert_eq!(sent.acknowledge(11), Err(TooHigh { h: 11, sent: 10 }));
@@ -311,7 +422,7 @@ mod tests {
     #[test]
     fn what_nobody_knows_comes_back() {
         let mut sent = with(3);
-        sent.taken();
+        sent.taken(true);
         sent.manage_as("id");
         let (again, back) = sent.breaks(0).unwrap().give_up(None);
         assert_eq!((ids(&again), ids(&back)), (vec![], vec![0, 1, 2]));
@@ -322,7 +433,7 @@ mod tests {
     #[test]
     fn a_stream_that_was_closed_in_good_order_has_delivered_what_the_connection_has_taken() {
         let mut sent = with(3);
-        sent.taken();
+        sent.taken(true);
         sent.push(stanza(3));
         assert_eq!(ids(&sent.untaken()), [3]);
     }

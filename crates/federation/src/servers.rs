@@ -33,6 +33,7 @@ use crate::components::Attached;
 use crate::inbound::{self, Inbound};
 use crate::intake::Intake;
 use crate::outbound::{self, Outbound};
+use crate::pings::ForADay;
 use crate::resumption::Resumable;
 use crate::route::Route;
 use crate::settings::Settings;
@@ -212,6 +213,8 @@ pub struct Servers {
     /// The rates at which domains send.
     pub(crate) intake: Intake,
     pub(crate) resumable: Resumable,
+    /// Domains whose servers answer no pings.
+    pub(crate) silent: ForADay,
     /// Connections to other servers that are being made.
     pub(crate) calls: Calls,
     pub(crate) carriers: Carriers,
@@ -243,6 +246,7 @@ impl Servers {
             strangers: Strangers::default(),
             intake: Intake::default(),
             resumable: Resumable::default(),
+            silent: ForADay::default(),
             calls: Calls::default(),
             carriers: Carriers::default(),
             timers: BinaryHeap::new(),

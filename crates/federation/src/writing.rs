@@ -8,7 +8,6 @@ use rookery_stream::error::{Condition, StanzaError};
 use crate::acknowledging::ASK_MS;
 use crate::departures::MOST_FOR_ONE;
 use crate::outbound::Purpose;
-use crate::outbound::acks::REQUEST;
 use crate::queue::size;
 use crate::route::{Route, State};
 use crate::servers::{Action, Key, Machine, Servers};
@@ -80,7 +79,8 @@ impl Servers {
         self.call_up();
         for at in std::mem::take(&mut self.dirty) {
             let now_ms = self.now_ms;
-            let Some(Route { state: State::Ready { key, sent, writing, .. }, queue, .. }) = self.routes.get_mut(at)
+            let Some(Route { local, remote, state: State::Ready { key, sent, writing, .. }, queue, .. }) =
+                self.routes.get_mut(at)
             else {
                 continue;
             };
@@ -102,8 +102,7 @@ impl Servers {
             self.waiting_bytes -= before - queue.bytes() - sent.bytes();
             writing.since_ms = now_ms;
             if sent.is_much() {
-                out.extend_from_slice(REQUEST);
-                sent.ask(now_ms);
+                sent.ask(now_ms, local, remote, &mut out);
             }
             let delay_ms = if sent.is_managed() { ASK_MS } else { TAKEN_MS };
             if writing.watched_ms > now_ms + delay_ms {
@@ -123,10 +122,13 @@ impl Servers {
             return;
         }
         let Some(at) = self.route_of(key) else { return };
+        let has_room = self.waiting_bytes < MOST_WAITING / 2;
         if let Some(Route { state: State::Ready { key: ready, sent, .. }, queue, .. }) = self.routes.get_mut(at)
             && *ready == key
         {
-            sent.taken();
+            let before = sent.bytes();
+            sent.taken(has_room);
+            self.waiting_bytes -= before - sent.bytes();
             if !queue.is_empty() {
                 self.dirty.push(at);
             }

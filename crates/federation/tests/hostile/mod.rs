@@ -195,7 +195,11 @@ impl Server {
     }
 
     pub fn send_from(&mut self, from: &str, to: &str, id: &str, body: &str) {
-        let text = format!("<message from='{from}' id='{id}'><body>{body}</body></message>");
+        self.send_text(to, &format!("<message from='{from}' id='{id}'><body>{body}</body></message>"));
+    }
+
+    /// A stanza leaves, without its `to`.
+    pub fn send_text(&mut self, to: &str, text: &str) {
         let packet = Packet::scanned(text.as_bytes()).expect("a packet");
         self.servers.set_time(self.now_ms);
         self.servers.send(Outgoing::plain(Jid::parse(to).expect("an address"), packet));

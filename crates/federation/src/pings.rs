@@ -1,0 +1,82 @@
+//! Servers that don't acknowledge what they are sent (XEP-0198): a ping behind it (XEP-0199 §4.3)
+//! finds out whether it has arrived.
+//!
+//! A server reads a stream in order, so that one that answers a ping has read all that came before.
+//! If its connection breaks, what no answer stands behind comes back to its senders, who would
+//! otherwise hear nothing. The price is a request every two seconds, while messages leave.
+//!
+//! # Invariants
+//!
+//! - An answer counts if it has the id of our last ping, which nobody can guess, and comes from the
+//!   domain that was asked to the one that has asked. Nobody else is handed it.
+//! - Nothing waits for an answer: not the next stanzas, and not the end of an idle stream. A server
+//!   that gives none isn't asked for a day.
+//! - What is kept for it takes half of the room for stanzas that wait ([`MOST_WAITING`]) at most.
+
+use rookery_base::Map;
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::Jid;
+
+use crate::outbound::Purpose;
+use crate::route::{Route, State};
+use crate::servers::Servers;
+#[cfg(doc)]
+use crate::writing::MOST_WAITING;
+
+/// Domains of which something is remembered for a day.
+#[derive(Debug, Default)]
+pub(crate) struct ForADay(Map<Box<str>, u64>);
+
+impl ForADay {
+    pub(crate) fn insert(&mut self, domain: &str, now_ms: u64) {
+        if self.0.len() >= MOST_REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(domain.into(), now_ms + DAY_MS);
+    }
+
+    pub(crate) fn contains(&self, domain: &str, now_ms: u64) -> bool {
+        self.0.get(domain).is_some_and(|until_ms| now_ms < *until_ms)
+    }
+}
+
+impl Servers {
+    /// Takes the answer to a ping of ours. `false` if the stanza is none: it is for somebody else.
+    pub(crate) fn takes_answer(&mut self, packet: &Packet, to: &Jid) -> bool {
+        if !matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || !to.is_domain() {
+            return false;
+        }
+        let (Some(id), Some(sender)) = (packet.id(), packet.sender().filter(Jid::is_domain)) else { return false };
+        let Some(at) = self.known_way(to.domain(), sender.domain(), Purpose::Stanzas) else { return false };
+        let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at) else { return false };
+        let Some(bytes) = sent.answered(&id) else { return false };
+        self.waiting_bytes -= bytes;
+        true
+    }
+
+    /// The answer to a ping has not come.
+    pub(crate) fn gives_no_answer(&mut self, at: usize) {
+        let Some(route) = self.routes.get_mut(at) else { return };
+        if let State::Ready { sent, .. } = &mut route.state {
+            self.waiting_bytes -= sent.bytes();
+            sent.watch_no_more();
+            self.silent.insert(&route.remote, self.now_ms);
+        }
+    }
+
+    /// The other server has ended the stream of a way in good order.
+    pub(crate) fn has_read_all(&mut self, at: usize) {
+        if let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at) {
+            let before = sent.bytes();
+            sent.is_read();
+            self.waiting_bytes -= before - sent.bytes();
+        }
+    }
+}
+
+/// The time for which the answer to a ping is waited for: longer than the system takes to find out
+/// that a peer is gone.
+pub const PATIENCE_MS: u64 = 90_000;
+const DAY_MS: u64 = 86_400_000;
+/// Domains of which such a thing is remembered.
+pub const MOST_REMEMBERED: usize = 1_000;
