@@ -385,6 +385,25 @@ impl Thread {
         if all.is_empty() { Err(trouble) } else { Ok(all) }
     }
 
+    /// Asks for the addresses of a name, of both families at once. A name server that says nothing
+    /// about IPv6 doesn't keep IPv4 waiting (RFC 8305 §3), except where answers are believed to be
+    /// signed: nobody makes the whole unsigned by holding one back.
+    async fn families(&self, name: &Name) -> [Result<Answer, NetError>; 2] {
+        let (six, four) = (self.lookup(name, RecordType::AAAA), self.lookup(name, RecordType::A));
+        if self.settings.dnssec {
+            return tokio::join!(six, four).into();
+        }
+        tokio::pin!(six, four);
+        tokio::select! {
+            found = &mut six => [found, four.await],
+            found = &mut four => {
+                let has_some = found.as_ref().is_ok_and(|answer| !addresses(name, &answer.records).is_empty());
+                let patience = if has_some { RESOLUTION_DELAY } else { PATIENCE };
+                [tokio::time::timeout(patience, six).await.unwrap_or(Err(NetError::Timeout)), found]
+            }
+        }
+    }
+
     /// Returns the addresses of a target of the domain, and which certificates DNS says are there.
     async fn addresses(&self, domain: &str, target: &Target) -> Found {
         let address = |ip| Address::new(SocketAddr::new(ip, target.port), target.direct_tls);
@@ -393,9 +412,9 @@ impl Thread {
         }
         let name = format!("{}.", target.host.trim_end_matches('.'));
         let asked = Name::from_ascii(&name).map_err(|_| NotFound::NoServer)?;
-        let (six, four) = tokio::join!(self.lookup(&asked, RecordType::AAAA), self.lookup(&asked, RecordType::A));
-        let is_broken = [&six, &four].iter().any(|lookup| lookup.as_ref().is_err_and(|error| !is_none(error)));
-        let answers: Vec<Answer> = [six, four].into_iter().flatten().collect();
+        let families = self.families(&asked).await;
+        let is_broken = families.iter().any(|lookup| lookup.as_ref().is_err_and(|error| !is_none(error)));
+        let answers: Vec<Answer> = families.into_iter().flatten().collect();
         let found = interleave(answers.iter().flat_map(|answer| addresses(&asked, &answer.records)));
         if found.is_empty() {
             return Err(if is_broken { NotFound::NoAnswer } else { NotFound::NoServer });
@@ -568,5 +587,7 @@ const MOST_ASKED: usize = 256;
 const MOST_SERVERS: usize = 3;
 /// Aliases of a name that are followed.
 const MOST_ALIASES: usize = 8;
+/// RFC 8305 §8, "Resolution Delay".
+const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 /// The time that the look-up of one of them may take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -92,6 +92,23 @@ fn a_target_that_cannot_be_looked_up_does_not_hide_the_others() {
     assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
 }
 
+/// RFC 8305 §3: IPv4 doesn't wait until a question about IPv6 is given up, which is asked again
+/// before that.
+#[test]
+fn silence_about_one_family_does_not_hide_the_other() {
+    let server = Server::start();
+    server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
+    server.say("a.example.", RecordType::AAAA, Say::Silence);
+    assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
+    assert_eq!(server.asked(RecordType::AAAA), ["a.example."]);
+    // Where signatures count, both are waited for.
+    let server = Server::start();
+    let six = RData::AAAA(AAAA("2001:db8::1".parse().expect("an address")));
+    server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
+    server.say("a.example.", RecordType::AAAA, Say::SecureLate(vec![six]));
+    assert_eq!(server.find_trusting("a.example").map(|found| found.len()), Ok(2));
+}
+
 #[test]
 fn a_domain_may_say_that_it_has_no_server() {
     let server = Server::start();

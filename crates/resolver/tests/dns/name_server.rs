@@ -34,6 +34,10 @@ pub enum Say {
     SecureLonger(Vec<RData>),
     /// Bytes that are no message.
     Garbage,
+    /// Nothing, ever.
+    Silence,
+    /// Nothing at first, and to the second question what has been validated.
+    SecureLate(Vec<RData>),
 }
 
 type Script = Arc<Mutex<BTreeMap<(String, RecordType), Say>>>;
@@ -116,7 +120,10 @@ fn answers(
     let message = Message::from_vec(question).expect("a question");
     let query = message.queries.first().expect("one question").clone();
     let (name, type_) = (query.name().to_ascii().to_lowercase(), query.query_type());
-    asked.lock().expect("questions").push((name.clone(), type_));
+    let mut all = asked.lock().expect("questions");
+    let is_first = !all.contains(&(name.clone(), type_));
+    all.push((name.clone(), type_));
+    drop(all);
     // RFC 6840 §5.7: only who wants to know is told.
     let wants_word = message.metadata.authentic_data;
     let script = script.lock().expect("the script");
@@ -168,6 +175,13 @@ fn answers(
         }
         Say::Code(code) => vec![reply(Vec::new(), query.name(), code)],
         Say::Garbage => return vec![vec![0xff; 40]],
+        Say::Silence => Vec::new(),
+        Say::SecureLate(_) if is_first => Vec::new(),
+        Say::SecureLate(records) => {
+            let mut answer = reply(records, query.name(), ok);
+            answer.metadata.authentic_data = wants_word;
+            vec![answer]
+        }
     };
     replies.iter().map(|reply| reply.to_vec().expect("a message")).collect()
 }
