@@ -143,8 +143,8 @@ fn rules(given: &config::Federation) -> Rules {
         enabled: given.enabled,
         policy: given.policy,
         exceptions: given.exceptions.iter().map(|rule| (rule.pattern.clone(), rule.policy)).collect(),
-        allow: given.allow.iter().map(|rule| rule.pattern.clone()).collect(),
-        deny: given.deny.iter().map(|rule| rule.pattern.clone()).collect(),
+        allow: given.allow.iter().map(|rule| rule.rule.clone()).collect(),
+        deny: given.deny.iter().map(|rule| rule.rule.clone()).collect(),
     }
 }
 

@@ -63,10 +63,18 @@ impl Servers {
                 return key;
             }
         };
+        // The settings may have changed while it moved.
+        machine.apply(self.settings.clone());
         let counts = !machine.has_proven();
-        if counts && !self.strangers.enter(peer) {
+        let fault = machine.objection(home).map(|(error, text)| (error, text.map(str::to_owned)));
+        let fault = fault.or_else(|| {
+            let text = || Some("Too many connections prove nothing.".to_owned());
+            (counts && !self.strangers.enter(peer)).then(|| (StreamError::ResourceConstraint, text()))
+        });
+        if let Some((error, text)) = fault {
             let mut out = Vec::new();
-            machine.close(&StreamError::ResourceConstraint, Some("Too many connections prove nothing."), &mut out);
+            machine.close(&error, text.as_deref(), &mut out);
+            machine.forget();
             let (key, _) = self.insert(Machine::In {
                 machine,
                 peer,

@@ -156,8 +156,8 @@ pub(crate) fn answer(
 pub(crate) fn confirm(question: &Element, settings: &Settings, ours: &dyn Ours, out: &mut Vec<u8>) -> bool {
     let (Some(from), Some(to)) = (question.attr("from"), question.attr("to")) else { return false };
     let outcome = match (domain(from), domain(to), Dialback::read(question)) {
-        (_, Ok(own), _) if !ours.is_ours(&own) => Err(Condition::ItemNotFound),
-        (_, Ok(own), _) if !settings.federates(&own) => Err(Condition::PolicyViolation),
+        (_, Ok(own), _) if !settings.shows(&own, ours) => Err(Condition::ItemNotFound),
+        (Ok(receiving), Ok(own), _) if !settings.admits(&own, &receiving) => Err(Condition::PolicyViolation),
         (Ok(receiving), Ok(own), Some(Dialback { id: Some(id), key, .. })) => {
             Ok(settings.secret.verify(&key, &receiving, &own, &id))
         }

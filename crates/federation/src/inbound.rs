@@ -12,6 +12,7 @@
 //! - Before anything is proven, memory is bounded by `Settings::limits_before` and
 //!   [`MOST_PENDING`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rookery_fanout::Packet;
@@ -148,7 +149,7 @@ pub struct Read {
     pub event: Option<Event>,
 }
 
-type Refusal = (StreamError, &'static str);
+type Refusal = (StreamError, Cow<'static, str>);
 
 impl Inbound {
     /// A machine for a new connection. With `direct_tls` the handshake comes first.
@@ -362,12 +363,13 @@ impl Inbound {
     // --- the header ---
 
     fn open(&mut self, mut header: Header, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<Event> {
-        let judged = judge(&header).and_then(|()| self.names(&header, ours));
+        let judged = judge(&header).map_err(|(error, text)| (error, text.into()));
+        let judged = judged.and_then(|()| self.names(&header, ours).map_err(|(error, text)| (error, text.into())));
         let features = has_features(&header);
         self.write_own_header(features, out);
         let judged = judged.and_then(|()| self.judge_peer(features));
         if let Err((error, text)) = judged {
-            return Some(self.fail(&error, Some(text), out));
+            return Some(self.fail(&error, Some(&text), out));
         }
         self.reading.open(&mut header);
         self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG).map(String::into_boxed_str);
@@ -379,13 +381,13 @@ impl Inbound {
     }
 
     /// Reads the names of a header, which are those of the first one for ever.
-    fn names(&mut self, header: &Header, ours: &dyn Ours) -> Result<(), Refusal> {
+    fn names(&mut self, header: &Header, ours: &dyn Ours) -> Result<(), (StreamError, &'static str)> {
         let given = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(domain).transpose();
         let to = given(&header.to).map_err(|()| IMPROPER_TO)?;
         let from = given(&header.from).map_err(|()| IMPROPER_FROM)?;
         match (to, &self.local) {
             (Some(to), Some(known)) if to != *known => return Err(OTHER_TO),
-            (Some(to), None) if !ours.is_ours(&to) => return Err(HOST_UNKNOWN),
+            (Some(to), None) if !self.settings.shows(&to, ours) => return Err(HOST_UNKNOWN),
             (Some(to), None) => self.local = Some(to),
             (None, None) => return Err(NO_TO),
             _ => {}
@@ -400,19 +402,13 @@ impl Inbound {
     }
 
     fn judge_peer(&self, features: bool) -> Result<(), Refusal> {
-        let local = self.local.as_deref().unwrap_or_default();
-        if !self.settings.federates(local) {
-            return Err(CLOSED);
-        }
-        let Some(remote) = self.remote.as_deref() else { return if features { Ok(()) } else { Err(OLD_VERSION) } };
-        if !self.settings.admits(local, remote) {
-            return Err(NOT_ADMITTED);
+        let (local, remote) = (self.local.as_deref().unwrap_or_default(), self.remote.as_deref());
+        if let Some(objection) = remote.and_then(|remote| self.settings.objection(local, remote)) {
+            return Err((StreamError::PolicyViolation, objection.text().to_owned().into()));
         }
         // Without features there is no STARTTLS: plain dialback is all that is left.
-        if !features && self.settings.policy_for(local, remote) != Policy::Plain {
-            return Err(OLD_VERSION);
-        }
-        Ok(())
+        let is_plain = remote.is_some_and(|remote| self.settings.policy_for(local, remote) == Policy::Plain);
+        if features || is_plain { Ok(()) } else { Err((StreamError::UnsupportedVersion, OLD_VERSION.into())) }
     }
 
     // --- elements ---
@@ -538,16 +534,14 @@ const MAX_LANG: usize = 64;
 /// XEP-0478: Stream Limits Advertisement.
 pub(crate) const STREAM_LIMITS: &str = "urn:xmpp:stream-limits:0";
 
-const IMPROPER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' is not a domain.");
-const NO_TO: Refusal = (StreamError::ImproperAddressing, "A 'to' is needed.");
-const IMPROPER_FROM: Refusal = (StreamError::ImproperAddressing, "The 'from' is not a domain.");
-const HOST_UNKNOWN: Refusal = (StreamError::HostUnknown, "That host is not served here.");
-const OTHER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' may not change.");
-const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' may not change.");
-const OUR_NAME: Refusal = (StreamError::InvalidFrom, "The 'from' is a host of this server.");
-const CLOSED: Refusal = (StreamError::PolicyViolation, "That host does not communicate with other servers.");
-const NOT_ADMITTED: Refusal = (StreamError::PolicyViolation, "That domain is not communicated with.");
-const OLD_VERSION: Refusal = (StreamError::UnsupportedVersion, "Version 1.0 and a 'from' are needed.");
+const IMPROPER_TO: (StreamError, &str) = (StreamError::ImproperAddressing, "The 'to' is not a domain.");
+const NO_TO: (StreamError, &str) = (StreamError::ImproperAddressing, "A 'to' is needed.");
+const IMPROPER_FROM: (StreamError, &str) = (StreamError::ImproperAddressing, "The 'from' is not a domain.");
+const HOST_UNKNOWN: (StreamError, &str) = (StreamError::HostUnknown, "That host is not served here.");
+const OTHER_TO: (StreamError, &str) = (StreamError::ImproperAddressing, "The 'to' may not change.");
+const OTHER_FROM: (StreamError, &str) = (StreamError::InvalidFrom, "The 'from' may not change.");
+const OUR_NAME: (StreamError, &str) = (StreamError::InvalidFrom, "The 'from' is a host of this server.");
+const OLD_VERSION: &str = "Version 1.0 and a 'from' are needed.";
 
 #[cfg(test)]
 mod tests;

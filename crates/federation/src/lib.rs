@@ -71,7 +71,7 @@ mod writing;
 
 pub use dialback::Secret;
 pub use servers::{Action, Arrival, Home, Key, Servers};
-pub use settings::{Component, ComponentSecret, Own, Pattern, Policy, Rules, Settings};
+pub use settings::{Component, ComponentSecret, Objection, Own, Pattern, Policy, Rule, Rules, Settings};
 pub use targets::{Address, Found, NotFound};
 
 /// Returns an id for a stream, which nobody can guess (RFC 6120 §4.7.3). The keys of dialback

@@ -223,6 +223,11 @@ impl Outbound {
         Self { is_noting: true, avoids_bidi: true, ..self }
     }
 
+    /// Takes other settings from now on.
+    pub(crate) fn apply(&mut self, settings: Arc<Settings>) {
+        self.settings = settings;
+    }
+
     /// Returns what was noted since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use rookery_stream::error::StreamError;
 
+use crate::route::{Route, State};
 use crate::servers::{Home, Key, Machine, Servers};
 use crate::settings::Settings;
 
 impl Servers {
-    /// Takes other settings. Streams of domains that are no longer admitted, or are for hosts that
-    /// are gone, end.
+    /// Takes other settings. Streams that they no longer admit, or that are for hosts which are
+    /// gone, end, and what waits for such comes back.
     pub fn apply(&mut self, settings: Arc<Settings>, home: &dyn Home) {
         self.settings = settings;
         self.is_stopping = false;
@@ -18,24 +19,23 @@ impl Servers {
         for at in keys {
             let key = Key(at as u32);
             let settings = self.settings.clone();
-            let Some(stream) = self.streams.get_mut(at) else { continue };
+            let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.ended) else { continue };
             let mut out = Vec::new();
             match &mut stream.machine {
                 Machine::In { machine, carries, .. } => {
-                    let carried = *carries;
-                    machine.apply(settings.clone());
-                    let is_gone = machine.local().is_some_and(|local| !home.is_ours(local));
-                    let error = if is_gone { &StreamError::HostGone } else { &StreamError::PolicyViolation };
-                    if !is_gone && (machine.local().is_none() || machine.is_admitted()) {
+                    let carried = carries.take();
+                    machine.apply(settings);
+                    let fault = machine.objection(home).map(|(error, text)| (error, text.map(str::to_owned)));
+                    let Some((error, text)) = fault else {
+                        *carries = carried;
                         continue;
-                    }
-                    if let Some(route) = carried {
-                        self.give_up(route, error, "the configuration has changed");
-                        continue;
-                    }
-                    machine.close(error, None, &mut out);
+                    };
+                    machine.close(&error, text.as_deref(), &mut out);
                     self.write(key, out);
                     self.end(key);
+                    if let Some(route) = carried {
+                        self.give_up(route, &error, CHANGED);
+                    }
                 }
                 Machine::Component(attached) => {
                     attached.machine.apply(settings.clone());
@@ -44,15 +44,25 @@ impl Servers {
                         self.dismiss(key, &StreamError::HostGone);
                     }
                 }
-                Machine::Out { route, .. } => {
-                    let Some(way) = self.routes.get(*route) else { continue };
-                    let is_gone = !home.is_ours(&way.local);
-                    if is_gone || !settings.admits(&way.local, &way.remote) {
-                        let (route, error) =
-                            (*route, if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation });
-                        self.give_up(route, &error, "the configuration has changed");
+                Machine::Out { machine, route, .. } => {
+                    machine.apply(settings.clone());
+                    let is_gone = !settings.shows(machine.local(), home);
+                    if !is_gone && machine.is_admitted() {
+                        continue;
                     }
+                    let error = if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation };
+                    // One that says its last words has left its way to others.
+                    let (route, is_past) = (*route, machine.is_closing());
+                    if is_past { self.close_stream(key, &error) } else { self.give_up(route, &error, CHANGED) }
                 }
+            }
+        }
+        let is_out = |route: &Route| !matches!(route.state, State::Idle) && route.key().is_none();
+        let ways = self.routes.iter().filter(|(_, route)| is_out(route)).map(|(at, _)| at);
+        for at in ways.collect::<Vec<_>>() {
+            let Some(Route { local, remote, .. }) = self.routes.get(at) else { continue };
+            if !home.is_ours(local) || !self.settings.admits(local, remote) {
+                self.give_up(at, &StreamError::PolicyViolation, CHANGED);
             }
         }
     }
@@ -79,3 +89,5 @@ impl Servers {
         }
     }
 }
+
+const CHANGED: &str = "the configuration has changed";

@@ -3,6 +3,7 @@
 use rookery_xml::Limits;
 
 use crate::dialback::Secret;
+use crate::inbound::Ours;
 
 /// The proof that another server must give to be the one of its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +41,48 @@ impl Pattern {
         match self {
             Self::Domain(name) => name == domain,
             Self::Below(name) => domain.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.')),
+        }
+    }
+}
+
+/// Domains that an operator admits or excludes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The domains.
+    pub pattern: Pattern,
+    /// The operator's reason, in words for those who are refused by it.
+    pub reason: Option<Box<str>>,
+}
+
+impl Rule {
+    /// Reads `example.org` or `*.example.org`, which a reason may follow: `bad.example: it floods
+    /// rooms`. `None` if it is neither.
+    pub fn read(text: &str) -> Option<Self> {
+        let (domains, reason) = text.split_once(": ").map_or((text, None), |(domains, reason)| (domains, Some(reason)));
+        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty()).map(Box::from);
+        Some(Self { pattern: Pattern::read(domains)?, reason })
+    }
+}
+
+/// A reason why nothing is communicated between a host of ours and a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objection<'a> {
+    /// The host communicates with no other server.
+    Closed,
+    /// The domain is excluded, for this reason if the operator gives one.
+    Denied(Option<&'a str>),
+    /// Only others are admitted.
+    NotAllowed,
+}
+
+impl<'a> Objection<'a> {
+    /// Returns the words for those who are refused.
+    pub fn text(self) -> &'a str {
+        match self {
+            Self::Closed => "This domain does not communicate with other servers.",
+            Self::Denied(Some(reason)) => reason,
+            Self::Denied(None) => "The operator has excluded that server.",
+            Self::NotAllowed => "Only some servers are communicated with.",
         }
     }
 }
@@ -86,9 +129,9 @@ pub struct Rules {
     /// The same for some of them: the first that matches counts.
     pub exceptions: Vec<(Pattern, Policy)>,
     /// If there are any: nobody else is communicated with.
-    pub allow: Vec<Pattern>,
-    /// With whom nothing is communicated.
-    pub deny: Vec<Pattern>,
+    pub allow: Vec<Rule>,
+    /// The domains with which nothing is communicated.
+    pub deny: Vec<Rule>,
 }
 
 impl Default for Rules {
@@ -205,16 +248,34 @@ impl Settings {
         self.components.iter().find(|component| *component.name == *name)
     }
 
-    /// Tells whether a host of ours communicates with other servers.
+    /// Returns whether a host of ours communicates with other servers.
     pub fn federates(&self, local: &str) -> bool {
         self.has_others && self.rules_of(local).enabled
     }
 
-    /// Tells whether anything may be communicated between a host of ours and a domain.
+    /// Returns whether a host is one of ours that other servers may know of: they can't tell one
+    /// that doesn't communicate with them from one that isn't here.
+    pub(crate) fn shows(&self, host: &str, ours: &dyn Ours) -> bool {
+        ours.is_ours(host) && self.federates(host)
+    }
+
+    /// Returns whether anything may be communicated between a host of ours and a domain.
     pub fn admits(&self, local: &str, remote: &str) -> bool {
+        self.objection(local, remote).is_none()
+    }
+
+    /// Returns why nothing may be communicated between a host of ours and a domain; `None` if
+    /// something may.
+    pub fn objection(&self, local: &str, remote: &str) -> Option<Objection<'_>> {
         let Rules { allow, deny, .. } = self.rules_of(local);
-        let is_in = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(remote));
-        self.federates(local) && !is_in(deny) && (allow.is_empty() || is_in(allow))
+        let find = |rules: &'_ [Rule]| rules.iter().position(|rule| rule.pattern.matches(remote));
+        if !self.federates(local) {
+            return Some(Objection::Closed);
+        }
+        if let Some(rule) = find(deny).and_then(|at| deny.get(at)) {
+            return Some(Objection::Denied(rule.reason.as_deref()));
+        }
+        (!allow.is_empty() && find(allow).is_none()).then_some(Objection::NotAllowed)
     }
 }
 
@@ -242,17 +303,44 @@ mod tests {
         settings.rules.exceptions = vec![(Pattern::read("old.example").unwrap(), Policy::Plain)];
         assert_eq!(policy_for(&settings, "old.example"), Policy::Plain);
         assert_eq!(policy_for(&settings, "other.example"), Policy::Certificate);
-        settings.rules.deny = vec![Pattern::read("bad.example").unwrap()];
+        settings.rules.deny = vec![Rule::read("bad.example").unwrap()];
         assert!(admits(&settings, "good.example") && !admits(&settings, "bad.example"));
-        settings.rules.allow = vec![Pattern::read("*.example").unwrap()];
+        settings.rules.allow = vec![Rule::read("*.example").unwrap()];
         assert!(admits(&settings, "good.example") && !admits(&settings, "bad.example"));
         assert!(!admits(&settings, "good.org"));
     }
 
     #[test]
+    fn rules_have_reasons() {
+        for (text, domains, reason) in [
+            ("bad.example", "bad.example", None),
+            ("bad.example: it floods rooms: ask Ann", "bad.example", Some("it floods rooms: ask Ann")),
+            ("*.bad.example:  spam ", "*.bad.example", Some("spam")),
+            ("bad.example: ", "bad.example", None),
+        ] {
+            let reason = reason.map(Box::from);
+            assert_eq!(Rule::read(text), Some(Rule { pattern: Pattern::read(domains).unwrap(), reason }), "{text}");
+        }
+        for text in ["", ": spam", "a.example b.example", "bad.example spam", "bad.example:5269", "x@bad.example: spam"]
+        {
+            assert_eq!(Rule::read(text), None, "{text}");
+        }
+        let mut settings = Settings::new(Secret::new(b"secret"));
+        settings.rules.deny =
+            ["*.bad.example: all of them spam", "old.example"].map(|it| Rule::read(it).unwrap()).into();
+        settings.rules.allow = ["*.example"].map(|it| Rule::read(it).unwrap()).into();
+        let objection = |remote: &str| settings.objection("a.example", remote);
+        assert_eq!(objection("x.bad.example"), Some(Objection::Denied(Some("all of them spam"))));
+        assert_eq!(objection("old.example"), Some(Objection::Denied(None)));
+        assert_eq!((objection("good.example"), objection("good.org")), (None, Some(Objection::NotAllowed)));
+        settings.rules.enabled = false;
+        assert_eq!(settings.objection("a.example", "good.example"), Some(Objection::Closed));
+    }
+
+    #[test]
     fn rules_of_a_domain_stand_in_place_of_those_for_all() {
         let mut settings = Settings::new(Secret::new(b"secret"));
-        settings.rules.deny = vec![Pattern::read("bad.example").unwrap()];
+        settings.rules.deny = vec![Rule::read("bad.example").unwrap()];
         let closed = Rules { enabled: false, ..Rules::default() };
         let lax = Rules { policy: Policy::Dialback, ..Rules::default() };
         settings.own = vec![

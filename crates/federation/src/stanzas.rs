@@ -62,7 +62,7 @@ impl Spoken<'_> {
             // An error can't come from what is no address.
             return refused(&stanza, Condition::JidMalformed, self.local, sender.as_ref().to_jid());
         };
-        if !self.ours.is_ours(to.domain()) {
+        if !self.settings.shows(to.domain(), self.ours) {
             return Judged::Fails(StreamError::HostUnknown, Some("The domain in 'to' is not served here."));
         }
         if !self.settings.admits(to.domain(), remote) {

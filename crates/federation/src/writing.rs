@@ -26,8 +26,9 @@ impl Servers {
         if !self.settings.has_others {
             return self.bounce(stanza, Condition::RemoteServerNotFound);
         }
-        if !self.settings.admits(local.domain(), stanza.to().domain()) {
-            return self.bounce(stanza, Condition::NotAllowed);
+        if let Some(objection) = self.settings.objection(local.domain(), stanza.to().domain()) {
+            let error = StanzaError::new(Condition::NotAllowed).with_text(objection.text().to_owned());
+            return self.actions.push_back(Action::Bounce(stanza, error));
         }
         if !self.settings.may_call(local.domain(), stanza.to().domain()) {
             return self.bounce(stanza, Condition::RemoteServerTimeout);

@@ -58,13 +58,13 @@ pub struct OwnFederation {
     pub deny: Option<Vec<Rule>>,
 }
 
-/// Domains, as they were written.
+/// Domains to communicate with, or not to, as they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The text that the operator wrote.
     pub written: String,
-    /// The domains that it means.
-    pub pattern: Pattern,
+    /// The domains that it means, and the reason that is given.
+    pub rule: rookery_federation::Rule,
 }
 
 /// Domains with a policy of their own.

@@ -135,6 +135,14 @@ fn domains_have_other_servers_of_their_own() {
 }
 
 #[test]
+fn rules_about_servers_may_have_reasons() {
+    let config = parse("[federation]\ndeny = [\"bad.example: it floods rooms\", \"*.old.example\"]");
+    let reasons = config.federation.deny.iter().map(|rule| rule.rule.reason.as_deref());
+    assert_eq!(reasons.collect::<Vec<_>>(), [Some("it floods rooms"), None]);
+    assert_eq!(config.federation.deny[0].written, "bad.example: it floods rooms");
+}
+
+#[test]
 fn domain_tables_join_the_listed_domains() {
     let text = "domains = [\"b.example\", \"a.example\"]\n[domain.\"c.example\"]\n[domain.\"A.example\".modules.sample]\n\
                 enabled = false";

@@ -1,6 +1,6 @@
 //! Decisions of operators: who is communicated with, and how fast.
 
-use rookery_federation::{Own, Pattern, Rules};
+use rookery_federation::{Own, Rule, Rules};
 use rookery_testkit::client::xml;
 use rookery_testkit::{Config, Internet, Server};
 
@@ -9,13 +9,18 @@ use super::{chat, plain, server};
 #[test]
 fn denied_servers_are_refused_in_both_directions() {
     let internet = Internet::default();
-    let deny =
-        |settings: &mut rookery_federation::Settings| settings.rules.deny = vec![Pattern::read("b.example").unwrap()];
+    let deny = |settings: &mut rookery_federation::Settings| {
+        settings.rules.deny = vec![Rule::read("b.example: it floods rooms").unwrap()]
+    };
     let (a, b) = (server(&internet, "a.example", deny), server(&internet, "b.example", plain));
     let mut romeo = a.online("romeo@a.example/orchard");
     let mut juliet = b.online("juliet@b.example/balcony");
     chat(&mut romeo, "juliet@b.example", "1");
-    assert!(xml(&romeo.expect_element()).contains("not-allowed"));
+    romeo.expect(
+        "<message type='error' id='1' from='juliet@b.example' to='romeo@a.example/orchard'><error type='cancel'>\
+         <not-allowed xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>\
+         <text xmlns='urn:ietf:params:xml:ns:xmpp-stanzas' xml:lang='en'>it floods rooms</text></error></message>",
+    );
     chat(&mut juliet, "romeo@a.example", "2");
     assert!(xml(&juliet.expect_element()).contains("remote-server-timeout"));
     romeo.expect_nothing();
@@ -39,7 +44,9 @@ fn a_domain_that_does_not_federate_is_apart_from_its_neighbour() {
     chat(&mut nurse, "romeo@a.example", "1");
     nurse.expect(
         "<message type='error' id='1' from='romeo@a.example' to='nurse@closed.example/kitchen'><error type='cancel'>\
-         <not-allowed xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
+         <not-allowed xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>\
+         <text xmlns='urn:ietf:params:xml:ns:xmpp-stanzas' xml:lang='en'>This domain does not communicate with other \
+         servers.</text></error></message>",
     );
     nurse.send("<iq type='get' id='2' to='a.example'><ping xmlns='urn:xmpp:ping'/></iq>");
     assert!(xml(&nurse.expect_element()).contains("not-allowed"));

@@ -29,13 +29,21 @@ impl Inbound {
         })
     }
 
-    /// Tells whether the host that the stream is for communicates with those for whom it speaks,
-    /// and is content with their proofs.
-    pub(crate) fn is_admitted(&self) -> bool {
-        let (settings, local) = (&self.settings, self.local.as_deref().unwrap_or_default());
+    /// Returns the error with which the stream has to end by the settings of now, and the words for
+    /// it: the host that it is for is gone or doesn't communicate with those for whom it speaks, or
+    /// isn't content with their proofs.
+    pub(crate) fn objection(&self, ours: &dyn Ours) -> Option<(StreamError, Option<&str>)> {
+        let (settings, local) = (&self.settings, self.local.as_deref()?);
+        if !settings.shows(local, ours) {
+            return Some((StreamError::HostGone, None));
+        }
+        let objection = self.proven().chain(self.claimed()).find_map(|domain| settings.objection(local, domain));
         let is_enough = |domain: &str| self.proof(domain) >= Some(settings.policy_for(local, domain));
-        let mut named = self.proven().chain(self.claimed());
-        settings.federates(local) && named.all(|domain| settings.admits(local, domain)) && self.proven().all(is_enough)
+        match objection {
+            Some(objection) => Some((StreamError::PolicyViolation, Some(objection.text()))),
+            None if self.proven().all(is_enough) => None,
+            None => Some((StreamError::PolicyViolation, Some("Another proof is needed."))),
+        }
     }
 
     /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
@@ -103,10 +111,10 @@ impl Inbound {
     }
 
     fn consider(&mut self, from: Box<str>, to: Box<str>, key: &str, ours: &dyn Ours) -> Result<Question, Condition> {
-        let policy = self.settings.policy_for(&to, &from);
-        if !ours.is_ours(&to) {
+        if !self.settings.shows(&to, ours) {
             return Err(Condition::ItemNotFound);
         }
+        let policy = self.settings.policy_for(&to, &from);
         if ours.is_ours(&from) || !self.settings.admits(&to, &from) {
             return Err(Condition::PolicyViolation);
         }

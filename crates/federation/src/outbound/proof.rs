@@ -26,6 +26,20 @@ impl Outbound {
         }
     }
 
+    /// Returns whether the two domains communicate by the settings of now, which are content with
+    /// the proof that the other server has given, if it had to give one by now.
+    pub(crate) fn is_admitted(&self) -> bool {
+        let policy = self.settings.policy_for(&self.local, &self.remote);
+        // Who is asked about a key needs no certificate (XEP-0220 §2.1.2).
+        let needed = if self.purpose == Purpose::Questions { policy.min(Policy::Dialback) } else { policy };
+        let is_judged_later = self.tls.is_none()
+            && matches!(
+                self.phase,
+                Phase::Closed | Phase::Header(false) | Phase::Features(false) | Phase::Proceed | Phase::Tls
+            );
+        self.settings.admits(&self.local, &self.remote) && (is_judged_later || self.proof() >= needed)
+    }
+
     /// The handshake is complete: judges who is there, and begins the stream again.
     pub fn secured(&mut self, shown: Result<Names, Untrusted>, out: &mut Vec<u8>) -> Option<Event> {
         if self.phase != Phase::Tls {

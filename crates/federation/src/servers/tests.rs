@@ -228,7 +228,7 @@ fn denied_domains_are_neither_looked_up_nor_heard() {
     let mut world = World::new(BOTH);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
-    world.change(1, |settings| settings.rules.deny = vec![crate::Pattern::read("a.example").unwrap()]);
+    world.change(1, |settings| settings.rules.deny = vec![crate::Rule::read("a.example").unwrap()]);
     assert!(world.sides[1].servers.is_empty(), "its stream has ended");
     world.send(1, "juliet@b.example", "romeo@a.example", "back");
     world.settle();

@@ -20,6 +20,8 @@ pub struct Server {
     pub delivered: Vec<(String, String)>,
     /// Stanzas that came back: id and condition.
     pub bounced: Vec<(String, String)>,
+    /// The text with each of them, if there was one.
+    pub told: Vec<Option<String>>,
     /// Domains that DNS was asked for.
     pub looked_up: Vec<String>,
     /// Connections that were asked for.
@@ -54,6 +56,25 @@ impl Home for Here {
     }
 }
 
+/// The same server at a shard that is the home of no domain.
+pub struct Elsewhere;
+
+impl Ours for Elsewhere {
+    fn is_ours(&self, host: &str) -> bool {
+        Here.is_ours(host)
+    }
+}
+
+impl Home for Elsewhere {
+    fn home(&self, _: &str) -> usize {
+        1
+    }
+
+    fn shard(&self) -> usize {
+        0
+    }
+}
+
 pub fn address(number: u8) -> SocketAddr {
     SocketAddr::from(([9, 9, 9, number], 5269))
 }
@@ -73,6 +94,7 @@ impl Server {
             now_ms: 1,
             delivered: Vec::new(),
             bounced: Vec::new(),
+            told: Vec::new(),
             looked_up: Vec::new(),
             calls: Vec::new(),
             gone: BTreeSet::new(),
@@ -125,11 +147,18 @@ impl Server {
             Action::Bounce(stanza, error) => {
                 let id = stanza.packet().id().unwrap_or_default().into_owned();
                 self.bounced.push((id, error.condition.name().to_owned()));
+                self.told.push(error.text.map(|text| text.into_owned()));
             }
             Action::Lost(_) => {}
             Action::ComponentCame(_) | Action::ComponentGone(_) => panic!("there is no component"),
             Action::Pause(..) => {}
         }
+    }
+
+    /// The operator changes the configuration.
+    pub fn reload(&mut self, settings: Settings) {
+        self.servers.apply(Arc::new(settings), &Here);
+        self.run();
     }
 
     /// Lets time pass, timer by timer.

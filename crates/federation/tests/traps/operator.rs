@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use rookery_federation::inbound::Ours;
-use rookery_federation::{Home, Own, Pattern, Policy, Rules, Secret, Settings};
+use rookery_federation::{Action, Arrival, Home, Key, Own, Pattern, Policy, Rule, Rules, Secret, Settings};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use crate::hostile::{EXTERNAL, Here, PROCEED, STARTTLS, Server, TLS_FEATURE, address, at, header, reply};
+use crate::hostile::{
+    EXTERNAL, EXTERNAL_FEATURE, Elsewhere, Here, PROCEED, STARTTLS, SUCCESS, Server, TLS_FEATURE, address, at, header,
+    reply,
+};
 
 #[test]
 fn streams_of_hosts_that_are_gone_end() {
@@ -78,8 +81,9 @@ const RESULT: &str = "<db:result from='a.example' to='rooms.b.example'>0123</db:
 const TO_ROOMS: &str = "<message from='romeo@a.example' to='x@rooms.b.example'/>";
 const TO_NEIGHBOUR: &str = "<message from='romeo@a.example' to='juliet@b.example'/>";
 
-/// A host that doesn't federate refuses streams, keys and stanzas, also on streams that are for its
-/// neighbour, and nothing of its own leaves; the neighbour notices nothing.
+/// A host that doesn't federate is to other servers like one that isn't here, for streams, keys and
+/// stanzas, also on streams that are for its neighbour. Nothing of its own leaves, and the
+/// neighbour notices nothing.
 #[test]
 fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
     let closed = || rooms_have(Rules { enabled: false, ..Rules::default() });
@@ -88,18 +92,27 @@ fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
         let key = server.call(address(9)).expect("a place");
         let head = to_rooms(&header("a.example"));
         let said = server.hear(key, if nameless { head.replace(" from='a.example'", "") } else { head });
-        assert!(said.contains("policy-violation") && server.gone.contains(&key), "{said}");
-        assert!(!said.contains("<stream:features"), "{said}");
+        let nowhere = server.call(address(9)).expect("a place");
+        let there = header("a.example").replace("to='b.example'", "to='x.example'");
+        let expected = server.hear(nowhere, there).replace("x.example", "rooms.b.example");
+        let last = |said: &str| said.split("<stream:error>").nth(1).map(str::to_owned);
+        assert!(last(&said).is_some_and(|error| error.contains("host-unknown")), "{said}");
+        assert_eq!(last(&said), last(&expected));
+        assert!(server.gone.contains(&key) && !said.contains("<stream:features"), "{said}");
     }
     let key = server.proven(address(1), "a.example");
-    let said = server.hear(key, RESULT);
-    assert!(said.contains("type='error'") && said.contains("policy-violation"), "{said}");
-    let question = "<db:verify from='a.example' to='rooms.b.example' id='1'>0123</db:verify>";
-    let said = server.hear(key, question);
-    assert!(said.contains("type='error'") && said.contains("policy-violation"), "{said}");
+    for request in [
+        "<db:result from='a.example' to='HOST'>0123</db:result>",
+        "<db:verify from='a.example' to='HOST' id='1'>0123</db:verify>",
+    ] {
+        let [closed, nowhere] = ["rooms.b.example", "x.example"]
+            .map(|host| server.hear(key, request.replace("HOST", host)).replace(host, "HOST"));
+        assert!(closed.contains("type='error'") && closed.contains("item-not-found"), "{closed}");
+        assert_eq!(closed, nowhere);
+    }
     assert_eq!(server.hear(key, TO_NEIGHBOUR), "");
     let said = server.hear(key, TO_ROOMS);
-    assert!(said.contains("policy-violation") && server.gone.contains(&key), "{said}");
+    assert!(said.contains("host-unknown") && server.gone.contains(&key), "{said}");
     assert_eq!(server.delivered, [("romeo@a.example".to_owned(), "juliet@b.example".to_owned())]);
     server.send_from("room@rooms.b.example/x", "romeo@a.example", "1", "");
     assert_eq!(server.bounced, [("1".to_owned(), "not-allowed".to_owned())]);
@@ -119,9 +132,13 @@ fn a_host_that_stops_to_federate_ends_its_own_streams() {
     server.secure(key, Ok(Names::of(&["a.example"])));
     server.hear(key, to_rooms(&header("a.example")));
     assert!(server.hear(key, EXTERNAL).contains("<success"));
-    server.servers.apply(Arc::new(rooms_have(Rules { enabled: false, ..Rules::default() })), &Here);
-    server.run();
-    assert!(server.gone.contains(&key) && !server.gone.contains(&of_neighbour));
+    server.dns.insert("a.example".into(), at(1));
+    server.send_from("hall@rooms.b.example", "romeo@a.example", "1", "");
+    let leaving = server.answer();
+    server.reload(rooms_have(Rules { enabled: false, ..Rules::default() }));
+    assert!(server.said_to(key).contains("host-gone") && server.gone.contains(&key));
+    assert!(server.gone.contains(&leaving) && !server.gone.contains(&of_neighbour));
+    assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
     assert_eq!(server.hear(of_neighbour, TO_NEIGHBOUR), "");
     assert_eq!(server.delivered.len(), 1);
 }
@@ -150,6 +167,174 @@ fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
     let said = server.hear(key, TO_ROOMS);
     assert!(said.contains("policy-violation") && server.gone.contains(&key), "{said}");
     assert_eq!(server.delivered.len(), 1);
+}
+
+/// Has the server of `a.example` let us in, without a certificate, by a stream for both directions.
+fn called() -> (Server, Key) {
+    let mut server = Server::with(rooms_have(Rules { policy: Policy::Dialback, ..Rules::default() }));
+    server.dns.insert("a.example".into(), at(1));
+    server.send("romeo@a.example", "1");
+    let key = server.answer();
+    for bytes in [reply("a.example", "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
+        server.hear(key, bytes);
+    }
+    server.secure(key, Err(Untrusted::UnknownIssuer));
+    let bidi = "<bidi xmlns='urn:xmpp:features:bidi'/></stream:features>";
+    let offer = EXTERNAL_FEATURE.replace("</stream:features>", bidi);
+    for bytes in [reply("a.example", "2"), offer, SUCCESS.to_owned(), reply("a.example", "3")] {
+        server.hear(key, bytes);
+    }
+    assert!(server.hear(key, "<stream:features/>").contains("id='1'"));
+    (server, key)
+}
+
+/// A peer's stanzas are judged by the rules of now also where we have opened the stream.
+#[test]
+fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
+    for (rules, error) in [
+        (Rules { enabled: false, policy: Policy::Dialback, ..Rules::default() }, "host-unknown"),
+        (
+            Rules { deny: vec![rule("a.example: spam")], policy: Policy::Dialback, ..Rules::default() },
+            "policy-violation",
+        ),
+        (Rules::default(), "policy-violation"),
+    ] {
+        let (mut server, key) = called();
+        assert_eq!(server.hear(key, TO_ROOMS), "");
+        server.reload(rooms_have(rules));
+        assert!(!server.gone.contains(&key), "it is for the neighbour");
+        assert_eq!(server.hear(key, TO_NEIGHBOUR), "");
+        let said = server.hear(key, TO_ROOMS);
+        assert!(said.contains(error) && server.gone.contains(&key), "{said}");
+        assert_eq!(server.delivered.len(), 2);
+    }
+}
+
+/// A reload that asks for more ends streams that we have opened, too, and those that are being
+/// negotiated with less.
+#[test]
+fn a_stricter_policy_ends_streams_that_we_have_opened() {
+    let strict = || Settings::new(Secret::new(b"secret"));
+    let (mut server, key) = called();
+    server.reload(strict());
+    assert!(server.said_to(key).contains("policy-violation") && server.gone.contains(&key));
+    let mut server = Server::with(rooms_have(Rules::default()));
+    server.dns.insert("a.example".into(), at(1));
+    server.send("romeo@a.example", "1");
+    let key = server.answer();
+    for bytes in [reply("a.example", "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
+        server.hear(key, bytes);
+    }
+    server.secure(key, Err(Untrusted::UnknownIssuer));
+    server.reload(strict());
+    assert!(server.gone.contains(&key));
+    assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
+    // One that has shown nothing yet is judged when it does.
+    server.servers.close("a.example", None);
+    server.send("romeo@a.example", "2");
+    let key = server.answer();
+    server.reload(strict());
+    server.greet(key, "a.example");
+    assert!(server.hear(key, "<stream:features/>").contains("id='2'"));
+}
+
+#[test]
+fn what_is_looked_for_when_a_domain_is_excluded_is_called_no_more() {
+    let mut server = Server::new(Policy::Certificate);
+    server.send("romeo@a.example", "1");
+    assert_eq!(server.looked_up, ["a.example"]);
+    let mut settings = Settings::new(Secret::new(b"secret"));
+    settings.rules.deny = vec![rule("a.example")];
+    server.reload(settings);
+    assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
+    server.servers.resolved("a.example", &at(1));
+    server.run();
+    assert_eq!(server.calls.len(), 0);
+}
+
+/// The settings of the shard where a stream arrives count, which it has perhaps got meanwhile.
+#[test]
+fn a_stream_that_moves_between_shards_is_judged_where_it_arrives() {
+    let mut first = Server::new(Policy::Certificate);
+    let mut denying = Settings::new(Secret::new(b"secret"));
+    denying.rules.deny = vec![rule("a.example: it floods rooms")];
+    for (settings, is_in) in [(Settings::new(Secret::new(b"secret")), true), (denying, false)] {
+        let mut second = Server::with(settings);
+        let arrival = moving(&mut first);
+        let key = second.servers.adopt(arrival, &Here);
+        second.run();
+        assert_eq!(!second.gone.contains(&key), is_in);
+        second.hear(key, header("a.example"));
+        second.hear(key, TO_NEIGHBOUR);
+        assert_eq!(second.delivered.len(), usize::from(is_in));
+    }
+}
+
+/// Returns a stream that has proven `a.example`, on its way to another shard.
+fn moving(server: &mut Server) -> Arrival {
+    let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
+    server.servers.received(key, EXTERNAL.as_bytes(), &Elsewhere);
+    loop {
+        match server.servers.next_action().expect("it moves") {
+            Action::Move(_, arrival, 1) => return *arrival,
+            Action::Write(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A rule's reason is told to those whom it refuses, on either side, and to nobody else.
+#[test]
+fn a_rule_that_refuses_says_why() {
+    let with = |change: fn(&mut Rules)| {
+        let mut settings = Settings::new(Secret::new(b"secret"));
+        change(&mut settings.rules);
+        settings
+    };
+    let reason = "it floods rooms & more";
+    for (settings, text) in [
+        (with(|rules| rules.deny = vec![rule("*.example: it floods rooms & more")]), Some(reason)),
+        (with(|rules| rules.deny = vec![rule("a.example")]), Some("The operator has excluded that server.")),
+        (
+            with(|rules| rules.allow = vec![rule("c.example: a friend")]),
+            Some("Only some servers are communicated with."),
+        ),
+        (with(|rules| rules.deny = vec![rule("c.example: spam")]), None),
+    ] {
+        let mut server = Server::with(settings.clone());
+        let key = server.call(address(1)).expect("a place");
+        let said = server.hear(key, header("a.example"));
+        let escaped = text.map(|text| text.replace('&', "&amp;"));
+        assert_eq!(said.contains("policy-violation"), text.is_some(), "{said}");
+        assert!(escaped.as_ref().is_none_or(|text| said.contains(text)) && !said.contains("friend"), "{said}");
+        server.send("romeo@a.example", "1");
+        let told: Vec<_> = server.told.iter().map(Option::as_deref).collect();
+        assert_eq!(told, text.map(Some).into_iter().collect::<Vec<_>>());
+        // An open stream that a reload ends is told, too.
+        let mut server = Server::new(Policy::Certificate);
+        let key = server.proven(address(1), "a.example");
+        server.reload(settings);
+        let said = server.said_to(key);
+        assert!(escaped.is_none_or(|text| said.contains(&text)), "{said}");
+        assert_eq!(server.gone.contains(&key), text.is_some());
+    }
+}
+
+#[test]
+fn a_key_is_not_confirmed_for_an_excluded_server() {
+    let mut settings = Settings::new(Secret::new(b"secret"));
+    settings.rules.deny = vec![rule("a.example")];
+    let key_of = Secret::new(b"secret").key("a.example", "b.example", "1");
+    let question = format!("<db:verify from='a.example' to='b.example' id='1'>{key_of}</db:verify>");
+    let mut server = Server::with(settings);
+    let key = server.secured(address(1), "c.example", Err(Untrusted::Missing));
+    let said = server.hear(key, &question);
+    assert!(said.contains("type='error'") && said.contains("policy-violation"), "{said}");
+    assert!(server.hear(key, question.replace("from='a.", "from='c.")).contains("type='invalid'"));
+}
+
+fn rule(text: &str) -> Rule {
+    Rule::read(text).expect("a rule")
 }
 
 #[test]

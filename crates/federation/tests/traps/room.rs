@@ -2,12 +2,11 @@
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
-use rookery_federation::inbound::Ours;
-use rookery_federation::{Action, Address, Home, Policy, Secret, Settings};
+use rookery_federation::{Action, Address, Policy, Secret, Settings};
 use rookery_jid::Jid;
 use rookery_stream::tls::trust::{Names, Untrusted};
 
-use crate::hostile::{self, EXTERNAL, Here, STARTTLS, Server, address, at, header};
+use crate::hostile::{self, EXTERNAL, Elsewhere, Here, STARTTLS, Server, address, at, header};
 use crate::result;
 
 #[test]
@@ -26,23 +25,27 @@ fn a_trickle_of_bytes_keeps_no_connection() {
     }
 }
 
+/// Strangers have a part of the room, together and from whatever addresses; those who have proven
+/// who they are keep theirs.
+#[test]
+fn all_strangers_together_have_so_many_connections() {
+    let mut server = Server::new(Policy::Certificate);
+    let known = server.proven(address(1), "a.example");
+    let mut strangers = 0;
+    for number in 0..1_000_u32 {
+        let [_, _, third, fourth] = number.to_be_bytes();
+        strangers += usize::from(server.call(([7, 7, third, fourth], 5269).into()).is_some());
+    }
+    assert_eq!((strangers, server.servers.len()), (500, 501));
+    assert_eq!(server.hear(known, "<message from='u@a.example' to='juliet@b.example'/>"), "");
+    assert_eq!(server.delivered.len(), 1);
+    // They are gone after half a minute, and there is room again.
+    server.advance(31_000);
+    server.proven(address(2), "c.example");
+}
+
 #[test]
 fn a_connection_that_moves_between_shards_still_counts() {
-    /// A home of no domain: each belongs to another shard.
-    struct Elsewhere;
-    impl Ours for Elsewhere {
-        fn is_ours(&self, host: &str) -> bool {
-            Here.is_ours(host)
-        }
-    }
-    impl Home for Elsewhere {
-        fn home(&self, _: &str) -> usize {
-            1
-        }
-        fn shard(&self) -> usize {
-            0
-        }
-    }
     let (mut first, mut second) = (Server::new(Policy::Dialback), Server::new(Policy::Dialback));
     let mut here = 0;
     for _ in 0..100 {

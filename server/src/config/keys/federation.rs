@@ -42,14 +42,16 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "allow",
-        doc: "The only domains to communicate with, such as [\"example.net\", \"*.example.net\"]; [] means all.",
+        doc: "The only domains to communicate with, such as [\"example.net\", \"*.example.net\"]; [] means all. A reason may follow a\n\
+              domain, as in `deny`.",
         set: |config, given| put(&mut config.federation.allow, given.list(rule)),
         show: |config| list(config.federation.allow.iter().map(|rule| &rule.written)),
     },
     Key {
         table: TABLE,
         name: "deny",
-        doc: "Domains not to communicate with.",
+        doc: "Domains not to communicate with. A reason may follow, such as in [\"bad.example: it floods rooms\"]: users of this\n\
+              server who write there are told, and so is that server.",
         set: |config, given| put(&mut config.federation.deny, given.list(rule)),
         show: |config| list(config.federation.deny.iter().map(|rule| &rule.written)),
     },
@@ -198,8 +200,8 @@ fn exception(given: Given<'_>) -> Result<Exception, Wrong> {
 }
 
 fn rule(given: Given<'_>) -> Result<Rule, Wrong> {
-    given.parsed("a domain such as \"example.net\" or \"*.example.net\"", |text| {
-        Some(Rule { written: text.to_owned(), pattern: Pattern::read(text)? })
+    given.parsed("a domain such as \"example.net\" or \"*.example.net\", perhaps with a reason behind \": \"", |text| {
+        Some(Rule { written: text.to_owned(), rule: rookery_federation::Rule::read(text)? })
     })
 }
 
