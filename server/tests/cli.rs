@@ -28,6 +28,7 @@ mod cli {
     pub mod profile;
     pub mod restart;
     pub mod rig;
+    pub mod s2s;
     pub mod setup;
     pub mod start;
     pub mod store;

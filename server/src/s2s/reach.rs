@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use rookery_federation::inbound::Ours;
 use rookery_federation::outbound::{Event, Outbound, Purpose};
 use rookery_federation::targets::is_public;
-use rookery_federation::{Address, NotFound, Policy};
+use rookery_federation::{Address, NotFound, Objection, Policy};
 use rookery_stream::tls::client::ClientTls;
 use rookery_xml::Scanner;
 use serde_json::json;
 
 use crate::arguments::Shown;
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, DomainConfig, OwnFederation};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::federation;
@@ -35,12 +35,14 @@ pub fn run(source: &Source, domain: &str, from: Option<&str>, shown: Shown) -> R
     };
     let mut config = source.read()?;
     let local = from.unwrap_or(config.domains.first().map_or("localhost", |domain| domain.name.as_str())).to_owned();
-    let place = config.domains.iter().position(|domain| config.hosts_of(domain).contains(&local)).unwrap_or(0);
+    let Some(place) = config.domains.iter().position(|domain| config.hosts_of(domain).contains(&local)) else {
+        return Err(Failure::Failed(format!("{local:?} is no domain of this server, nor a service of one")));
+    };
     if !config.domains.get(place).is_some_and(|domain| config.federation_of(domain).enabled) {
-        tell(
-            "note      federation is off in the configuration (`enabled` in [federation]); this is what would happen"
-                .to_owned(),
-        );
+        let table = table(&config, &local);
+        tell(format!(
+            "note      federation is off in the configuration (`enabled` in {table}); this is what would happen"
+        ));
         if let Some(domain) = config.domains.get_mut(place) {
             domain.federation.enabled = Some(true);
         }
@@ -54,6 +56,15 @@ pub fn run(source: &Source, domain: &str, from: Option<&str>, shown: Shown) -> R
         say(&format!("{}\n", json!({ "reached": reached })));
     }
     if reached { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Returns the table of the configuration that has the rules of a host of ours.
+fn table(config: &Config, local: &str) -> String {
+    let domain = config.domains.iter().find(|domain| config.hosts_of(domain).iter().any(|host| host == local));
+    match domain.filter(|domain| domain.federation != OwnFederation::default()) {
+        Some(DomainConfig { name, .. }) => format!("[federation] and [domain.{name:?}.federation]"),
+        None => "[federation]".to_owned(),
+    }
 }
 
 /// Says what happens, a line each. `true` if the domain was reached.
@@ -71,9 +82,20 @@ pub fn look(
         Policy::Plain => "plain",
     };
     tell(format!("policy    {local} to {domain}: {policy}"));
-    if !settings.admits(local, domain) {
-        tell("fault     the configuration doesn't admit the domain: see `allow` and `deny` in [federation], and of the domain that calls".to_owned());
+    if let Some(objection) = settings.objection(local, domain) {
+        let what = match objection {
+            Objection::Closed => format!("{local} communicates with no other server"),
+            Objection::Denied(None) => "the domain is in `deny`".to_owned(),
+            Objection::Denied(Some(reason)) => format!("the domain is in `deny`: {reason}"),
+            Objection::NotAllowed => "the domain is not in `allow`".to_owned(),
+        };
+        tell(format!("fault     {what}; see {}", table(config, local)));
         return false;
+    }
+    let rules = settings.rules_of(local);
+    if let Some(reason) = rules.allow.iter().find(|rule| rule.pattern.matches(domain)).and_then(|it| it.reason.as_ref())
+    {
+        tell(format!("policy    the domain is in `allow`: {reason}"));
     }
     if !settings.may_call(local, domain) {
         tell(format!(

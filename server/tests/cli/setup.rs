@@ -11,8 +11,8 @@ use super::rig::{Ended, Rig};
 
 /// A name server with a few records; it answers by UDP.
 #[derive(Clone)]
-struct Dns {
-    address: SocketAddr,
+pub(super) struct Dns {
+    pub(super) address: SocketAddr,
     zone: Arc<Mutex<Zone>>,
 }
 
@@ -28,7 +28,7 @@ const A: u16 = 1;
 const SRV: u16 = 33;
 
 impl Dns {
-    fn start() -> Dns {
+    pub(super) fn start() -> Dns {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let dns = Dns { address: socket.local_addr().expect("its address"), zone: Arc::default() };
         let zone = dns.zone.clone();
