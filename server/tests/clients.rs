@@ -322,6 +322,8 @@ scenarios! {
         rookery_and_prosody_outlive_each_other
         rookery_and_ejabberd_outlive_each_other
         a_server_whose_certificate_is_foreign_gets_nothing
+        what_a_server_without_acknowledgements_has_not_read_comes_back
+        somebody_on_prosody_is_a_push_service
         people_of_rookery_and_prosody_share_news_and_rooms_past
         people_of_rookery_and_ejabberd_share_news_and_rooms_past
         one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd

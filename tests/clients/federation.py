@@ -13,6 +13,8 @@ import urllib.request
 import slixmpp
 from slixmpp import Message
 from slixmpp.xmlstream import ET
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import StanzaPath
 
 from browser import Browser, token
 from network import Network
@@ -96,6 +98,83 @@ async def a_server_whose_certificate_is_foreign_gets_nothing():
                     assert error["error"]["condition"] == "remote-server-timeout", error
                     await bob.quiet()
                     assert not bob.seen["message"], bob.seen["message"]
+
+
+async def what_a_server_without_acknowledgements_has_not_read_comes_back():
+    """ejabberd knows no XEP-0198 between servers: its answers to pings show what it has read. It hangs and is killed when its system has taken all that was sent."""
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.ejabberd("two.example", "bob") as two:
+            async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                bob = Person(two, "bob@two.example", trust=network.authority)
+                await bob.login()
+                await _reach(alice, bob)
+                await _reach(bob, alice)
+                async with asyncio.timeout(PATIENCE):
+                    while "urn:xmpp:ping" not in two.log.read_text():
+                        await asyncio.sleep(0.1)
+                # What it says behind its answer has come, and so has the answer.
+                await _reach(bob, alice)
+                before = len(alice.seen["message_error"])
+                two.process.send_signal(signal.SIGSTOP)
+                for number in range(5):
+                    alice.write(bob.bare, f"never read {number}")
+                await alice.quiet()
+                assert len(alice.seen["message_error"]) == before, alice.seen["message_error"]
+                await two.stop(signal.SIGKILL)
+                await alice.until(lambda: len(alice.seen["message_error"]) >= before + 5, "message_error")
+                await alice.quiet()
+                errors = alice.seen["message_error"][before:]
+                assert [error["error"]["condition"] for error in errors] == ["remote-server-timeout"] * 5, errors
+
+
+async def somebody_on_prosody_is_a_push_service():
+    """Who is away is pushed to by a service on another server (XEP-0357), as those of real phones are. One that can't be reached for a while is tried again."""
+    async with Network() as network:
+        async with network.rookery("one.example", "alice") as one, network.prosody("two.example", "service") as two:
+            service = await _push_service(two, network)
+            alice = Person(one, "alice@one.example", trust=network.authority)
+            await alice.login()
+            request = alice.client.make_iq_set()
+            request.append(ET.fromstring(f"<enable xmlns='urn:xmpp:push:0' jid='{service.jid}' node='yxs32uqsflafdk3iuqo'/>"))
+            await request.send(timeout=20)
+            await alice.logout()
+            service.write(alice.bare, "are you there?")
+            await _pushed(service)
+            resource = service.jid.resource
+            await service.logout()
+            await two.stop()
+            await two.start()
+            service = await _push_service(two, network, resource)
+            # A server that was away isn't called again at once; each message is a reason to try.
+            for number in _NUMBERS:
+                service.write(alice.bare, f"and now? {number}")
+                await service.quiet()
+                if service.seen["publish"]:
+                    break
+                await asyncio.sleep(0.5)
+            await _pushed(service)
+            await service.logout()
+
+
+async def _push_service(server, network, resource="push"):
+    service = Person(server, f"service@two.example/{resource}", trust=network.authority)
+    service.client.register_plugin("xep_0060")
+    told = service.seen["publish"] = []
+
+    def publish(request):
+        told.append(request)
+        request.reply().send()
+
+    service.client.register_handler(Callback("publish", StanzaPath("iq@type=set/pubsub/publish"), publish))
+    await service.login()
+    return service
+
+
+async def _pushed(service):
+    request = await service.take("publish", lambda _: True)
+    assert request["pubsub"]["publish"]["node"] == "yxs32uqsflafdk3iuqo", request
+    assert request["from"].domain == "one.example", request
+    assert "there" not in str(request) and service.bare not in str(request["pubsub"]), request
 
 
 async def people_of_rookery_and_prosody_share_news_and_rooms_past():

@@ -52,6 +52,7 @@ fn servers(scenario: &str) -> Packages {
         "federation.rookery_and_prosody_meet"
         | "federation.rookery_and_prosody_share_one_connection"
         | "federation.rookery_and_prosody_outlive_each_other"
+        | "federation.somebody_on_prosody_is_a_push_service"
         | "federation.people_of_rookery_and_prosody_share_news_and_rooms_past"
         | "federation.a_certificate_that_proves_nothing_is_replaced"
         | "federation.our_own_certificate_is_replaced_while_streams_are_open"
@@ -59,6 +60,7 @@ fn servers(scenario: &str) -> Packages {
         | "federation.a_server_without_dialback_is_proven_by_its_certificate" => PROSODY,
         "federation.rookery_and_ejabberd_meet"
         | "federation.rookery_and_ejabberd_outlive_each_other"
+        | "federation.what_a_server_without_acknowledgements_has_not_read_comes_back"
         | "federation.people_of_rookery_and_ejabberd_share_news_and_rooms_past" => EJABBERD,
         "federation.one_message_reaches_300_addresses_on_rookery_prosody_and_ejabberd" => PROSODY_AND_EJABBERD,
         "components.biboumi_is_a_component" => &[("biboumi", "biboumi")],
