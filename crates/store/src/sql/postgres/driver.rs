@@ -171,8 +171,8 @@ impl Driver {
         Ok(prepared)
     }
 
-    /// Notes that the transaction that was due is open.
-    fn has_begun(&mut self, answers: &[SimpleQueryMessage]) -> Result<(), StoreError> {
+    /// Notes that the transaction that was due is open, as [`begin`] has begun it.
+    fn has_begun(&mut self, answers: &[SimpleQueryMessage], is_guarded: bool) -> Result<(), StoreError> {
         let Transaction::Due(batch) = self.state.transaction else { return Ok(()) };
         self.state.transaction = Transaction::Open(batch);
         let noted = answers.iter().filter_map(|answer| match answer {
@@ -181,21 +181,24 @@ impl Driver {
         });
         // BEGIN, then the note of the batch.
         if let (Some(batch), Some(0)) = (batch, noted.take(2).last()) {
-            if self.state.is_enlisted() {
+            if is_guarded {
                 return Err(self.fenced());
             }
             let lane = self.state.lane;
+            // The connection may have been enlisted meanwhile.
             self.simple(&format!(
-                "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {NOW_MS})"
+                "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES ({lane}, {batch}, {NOW_MS}) \
+                 ON CONFLICT (lane) DO UPDATE SET batch = EXCLUDED.batch, since_ms = EXCLUDED.since_ms"
             ))?;
         }
         Ok(())
     }
 }
 
-/// Returns what begins a transaction; the batch if it writes.
-fn begin(batch: Option<u64>, state: &State) -> String {
-    let (lane, unless) = (state.lane, if state.is_enlisted() { " AND fenced_ms IS NULL" } else { "" });
+/// Returns what begins a transaction; the batch if it writes. Guarded: a mark in the row of the
+/// connection keeps it from being noted.
+fn begin(batch: Option<u64>, lane: i64, is_guarded: bool) -> String {
+    let unless = if is_guarded { " AND fenced_ms IS NULL" } else { "" };
     match batch {
         // Rows that are to be changed are locked when they are read, by statements that want their newest state.
         Some(batch) => {
@@ -270,8 +273,12 @@ impl Distant for Driver {
         }
         let prepared = self.prepared(sql)?;
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
-        let begin =
-            if let Transaction::Due(batch) = self.state.transaction { Some(begin(batch, &self.state)) } else { None };
+        // Asked once: it may become so at any time.
+        let is_guarded = self.state.is_enlisted();
+        let begin = match self.state.transaction {
+            Transaction::Due(batch) => Some(begin(batch, self.state.lane, is_guarded)),
+            _ => None,
+        };
         let began = async {
             match &begin {
                 Some(begin) => answers(&session.client, begin).await,
@@ -289,19 +296,19 @@ impl Distant for Driver {
             return Err(self.failed(error));
         }
         if begin.is_some() {
-            self.has_begun(&began)?;
+            self.has_begun(&began, is_guarded)?;
         }
         ran.map_err(|failed| self.told(failed))
     }
 
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
-        let due = if let Transaction::Due(batch) = self.state.transaction {
-            begin(batch, &self.state)
-        } else {
-            String::new()
+        let is_guarded = self.state.is_enlisted();
+        let due = match self.state.transaction {
+            Transaction::Due(batch) => begin(batch, self.state.lane, is_guarded),
+            _ => String::new(),
         };
         let answers = self.simple(&format!("{due}SELECT value FROM rookery_epoch"))?;
-        self.has_begun(&answers)?;
+        self.has_begun(&answers, is_guarded)?;
         Ok(integer(&answers))
     }
 
