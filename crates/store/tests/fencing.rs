@@ -6,7 +6,7 @@ mod engines;
 
 use engines::{Harm, Server};
 use rookery_jid::Jid;
-use rookery_needs::Proxy;
+use rookery_needs::{Mariadb, Proxy};
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
 use rookery_store::{Fencing, OfflineRoom, Pending, Pushed, StoreError, Stores, Writer, wait};
@@ -21,6 +21,7 @@ engines::tests! {
     of_two_that_fence_each_other_off_one_goes_on,
     a_row_that_is_missing_counts_as_marked,
     a_process_is_fenced_off_once,
+    a_write_that_is_under_way_when_a_process_is_enlisted_is_done,
 }
 
 #[test]
@@ -129,6 +130,71 @@ fn a_process_is_fenced_off_once<S: Server>() {
     assert_eq!(next.waiting("romeo"), ["from the next one"]);
 }
 
+fn a_write_that_is_under_way_when_a_process_is_enlisted_is_done<S: Server>() {
+    let Some(rig) = Rig::<S>::start() else { return };
+    // Its connection has no row yet, and makes one in this transaction.
+    let first = rig.process_before(&rig.address);
+    let pushed = thread::scope(|scope| {
+        scope.spawn(|| rig.server.lock_slowly(&rig.database));
+        while !rig.server.is_locking(&rig.database) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let begun = first.push("romeo", "begun");
+        wait(first.store.enlist(FIRST)).expect("its rows");
+        wait(begun)
+    });
+    assert_eq!(pushed, Ok(Pushed::Kept));
+    assert_eq!(wait(first.push("romeo", "behind")), Ok(Pushed::Kept));
+    assert_eq!(first.told.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(wait(rig.process(SECOND).store.fence(FIRST)), Ok(true));
+    assert!(matches!(wait(first.push("romeo", "after")), Err(StoreError::Fenced(_))));
+}
+
+/// Without its lock a session that stands still can't be found, and ended, by those who take over.
+#[test]
+fn a_connection_to_mariadb_serves_under_its_lock_alone() {
+    let Some(rig) = Rig::<Mariadb>::start() else { return };
+    let first = rig.process(FIRST);
+    let sql = |statements: &str| rig.server.sql(&rig.database, statements).unwrap_or_default();
+    let users: Vec<_> = (0..8).map(|user| format!("user{user}")).collect();
+    for user in &users {
+        assert_eq!(wait(first.push(user, "before")), Ok(Pushed::Kept));
+    }
+    // Those that have written.
+    let lanes = sql("SELECT lane FROM rookery_lanes WHERE node = 1 AND batch > 0");
+    let names: Vec<_> = lanes.lines().map(|lane| lane.parse::<i64>().expect("a number")).collect();
+    let names: Vec<_> = names.iter().map(|lane| format!("rookery {:016x}", lane.cast_unsigned())).collect();
+    assert!(!names.is_empty());
+    let waiting = || sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK%'");
+    thread::scope(|scope| {
+        // Sessions of an administrator are in line for them, which the process can't end.
+        for name in &names {
+            let line = format!("SELECT GET_LOCK('{name}', 60), SLEEP(5)");
+            let rig = &rig;
+            scope.spawn(move || rig.server.sql(&rig.database, &line).expect("an answer"));
+        }
+        while waiting() != names.len().to_string() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        for name in &names {
+            let session = sql(&format!("SELECT IS_USED_LOCK('{name}')"));
+            sql(&format!("KILL {session}"));
+        }
+        for user in &users {
+            let mut kept = (0..100).map(|_| wait(first.push(user, "again")));
+            let kept = kept.find(|kept| !matches!(kept, Err(StoreError::Lost(_) | StoreError::Busy)));
+            assert_eq!(kept, Some(Ok(Pushed::Kept)));
+        }
+        for name in &names {
+            let holder = format!(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE id = IS_USED_LOCK('{name}') \
+                 AND COALESCE(info, '') NOT LIKE 'SELECT GET_LOCK%'"
+            );
+            assert_eq!(sql(&holder), "1", "a connection of the process has {name}");
+        }
+    });
+}
+
 /// A database with some accounts.
 struct Rig<S> {
     server: S,
@@ -163,8 +229,14 @@ impl<S: Server> Rig<S> {
     }
 
     fn process_at(&self, address: &str, own: Writer) -> Process {
+        let process = self.process_before(address);
+        wait(process.store.enlist(own)).expect("its rows");
+        process
+    }
+
+    /// Returns a process that is not enlisted yet.
+    fn process_before(&self, address: &str) -> Process {
         let store = Arc::new(S::open(address, 2));
-        wait(store.enlist(own)).expect("its rows");
         let (tell, told) = channel();
         store.when_fenced(Box::new(move || tell.send(()).expect("somebody hears it")));
         Process { stores: Stores::of(store.clone()), store, told }

@@ -102,7 +102,11 @@ impl Driver {
             drop(self.run(&format!("KILL {session}")));
             self.expect_session()?;
         }
-        self.run(&lock(LOCK_S)).map(drop)
+        if integer(&self.run(&lock(LOCK_S))?) != Some(1) {
+            // Without it nobody could end this session.
+            return Err(self.lost("another session has the lock of this connection"));
+        }
+        Ok(())
     }
 
     /// Returns the server's version in words, and true if it is MariaDB.
