@@ -98,9 +98,12 @@ fn remove(config: &Cluster, database: &Database, name: &str) -> Result<(), Failu
             "node \"{name}\" is up: stop it first, and wait until `rookery node list` says away"
         ))),
         Some(_) => {
-            rookery_cluster::remove(&database.members(), name).map_err(failed)?;
-            println!("removed; the other nodes take its accounts and rooms within a second");
-            Ok(())
+            if rookery_cluster::remove(&database.members(), name).map_err(failed)? {
+                println!("removed; the other nodes take its accounts and rooms within a second");
+                return Ok(());
+            }
+            let text = "has started again in this moment, or others have removed it: see `rookery node list`";
+            Err(Failure::Failed(format!("node \"{name}\" {text}")))
         }
     }
 }

@@ -6,6 +6,8 @@
 //! # Invariants
 //!
 //! * No two processes ever have the same numbers.
+//! * A row is changed or removed only as it was read: a process that is slow undoes nothing of a
+//!   later one of the same name.
 //! * A process that has no row here any more is fenced off ([`Fencing`]): before it is removed, and
 //!   again by each process that finds it gone, before that one takes a home of it over.
 
@@ -69,10 +71,15 @@ pub async fn key(meta: &dyn Meta) -> Result<[u8; 16], NotJoined> {
 /// # Errors
 /// The error of the database; a row of another version.
 pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, Row)>, NotJoined> {
+    Ok(found(meta).await?.into_iter().map(|(name, row, _)| (name, row)).collect())
+}
+
+/// Returns all members by name, with the bytes of their rows.
+async fn found(meta: &dyn Meta) -> Result<Vec<(String, Row, Vec<u8>)>, NotJoined> {
     let mut rows = Vec::new();
     for (name, bytes) in meta.entries(NODES).await? {
         let row = postcard::from_bytes(&bytes).map_err(|_| NotJoined::Unreadable(name.clone()))?;
-        rows.push((name, row));
+        rows.push((name, row, bytes));
     }
     rows.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(rows)
@@ -108,12 +115,31 @@ pub async fn join(
     // Before others know of it: they fence off what has rows.
     fencing.enlist(Writer { node: number, incarnation }).await?;
     let row = Row { number, incarnation, shards, public_host };
-    let bytes = postcard::to_allocvec(&row).map_err(|_| NotJoined::Unreadable(name.to_owned()))?;
-    meta.put_entry(NODES, name, bytes).await?;
+    write(meta, name, &row).await?;
     for incarnation in earlier {
         meta.remove_entry(PROCESSES, &self::claim(number, incarnation)).await?;
     }
     Ok(row)
+}
+
+/// Writes the row of a process in place of the one before it, which others may be removing.
+///
+/// # Errors
+/// The error of the database; a later process has its row there.
+async fn write(meta: &dyn Meta, name: &str, row: &Row) -> Result<(), NotJoined> {
+    let bytes = postcard::to_allocvec(row).map_err(|_| NotJoined::Unreadable(name.to_owned()))?;
+    for _ in 0..ATTEMPTS {
+        let before = found(meta).await?.into_iter().find(|(other, ..)| other == name);
+        let is_written = match before {
+            Some((_, before, _)) if before.incarnation > row.incarnation => return Err(NotJoined::Taken),
+            Some((.., before)) => meta.replace_entry(NODES, name, before, Some(bytes.clone())).await?,
+            None => meta.add_entry(NODES, name, bytes.clone(), MOST).await? == Added::Done,
+        };
+        if is_written {
+            return Ok(());
+        }
+    }
+    Err(NotJoined::Taken)
 }
 
 /// Returns the numbers of the processes that a node has had and that are not cleared away, in their
@@ -139,10 +165,10 @@ fn claim(number: u16, incarnation: u32) -> String {
 pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: Process) -> Result<bool, NotJoined> {
     let Process { node, incarnation } = process;
     fencing.fence(Writer { node, incarnation }).await?;
-    let rows = all(meta).await?;
-    let found = rows.iter().find(|(_, row)| (row.number, row.incarnation) == (node, incarnation));
-    match found {
-        Some((name, _)) => Ok(meta.remove_entry(NODES, name).await?),
+    let rows = found(meta).await?;
+    let row = rows.into_iter().find(|(_, row, _)| (row.number, row.incarnation) == (node, incarnation));
+    match row {
+        Some((name, _, bytes)) => Ok(meta.replace_entry(NODES, &name, bytes, None).await?),
         None => Ok(false),
     }
 }
@@ -185,10 +211,12 @@ const NUMBERS: &str = "cluster numbers";
 const PROCESSES: &str = "cluster processes";
 /// Entries that a list may have.
 const MOST: usize = 10_000;
+/// Attempts to write a row that others change meanwhile: it can be removed once.
+const ATTEMPTS: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use rookery_base::wait;
     use rookery_store::Pending;
@@ -249,6 +277,90 @@ mod tests {
         assert_eq!((row.number, row.incarnation), (1, 3));
         assert_eq!(noted.take(), ["fence 1.1", "fence 1.2", "enlist 1.3"]);
         assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
+    }
+
+    /// Does something once, between the look at the rows and what follows from it.
+    struct Between<F>(Arc<dyn Meta>, Mutex<Option<F>>);
+
+    impl<F: FnOnce(&dyn Meta) + Send> Meta for Between<F> {
+        fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
+            self.0.get(key)
+        }
+
+        fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
+            self.0.put(key, bytes)
+        }
+
+        fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>> {
+            let entries = self.0.entries(list);
+            if let Some(work) = self.1.lock().unwrap().take_if(|_| list == NODES) {
+                work(&*self.0);
+            }
+            entries
+        }
+
+        fn put_entry(&self, list: &str, name: &str, bytes: Vec<u8>) -> Pending<()> {
+            self.0.put_entry(list, name, bytes)
+        }
+
+        fn add_entry(&self, list: &str, name: &str, bytes: Vec<u8>, most: usize) -> Pending<Added> {
+            self.0.add_entry(list, name, bytes, most)
+        }
+
+        fn remove_entry(&self, list: &str, name: &str) -> Pending<bool> {
+            self.0.remove_entry(list, name)
+        }
+
+        fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool> {
+            self.0.replace_entry(list, name, before, after)
+        }
+
+        fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()> {
+            self.0.set_entries(list, entries)
+        }
+    }
+
+    fn between(meta: &Arc<dyn Meta>, work: impl FnOnce(&dyn Meta) + Send) -> impl Meta {
+        Between(meta.clone(), Mutex::new(Some(work)))
+    }
+
+    #[test]
+    fn a_row_of_the_next_process_stays_when_the_last_is_taken_over_from() {
+        let (stores, noted) = (Memory::stores(), Noted::default());
+        wait(join(&*stores.meta, &noted, "n1", 2, None)).unwrap();
+        let meta = between(&stores.meta, |meta| {
+            wait(join(meta, &Noted::default(), "n1", 2, None)).unwrap();
+        });
+        assert!(!wait(take_over(&meta, &noted, Process { node: 1, incarnation: 1 })).unwrap());
+        let rows = wait(all(&*stores.meta)).unwrap();
+        assert_eq!(rows.iter().map(|(_, row)| row.incarnation).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_process_that_is_slow_to_join_leaves_the_row_of_a_later_one_alone() {
+        let stores = Memory::stores();
+        wait(join(&*stores.meta, &Noted::default(), "n1", 2, None)).unwrap();
+        let late = Row { number: 1, incarnation: 2, shards: 2, public_host: None };
+        wait(stores.meta.add_entry(PROCESSES, "1.2", b"n1".to_vec(), MOST)).unwrap();
+        let meta = between(&stores.meta, |meta| {
+            assert_eq!(wait(join(meta, &Noted::default(), "n1", 2, None)).unwrap().incarnation, 3);
+        });
+        assert!(matches!(wait(write(&meta, "n1", &late)), Err(NotJoined::Taken)));
+        let rows = wait(all(&*stores.meta)).unwrap();
+        assert_eq!(rows.iter().map(|(_, row)| row.incarnation).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_process_joins_although_the_row_before_it_is_removed_meanwhile() {
+        let (stores, noted) = (Memory::stores(), Noted::default());
+        let meta = &*stores.meta;
+        let first = wait(join(meta, &noted, "n1", 2, None)).unwrap();
+        let next = Row { incarnation: 2, ..first };
+        let slow = between(&stores.meta, |meta| {
+            assert!(wait(take_over(meta, &Noted::default(), Process { node: 1, incarnation: 1 })).unwrap());
+        });
+        wait(write(&slow, "n1", &next)).unwrap();
+        assert_eq!(wait(all(meta)).unwrap(), [("n1".to_owned(), next)]);
     }
 
     #[test]

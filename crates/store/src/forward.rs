@@ -273,6 +273,7 @@ forward! { Meta in meta {
     put_entry(list: text, name: text, bytes: [Vec<u8>]) -> (), of Owners::one(list);
     add_entry(list: text, name: text, bytes: [Vec<u8>], most: [usize]) -> Added, of Owners::one(list);
     remove_entry(list: text, name: text) -> bool, of Owners::one(list);
+    replace_entry(list: text, name: text, before: [Vec<u8>], after: [Option<Vec<u8>>]) -> bool, of Owners::one(list);
     set_entries(list: text, entries: [Vec<(String, Vec<u8>)>]) -> (), of Owners::one(list);
 }
     fn trouble(&self) -> Option<StoreError> {

@@ -392,6 +392,19 @@ impl Meta for Memory {
         ready(Ok(world.lists.get_mut(list).is_some_and(|list| list.remove(name).is_some())))
     }
 
+    fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool> {
+        let mut world = self.world();
+        let list = world.lists.entry(list.to_owned()).or_default();
+        let is_there = list.get(name) == Some(&before);
+        if is_there {
+            match after {
+                Some(after) => drop(list.insert(name.to_owned(), after)),
+                None => drop(list.remove(name)),
+            }
+        }
+        ready(Ok(is_there))
+    }
+
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()> {
         self.world().lists.insert(list.to_owned(), entries.into_iter().collect());
         ready(Ok(()))

@@ -25,6 +25,9 @@ pub trait Meta: Send + Sync {
     /// Removes an entry from a list; `false` if there was none of that name.
     fn remove_entry(&self, list: &str, name: &str) -> Pending<bool>;
 
+    /// Replaces an entry of these bytes, or removes it; `false`, and nothing is changed, if there is none of that name with these bytes.
+    fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool>;
+
     /// Replaces all entries of a list.
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()>;
 

@@ -48,6 +48,21 @@ pub(crate) fn remove_entry(c: &mut dyn Connection, list: &str, name: &str) -> Re
     Ok(c.execute(REMOVE_ENTRY, &[Value::Text(list), Value::Text(name)])? > 0)
 }
 
+pub(crate) fn replace_entry(
+    c: &mut dyn Connection,
+    list: &str,
+    name: &str,
+    before: &[u8],
+    after: Option<&[u8]>,
+) -> Result<bool, StoreError> {
+    let (list, name, before) = (Value::Text(list), Value::Text(name), Value::Bytes(before));
+    let changed = match after {
+        Some(after) => c.execute(REPLACE_ENTRY, &[Value::Bytes(after), list, name, before])?,
+        None => c.execute(REMOVE_ENTRY_OF, &[list, name, before])?,
+    };
+    Ok(changed > 0)
+}
+
 pub(crate) fn set_entries(c: &mut dyn Connection, list: &str, entries: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
     let list = Value::Text(list);
     c.execute(REMOVE_ENTRIES, &[list])?;
@@ -76,11 +91,27 @@ const ADD_ENTRY: &str = "\
 /// Values: list, name.
 const REMOVE_ENTRY: &str = "DELETE FROM lists WHERE list = ? AND name = ?";
 
+/// Values: bytes, list, name, bytes before.
+const REPLACE_ENTRY: &str = "UPDATE lists SET bytes = ? WHERE list = ? AND name = ? AND bytes = ?";
+
+/// Values: list, name, bytes.
+const REMOVE_ENTRY_OF: &str = "DELETE FROM lists WHERE list = ? AND name = ? AND bytes = ?";
+
 /// Values: list.
 const REMOVE_ENTRIES: &str = "DELETE FROM lists WHERE list = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
-    crate::sql::listed::listed![ENTRIES, ENTRY, UPDATE_ENTRY, INSERT_ENTRIES, ADD_ENTRY, REMOVE_ENTRY, REMOVE_ENTRIES]
+    crate::sql::listed::listed![
+        ENTRIES,
+        ENTRY,
+        UPDATE_ENTRY,
+        INSERT_ENTRIES,
+        ADD_ENTRY,
+        REMOVE_ENTRY,
+        REPLACE_ENTRY,
+        REMOVE_ENTRY_OF,
+        REMOVE_ENTRIES
+    ]
 }

@@ -199,6 +199,15 @@ pub fn lists_change_by_entries(stores: &Stores) {
     done(meta.put_entry("tokens", "c", vec![6]));
     assert_eq!(entries("tokens"), ["a", "b", "c"]);
     assert_eq!((done(meta.remove_entry("tokens", "a")), done(meta.remove_entry("tokens", "a"))), (true, false));
+    let replaced = |before: u8, after: Option<u8>| {
+        done(meta.replace_entry("tokens", "b", vec![before], after.map(|byte| vec![byte])))
+    };
+    assert!(!replaced(1, Some(7)) && !replaced(7, None), "it has other bytes");
+    assert_eq!(done(meta.entries("tokens")), [("b".into(), vec![5]), ("c".into(), vec![6])]);
+    assert!(replaced(5, Some(8)) && replaced(8, None));
+    assert!(!replaced(8, Some(9)), "there is none any more");
+    assert_eq!(entries("tokens"), ["c"]);
+    done(meta.put_entry("tokens", "b", vec![5]));
     done(meta.set_entries("admins", vec![("y".into(), vec![]), ("x".into(), vec![])]));
     done(meta.set_entries("admins", vec![("z".into(), vec![])]));
     assert_eq!((entries("tokens"), entries("admins")), (vec!["b".to_owned(), "c".to_owned()], vec!["z".to_owned()]));

@@ -530,6 +530,14 @@ impl Meta for SqlStore {
         self.write(self.lanes.owner(&list), 0, move |c| meta::remove_entry(c, &list, &name))
     }
 
+    fn replace_entry(&self, list: &str, name: &str, before: Vec<u8>, after: Option<Vec<u8>>) -> Pending<bool> {
+        let (list, name) = (list.to_owned(), name.to_owned());
+        let carried = before.len() + after.as_ref().map_or(0, Vec::len);
+        self.write(self.lanes.owner(&list), carried, move |c| {
+            meta::replace_entry(c, &list, &name, &before, after.as_deref())
+        })
+    }
+
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()> {
         let list = list.to_owned();
         let carried = entries.iter().map(|(name, bytes)| name.len() + bytes.len()).sum();
