@@ -3,6 +3,7 @@
 
 use rookery_testkit::config::NODES;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
+use rookery_xml::Element;
 
 /// Returns two nodes of two shards each: shards 0 and 1 are the one, 2 and 3 the other.
 fn nodes() -> Server {
@@ -200,6 +201,74 @@ fn what_moves_to_another_node_ends_and_comes_again() {
         romeo.all().iter().any(|element| element.attr("from") == Some(&format!("{room}/romeo"))),
         "it is there again"
     );
+}
+
+/// A room at home on the first node, in which Romeo, who is at home there, and Juliet, who is not,
+/// know each other by their nicks. Romeo's stanzas are counted.
+fn two_in_a_room(server: &Server) -> (Client, Client, String) {
+    let (mut romeo, mut juliet) = (at_home(server, "romeo", 0, 0), at_home(server, "juliet", 2, 2));
+    let room = (0..).map(|number| format!("room{number}@conference.example.org"));
+    let room = room.into_iter().find(|room| server.home_of(room) < 2).expect("some room is at home there");
+    for (client, nick) in [(&mut romeo, "romeo"), (&mut juliet, "juliet")] {
+        client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+        client.all();
+        client.send(&format!(
+            "<iq type='set' id='c' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+             <x xmlns='jabber:x:data' type='submit'/></query></iq>"
+        ));
+        client.all();
+    }
+    romeo.all();
+    romeo.enable();
+    (romeo, juliet, room)
+}
+
+#[test]
+fn a_private_message_of_a_room_survives_the_node_of_the_account_that_gets_it() {
+    let server = nodes();
+    let (mut romeo, juliet, room) = two_in_a_room(&server);
+    server.silence(1);
+    romeo.send(&say(&format!("{room}/juliet"), "psst"));
+    romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
+    server.advance(WRITTEN_MS);
+    assert!(!acknowledges(&romeo.all(), 1), "nobody has it yet");
+    server.take_over(1);
+    server.advance(WRITTEN_MS);
+    assert!(acknowledges(&romeo.all(), 1), "the new home has it");
+    let mut again = server.connect_at(0);
+    let account = server.account(juliet.bare().split('@').next().expect("a name"));
+    again.log_in(&account, Security::Plain);
+    again.bind("phone");
+    again.send("<presence/>");
+    assert!(again.bodies().contains(&"psst".to_owned()), "it was kept for later");
+}
+
+#[test]
+fn the_sender_of_a_private_message_in_a_room_hears_that_it_cannot_be_brought() {
+    let server = nodes();
+    let (mut romeo, _juliet, room) = two_in_a_room(&server);
+    server.silence(1);
+    romeo.send(&say(&format!("{room}/juliet"), "psst"));
+    romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
+    server.advance(WRITTEN_MS);
+    assert!(!acknowledges(&romeo.all(), 1), "nobody has it yet");
+    server.refuse_what_waits();
+    server.advance(WRITTEN_MS);
+    let got = romeo.all();
+    let is_error = |element: &Element| {
+        let from = element.attr("from") == Some(&format!("{room}/juliet"));
+        from && element.name() == "message" && element.attr("type") == Some("error")
+    };
+    let error = got.iter().position(is_error).expect("an error");
+    assert!(acknowledges(&got[error..], 1), "the error comes before the acknowledgement: {got:?}");
+}
+
+/// The time within which archives write what they have, and what is theirs is acknowledged.
+const WRITTEN_MS: u64 = 2_000;
+
+/// Returns whether so many stanzas are acknowledged (XEP-0198 §4).
+fn acknowledges(got: &[Element], count: u32) -> bool {
+    got.iter().any(|element| element.name() == "a" && element.attr("h") == Some(&count.to_string()))
 }
 
 /// The topics that are tried once more at two nodes, besides the tests above.

@@ -63,6 +63,8 @@ pub(crate) type Everywhere = fn(&mut World);
 pub(crate) trait CarriedLetter: fmt::Debug + Send {
     fn name(&self) -> &'static str;
     fn open(self: Box<Self>, world: &mut World);
+    fn again(self: Box<Self>, world: &mut World);
+    fn refused(self: Box<Self>, world: &mut World);
     fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
 }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,6 +24,25 @@ pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
 
     /// Does what the letter says.
     fn open(self, world: &mut World);
+
+    /// Returns the address whose home reads the letter; `None` if it is for a shard, as it concerns
+    /// what that one has in memory.
+    fn home(&self) -> Option<Jid> {
+        None
+    }
+
+    /// Takes the letter back on the shard that has written it: its reader's process is gone, and
+    /// others have the homes. A letter for a home goes to the one that it is now; a letter for a
+    /// shard has nobody any more who would read it.
+    fn again(self, world: &mut World) {
+        if let Some(home) = self.home() {
+            world.send_letter(world.home_of(home.as_ref()), self);
+        }
+    }
+
+    /// Takes the letter back on the shard that has written it: it can't be brought to another node.
+    /// A message in it is refused, so that its sender hears of that ([`World::bounce`]).
+    fn refused(self, _: &mut World) {}
 }
 
 impl<L: Letter> CarriedLetter for L {
@@ -33,6 +52,14 @@ impl<L: Letter> CarriedLetter for L {
 
     fn open(self: Box<Self>, world: &mut World) {
         L::open(*self, world);
+    }
+
+    fn again(self: Box<Self>, world: &mut World) {
+        L::again(*self, world);
+    }
+
+    fn refused(self: Box<Self>, world: &mut World) {
+        L::refused(*self, world);
     }
 
     fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
@@ -55,8 +82,12 @@ impl World {
         }
     }
 
-    /// Sends a letter to the home of an account.
+    /// Sends a letter to the home of an account or a room, which the letter [names](Letter::home).
     pub fn send_letter_home(&mut self, account: JidRef<'_>, letter: impl Letter) {
+        debug_assert!(
+            letter.home().is_some_and(|home| home.bare_str() == account.bare_str()),
+            "a letter says itself whose home it is for"
+        );
         self.send_letter(self.home_of(account), letter);
     }
 }

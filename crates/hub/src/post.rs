@@ -7,8 +7,10 @@ use crate::custody::Custody;
 use crate::mail::{MAX_BYTES, Mail, MailError, Named, Parcel, Read, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
-use rookery_fanout::Audience;
+use rookery_fanout::{Audience, StanzaType};
+use rookery_jid::Jid;
 use rookery_stream::error::Condition;
+use rookery_xml::Kind;
 
 impl Parcel {
     /// Reads a wire form, in nobody's custody.
@@ -92,8 +94,9 @@ impl World {
     }
 
     /// Takes back mail for homes that others have now, in its wire form: what is for addresses goes
-    /// there. What is for a shard has nobody any more who would read it, and what probes ask about
-    /// has ended with its home.
+    /// there. What is for a shard has nobody any more who would read it, what probes ask about has
+    /// ended with its home, and who has put a question goes on without an answer when its time is
+    /// over.
     pub fn mail_again(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| match parcel.mail {
@@ -104,7 +107,9 @@ impl World {
                 to.iter().for_each(|(hash, name)| audience.add(world.hop(hash), hash, name));
                 world.hand_out(&packet, audience);
             }
-            _ => {}
+            Mail::Distant(distant) => world.multicast_away(*distant),
+            Mail::Letter(letter) => letter.again(world),
+            Mail::Probe { .. } | Mail::Question { .. } | Mail::Reply { .. } => {}
         });
     }
 
@@ -121,8 +126,23 @@ impl World {
                     .iter()
                     .for_each(|packet| world.bounce(packet, to.as_ref(), Condition::RemoteServerTimeout.into()));
             }
-            // Copies of rooms and presence have nobody who waits; questions have their patience.
-            _ => {}
+            // What a room says is in its archive.
+            Mail::Copies { to, packet }
+                if packet.kind() == Kind::Message && packet.type_() != StanzaType::Groupchat =>
+            {
+                for (_, name) in to.iter() {
+                    if let Ok(to) = Jid::parse(name) {
+                        world.bounce(&packet, to.as_ref(), Condition::RemoteServerTimeout.into());
+                    }
+                }
+            }
+            Mail::Letter(letter) => letter.refused(world),
+            // Presence has nobody who waits; questions have their patience.
+            Mail::Copies { .. }
+            | Mail::Distant(_)
+            | Mail::Probe { .. }
+            | Mail::Question { .. }
+            | Mail::Reply { .. } => {}
         });
     }
 
@@ -146,6 +166,8 @@ impl World {
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
             Mail::Letter(letter) => letter.open(self),
             Mail::Question { question, asker } => question.ask(self, asker),
+            // The process before this one may have put it.
+            Mail::Reply { asker, .. } if asker.station != self.station() => {}
             Mail::Reply { asker, answer } => self.gather(asker, answer),
         }
     }

@@ -45,6 +45,20 @@ impl Letter for Deputy {
             Self::Show { component } => world.show_all_to(component),
         }
     }
+
+    fn home(&self) -> Option<Jid> {
+        match self {
+            Self::Message(packet, _) => packet.sender(),
+            Self::Request { account, .. } => Some(account.clone()),
+            Self::Show { .. } => None,
+        }
+    }
+
+    fn refused(self, world: &mut World) {
+        if let Self::Message(packet, to) = self {
+            world.bounce(&packet, to.as_ref(), Condition::RemoteServerTimeout.into());
+        }
+    }
 }
 
 impl World {

@@ -287,6 +287,15 @@ impl Letter for Befriend {
             Err(error) => world.store_failed("making two accounts contacts", &owner, &error),
         });
     }
+
+    fn home(&self) -> Option<Jid> {
+        Some(self.owner.clone())
+    }
+
+    fn refused(self, _: &mut World) {
+        let Self { owner, contact } = self;
+        warn!(%owner, %contact, "two accounts don't become contacts: the node of one of them is away");
+    }
 }
 
 fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {

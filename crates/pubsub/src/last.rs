@@ -50,6 +50,24 @@ impl Letter for LastItems {
             Self::Shown { owner, contact } => last_items_of(world, &owner, &contact),
         }
     }
+
+    fn home(&self) -> Option<Jid> {
+        match self {
+            Self::Wanted { owners, .. } => owners.first().cloned(),
+            Self::Shown { contact, .. } => Some(contact.clone()),
+            Self::Last { .. } | Self::More(_) => None,
+        }
+    }
+
+    /// Its accounts may have homes apart now. A resource that was at home there is gone.
+    fn again(self, world: &mut World) {
+        match self {
+            Self::Wanted { resource, nodes, owners } => ask_for_last_items(world, resource, owners, nodes),
+            Self::More(Rest { resource, nodes, owners, .. }) => ask_for_last_items(world, resource, owners, nodes),
+            Self::Shown { owner, contact } => shown(world, owner.as_ref(), contact.as_ref()),
+            Self::Last { .. } => {}
+        }
+    }
 }
 
 /// Returns the shard that knows what a contact wants: its home, or that of its domain if it is

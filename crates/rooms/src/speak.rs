@@ -35,6 +35,19 @@ impl Letter for Whisper {
             world.route(&packet, session.as_ref());
         }
     }
+
+    fn home(&self) -> Option<Jid> {
+        self.to.first().cloned()
+    }
+
+    /// Has the room tell the sender. No error that says that the session is gone: it is not known
+    /// to be.
+    fn refused(self, world: &mut World) {
+        if let Some(to) = self.to.first() {
+            let error = StanzaError::new(Condition::ResourceConstraint).with_text("it can't be reached now");
+            world.bounce(&self.packet, to.as_ref(), error);
+        }
+    }
 }
 
 impl Room {

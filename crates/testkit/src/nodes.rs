@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::AddressHash;
 use rookery_fanout::{Member, Station, View};
-use rookery_hub::Place;
-use rookery_shard::{Envelope, Letter, Outlet, Post};
+use rookery_hub::{Custody, Place};
+use rookery_shard::{Envelope, Kind, Letter, Outlet, Post};
 
 use crate::net::Socket;
 
@@ -15,6 +15,17 @@ use crate::net::Socket;
 pub(crate) struct Nodes {
     posts: Vec<Arc<Post<Socket>>>,
     shards: usize,
+    carrier: Arc<Mutex<Carrier>>,
+}
+
+/// That which carries letters between the nodes.
+#[derive(Default)]
+struct Carrier {
+    posts: Vec<std::sync::Weak<Post<Socket>>>,
+    /// The node that nothing reaches, and that says nothing.
+    silent: Option<usize>,
+    /// Mail for that one: the node that has written it, its shard, what it says.
+    kept: Vec<(usize, usize, Vec<u8>, Option<Custody>)>,
 }
 
 impl Nodes {
@@ -23,14 +34,29 @@ impl Nodes {
         let shards = wakers.len() / nodes;
         let mut wakers = wakers.into_iter();
         let posts: Vec<_> = (0..nodes).map(|_| Post::new(wakers.by_ref().take(shards).collect())).collect();
+        let carrier = Arc::<Mutex<Carrier>>::default();
         if nodes > 1 {
-            let carrier = Arc::new(Mutex::new(posts.iter().map(Arc::downgrade).collect::<Vec<_>>()));
+            carrier.lock().expect("no test panics here").posts = posts.iter().map(Arc::downgrade).collect();
             for (node, post) in posts.iter().enumerate() {
                 let carrier = carrier.clone();
                 post.connect(Arc::new(Loopback { node, carrier }));
             }
         }
-        Self { posts, shards }
+        Self { posts, shards, carrier }
+    }
+
+    /// Lets nothing reach a node from now on, nor come from it.
+    pub(crate) fn silence(&self, node: usize) {
+        self.carrier.lock().expect("no test panics here").silent = Some(node);
+    }
+
+    /// Hands the mail that was kept for the silent node back to the shards that have written it.
+    pub(crate) fn hand_back(&self, is_refused: bool) {
+        let kept = std::mem::take(&mut self.carrier.lock().expect("no test panics here").kept);
+        for (node, shard, bytes, custody) in kept {
+            let envelope = if is_refused { Envelope::Refused(bytes, custody) } else { Envelope::Again(bytes, custody) };
+            self.posts[node].send(shard, envelope);
+        }
     }
 
     /// Sends an envelope to a shard, by its number among those of all nodes.
@@ -90,16 +116,27 @@ impl Nodes {
 /// Brings letters to other nodes of the same test at once.
 struct Loopback {
     node: usize,
-    carrier: Arc<Mutex<Vec<std::sync::Weak<Post<Socket>>>>>,
+    carrier: Arc<Mutex<Carrier>>,
 }
 
 impl Outlet for Loopback {
     fn post(&self, from: usize, letters: Vec<Letter>) {
-        let posts = self.carrier.lock().expect("no test panics here");
+        let mut carrier = self.carrier.lock().expect("no test panics here");
+        let silent = carrier.silent;
+        if silent == Some(self.node) {
+            return;
+        }
         for Letter { to, kind, bytes, custody } in letters {
+            let node = usize::from(to.node) - 1;
+            if silent == Some(node) {
+                if kind == Kind::Mail {
+                    carrier.kept.push((self.node, from, bytes, custody));
+                }
+                continue;
+            }
             let from = Station { node: number(self.node), incarnation: to.incarnation, shard: from as u16 };
             // The receiver keeps the sender's, as if it had told at once that it has handled it.
-            if let Some(post) = posts.get(usize::from(to.node) - 1).and_then(std::sync::Weak::upgrade) {
+            if let Some(post) = carrier.posts.get(node).and_then(std::sync::Weak::upgrade) {
                 post.send(usize::from(to.shard), Envelope::Afar(from, vec![(kind, bytes)], custody));
             }
         }

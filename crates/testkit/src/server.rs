@@ -322,6 +322,27 @@ impl Server {
         self.settle();
     }
 
+    /// Lets nothing reach a node from now on, nor come from it: what others write to it waits, until
+    /// they [take over](Server::take_over) or it is [refused](Server::refuse_what_waits).
+    pub fn silence(&self, node: usize) {
+        self.0.borrow().nodes.silence(node);
+    }
+
+    /// Gives all homes of a node that was [silenced](Server::silence) to the others, with what has
+    /// waited for it.
+    pub fn take_over(&self, node: usize) {
+        self.depart(node);
+        self.remove(node);
+        self.0.borrow().nodes.hand_back(false);
+        self.settle();
+    }
+
+    /// Hands what has waited for a silent node back: it can't be brought there.
+    pub fn refuse_what_waits(&self) {
+        self.0.borrow().nodes.hand_back(true);
+        self.settle();
+    }
+
     /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.0.borrow().shards.len()

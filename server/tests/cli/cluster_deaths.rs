@@ -13,25 +13,32 @@ struct Sender {
     name: usize,
     sent: Vec<(usize, String)>,
     acknowledged: usize,
+    /// The ids of those that came back as errors.
+    refused: HashSet<String>,
     has_ended: bool,
 }
 
 impl Sender {
     fn new(name: usize, port: u16) -> Sender {
         let mut client = Client::bind(USERS[name], "sender", port);
+        enter(&mut client, &format!("sender{name}"));
         client.send("<enable xmlns='urn:xmpp:sm:3'/>");
         client.wait("<enabled");
-        Sender { client, name, sent: Vec::new(), acknowledged: 0, has_ended: false }
+        Sender { client, name, sent: Vec::new(), acknowledged: 0, refused: HashSet::new(), has_ended: false }
     }
 
-    /// Writes to everybody once, asks for an acknowledgement and reads what there is.
+    /// Writes to everybody once, and to somebody in each room in private, asks for an
+    /// acknowledgement and reads what there is.
     fn write(&mut self, round: usize) {
         let mut all = String::new();
-        for (at, user) in USERS.iter().enumerate() {
-            let text = format!("{round} of {} to {user}", self.name);
-            all.push_str(&format!("<message type='chat' to='{user}@localhost'><body>{text}</body></message>"));
+        let mut write = |to: String, at| {
+            let text = format!("{round} of {} to {to}", self.name);
+            all.push_str(&format!("<message type='chat' id='{text}' to='{to}'><body>{text}</body></message>"));
             self.sent.push((at, text));
-        }
+        };
+        USERS.iter().enumerate().for_each(|(at, user)| write(format!("{user}@localhost"), at));
+        let at = (round + self.name) % USERS.len();
+        ROOMS.iter().for_each(|room| write(format!("{room}/{}", USERS[at]), at));
         self.exchange(&format!("{all}<r xmlns='urn:xmpp:sm:3'/>"));
     }
 
@@ -47,6 +54,14 @@ impl Sender {
             let count = part.split("h='").nth(1).and_then(|rest| rest.split('\'').next());
             self.acknowledged = count.and_then(|count| count.parse().ok()).unwrap_or(self.acknowledged);
         }
+        for part in self.client.got.split("<message ").skip(1) {
+            let start = part.split('>').next().unwrap_or_default();
+            if start.contains("type='error'") {
+                let id = start.split("id='").nth(1).and_then(|rest| rest.split('\'').next());
+                self.refused.extend(id.map(str::to_owned));
+            }
+        }
+        // What has not come to its end is looked at once more.
         let rest = self.client.got.rfind("<a ").unwrap_or_default();
         self.client.got.drain(..rest);
     }
@@ -55,6 +70,23 @@ impl Sender {
         self.has_ended || self.acknowledged == self.sent.len()
     }
 }
+
+/// Enters all rooms under a nick, and opens those that are new.
+fn enter(client: &mut Client, nick: &str) {
+    for room in ROOMS {
+        client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+        client.wait("code='110'");
+        client.send(&format!(
+            "<iq type='set' id='own' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+             <x xmlns='jabber:x:data' type='submit'/></query></iq>"
+        ));
+        // Others than its owner may not, and hear that.
+        client.wait("id='own'");
+    }
+}
+
+/// Enough that not all are at home on one node but in one of nine runs.
+const ROOMS: [&str; 3] = ["hall@conference.localhost", "yard@conference.localhost", "attic@conference.localhost"];
 
 /// Returns the bodies in what a client has got.
 fn bodies(got: &str) -> impl Iterator<Item = String> {
@@ -108,6 +140,7 @@ mod test {
         ["n1", "n2", "n3"].iter().for_each(|node| nodes.wait_for(node, "up"));
         let mut receivers: Vec<Client> =
             USERS.iter().enumerate().map(|(at, user)| Client::log_in(user, ports[at % 3])).collect();
+        USERS.iter().zip(&mut receivers).for_each(|(user, receiver)| enter(receiver, user));
         let mut senders: Vec<Sender> = (0..12).map(|at| Sender::new(at, ports[at % 3])).collect();
         let mut rounds = 0;
         write_until(&mut senders, &mut receivers, &mut rounds, || true);
@@ -151,7 +184,8 @@ mod test {
         assert!((1..USERS.len()).contains(&untouched));
         for sender in &senders {
             for (to, text) in sender.sent.iter().take(sender.acknowledged) {
-                assert!(found[*to].contains(text), "{text} was acknowledged and is lost");
+                let is_told = sender.refused.contains(text) && text.contains("conference");
+                assert!(is_told || found[*to].contains(text), "{text} was acknowledged and is lost");
             }
         }
         // The node comes back, and all is as before.

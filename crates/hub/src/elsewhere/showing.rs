@@ -2,7 +2,7 @@
 //! so that the world can hold that.
 
 use rookery_fanout::Packet;
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,10 @@ impl Letter for Shown {
         for component in onlookers.iter().filter(|component| component.domain() != from.domain()) {
             world.route(&self.0, component.as_ref());
         }
+    }
+
+    fn home(&self) -> Option<Jid> {
+        self.0.sender()
     }
 }
 

@@ -32,6 +32,10 @@ impl Letter for Say {
     fn open(self, world: &mut World) {
         Speaker::say(world, &self.host, &self.room, self.text);
     }
+
+    fn home(&self) -> Option<Jid> {
+        Some(self.room.clone())
+    }
 }
 
 /// The service in the rooms that are at home on a shard.
