@@ -69,9 +69,9 @@ async fn write(engine: &Engine, batch: usize, until: Instant) -> Result<(u64, Du
     while Instant::now() < until {
         // A courier of its own for each entry: nobody confirms here.
         let mut courier = Courier::<()>::new(WRITER);
-        courier.meet(READER);
+        courier.meet(READER, 1);
         for _ in 0..batch {
-            courier.post(READER.node, letter());
+            drop(courier.post(READER, letter()));
         }
         for append in courier.appends(0, 0) {
             if connection.append(append.to, &append.entry).await? != Outcome::Taken {
@@ -89,7 +89,7 @@ async fn read(engine: &Engine, until: Instant) -> Result<(u64, Duration), Error>
     while Instant::now() < until {
         for (at, entry) in connection.read(READER, &position).await? {
             let mut courier = Courier::<()>::new(READER);
-            courier.meet(WRITER);
+            courier.meet(WRITER, 1);
             let arrived = courier.arrived(&entry).map_err(|error| error.to_string())?;
             count += arrived.map_or(0, |arrived: Arrived| arrived.letters.len()) as u64;
             position = at;
@@ -110,8 +110,8 @@ fn alone(engine: &Engine) -> Result<(u128, u128), Error> {
         let (mut position, mut times) = (START.to_owned(), Vec::new());
         for _ in 0..ROUNDS {
             let mut courier = Courier::<()>::new(WRITER);
-            courier.meet(READER);
-            courier.post(READER.node, letter());
+            courier.meet(READER, 1);
+            drop(courier.post(READER, letter()));
             let since = Instant::now();
             for append in courier.appends(0, 0) {
                 writer.append(append.to, &append.entry).await?;
@@ -142,7 +142,7 @@ fn cpu() -> Duration {
 
 /// Returns the processor time of Redis.
 fn redis_cpu(engine: &Engine) -> Result<Duration, Error> {
-    let text = runtime()?.block_on(async { engine.connect().await?.information("cpu").await })?;
+    let text = runtime()?.block_on(async { engine.connect().await?.information("cpu").await })?.unwrap_or_default();
     let seconds = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
     let all = ["used_cpu_user:", "used_cpu_sys:"].into_iter().filter_map(seconds).sum();
     Ok(Duration::from_secs_f64(all))

@@ -15,7 +15,7 @@ impl Failed {
         match self {
             Self::Redis(error) => may_pass(error),
             Self::Members(crate::members::NotJoined::Store(error)) => error.is_temporary(),
-            Self::Members(crate::members::NotJoined::Taken) | Self::System(_) => true,
+            Self::Members(crate::members::NotJoined::Taken) | Self::TakenOver(_) | Self::System(_) => true,
             Self::Members(_) | Self::NameTaken(_) | Self::TooOld(_) => false,
         }
     }
@@ -41,15 +41,18 @@ async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), Failed> 
     let mut note = |severity, text| findings.push(Finding { severity, text });
     let engine = Engine::new(address, "")?;
     let mut connection = engine.connect().await?;
-    let version = is_new_enough(&mut connection).await?;
-    note(Severity::Note, format!("Redis or Valkey, as Redis {version}"));
-    if is_replica(&connection.information("replication").await?) {
-        let text = "it is a replica, which can't be written to: name the primary in `redis` of [cluster]";
-        note(Severity::Blocked, text.to_owned());
-    }
-    let persistence = connection.information("persistence").await?;
-    for (severity, text) in persisted(&persistence) {
-        note(severity, text);
+    match is_new_enough(&mut connection).await? {
+        Some(version) => {
+            note(Severity::Note, format!("Redis or Valkey, as Redis {version}"));
+            if is_replica(&connection.information("replication").await?.unwrap_or_default()) {
+                let text = "it is a replica, which can't be written to: name the primary in `redis` of [cluster]";
+                note(Severity::Blocked, text.to_owned());
+            }
+            for (severity, text) in persisted(&connection.information("persistence").await?.unwrap_or_default()) {
+                note(severity, text);
+            }
+        }
+        None => note(Severity::Note, UNSEEN.to_owned()),
     }
     let (severity, text) = evicted(connection.eviction().await.as_deref());
     note(severity, text);
@@ -65,18 +68,19 @@ async fn look(address: &str, findings: &mut Vec<Finding>) -> Result<(), Failed> 
     Ok(())
 }
 
-/// Returns the version of a Redis, if it is one that nodes can use.
+/// Returns the version of a Redis, if it is one that nodes can use; `None` if this user may not ask
+/// for it.
 ///
 /// # Errors
 /// The words of the system or of Redis; its version is too old.
-pub(crate) async fn is_new_enough(connection: &mut Connection) -> Result<String, Failed> {
-    let information = connection.information("server").await?;
+pub(crate) async fn is_new_enough(connection: &mut Connection) -> Result<Option<String>, Failed> {
+    let Some(information) = connection.information("server").await? else { return Ok(None) };
     let version = member(&information, "redis_version").unwrap_or("unknown").to_owned();
     let numbers: Vec<u32> = version.split('.').map_while(|number| number.parse().ok()).collect();
     // One that doesn't tell is tried.
     match numbers.as_slice() {
         [major, minor, ..] if (*major, *minor) < OLDEST => Err(Failed::TooOld(version)),
-        _ => Ok(version),
+        _ => Ok(Some(version)),
     }
 }
 
@@ -132,6 +136,9 @@ fn distance(trips: &[Duration]) -> (Severity, String) {
     }
 }
 
+/// Said where INFO is not allowed, which is one of the commands `@dangerous`.
+const UNSEEN: &str = "its version and its state can't be seen by this user, who may not use INFO (`ACL SETUSER … +info` \
+                      allows it); it has to be 6.2 or later, or Valkey, and no replica";
 /// Redis 6.2 has what inboxes need: `XADD … NOMKSTREAM` and `XTRIM … MINID`.
 const OLDEST: (u32, u32) = (6, 2);
 /// Round trips that are timed.

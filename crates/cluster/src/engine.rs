@@ -163,12 +163,15 @@ impl Connection {
         cmd("GET").arg(self.lease(node)).query_async(&mut self.connection).await
     }
 
-    /// Returns a section of what Redis tells of itself.
+    /// Returns a section of what Redis tells of itself; `None` if it tells this user nothing.
     ///
     /// # Errors
     /// The words of the system or of Redis.
-    pub async fn information(&mut self, section: &str) -> Result<String, RedisError> {
-        cmd("INFO").arg(section).query_async(&mut self.connection).await
+    pub async fn information(&mut self, section: &str) -> Result<Option<String>, RedisError> {
+        match cmd("INFO").arg(section).query_async(&mut self.connection).await {
+            Err(error) if error.code() == Some("NOPERM") => Ok(None),
+            told => told.map(Some),
+        }
     }
 
     /// Asks for a sign of life.

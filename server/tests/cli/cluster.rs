@@ -16,6 +16,7 @@ rookery_needs::needing!("cli.cluster":
     names_are_for_one_process_each,
     a_process_that_stood_still_gives_way,
     a_check_and_a_start_say_what_is_wrong_with_redis,
+    a_user_of_redis_needs_no_dangerous_commands,
 );
 
 #[test]
@@ -394,6 +395,25 @@ mod test {
         nodes.wait_for("n2", "up");
         let mut clients: Vec<Client> = USERS.iter().map(|user| Client::log_in(user, port2)).collect();
         all_chat(&mut clients, "when it is back");
+    }
+
+    pub fn a_user_of_redis_needs_no_dangerous_commands() {
+        let nodes = Nodes::new(1);
+        let (rig, redis) = (&nodes.rigs[0], &nodes.redis);
+        redis.command(&["ACL", "SETUSER", "node", "on", ">secret", "~rk:*", "&*", "+@all", "-@dangerous"]);
+        let config = std::fs::read_to_string(rig.path("rookery.toml")).expect("the configuration");
+        rig.write(
+            "rookery.toml",
+            &config.replace(&redis.url(), &redis.url().replace("redis://", "redis://node:secret@")),
+        );
+        let checked = rig.run(&["check"]);
+        for words in ["INFO", "maxmemory-policy can't be seen by this user", "a round trip takes"] {
+            let is_told = |line: &&str| line.starts_with("ok       redis") && line.contains(words);
+            assert!(checked.out.lines().any(|line| is_told(&line)), "{words:?} is not in:\n{}", checked.out);
+        }
+        let (first, port) = nodes.serve(0);
+        Client::log_in(USERS[0], port);
+        assert_eq!(first.stop(), 0);
     }
 
     pub fn a_check_and_a_start_say_what_is_wrong_with_redis() {
