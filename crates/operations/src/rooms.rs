@@ -1,7 +1,9 @@
-//! Rooms: which there are, who is there, and their end.
+//! Rooms: which there are, who is there, their settings, and their beginning and end.
 
 use rookery_hub::{Domain, World};
 use rookery_jid::Jid;
+pub use rookery_rooms::arrange::Wanted;
+use rookery_rooms::arrange::{Arrange, Arranged};
 pub use rookery_rooms::directory::Listed;
 use rookery_rooms::directory::with_list;
 use rookery_rooms::operate::{Describe, Destroy, Largest};
@@ -48,6 +50,35 @@ pub fn largest(world: &mut World, most: usize, then: impl FnOnce(&mut World, Gat
 pub fn describe(world: &mut World, room: Jid, then: impl FnOnce(&mut World, Outcome<Described>) + 'static) {
     let home = world.home_of(room.as_ref());
     world.put_to(home, Describe(room.clone()), move |world, found| then(world, known(found, &room)));
+}
+
+/// Makes a room, which has these settings and one owner, and stays if they say so.
+pub fn create(
+    world: &mut World,
+    room: Jid,
+    owner: Jid,
+    wanted: Wanted,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
+) {
+    arrange(world, Arrange { room, wanted, owner: Some(owner) }, then);
+}
+
+/// Changes settings of a room (XEP-0045 §10.2); those who are there are told of it.
+pub fn configure(world: &mut World, room: Jid, wanted: Wanted, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+    arrange(world, Arrange { room, wanted, owner: None }, then);
+}
+
+fn arrange(world: &mut World, asked: Arrange, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+    let (home, room) = (world.home_of(asked.room.as_ref()), asked.room.clone());
+    world.put_to(home, asked, move |world, found| {
+        let arranged = known(found, &room).and_then(|arranged| match arranged {
+            Arranged::Done => Ok(()),
+            Arranged::TooLong => Err(Refusal::Impossible("a text of a room can't be so long".into())),
+            Arranged::Exists => Err(Refusal::Exists(format!("{room} exists already"))),
+            Arranged::Full(why) => Err(Refusal::Full(why)),
+        });
+        then(world, arranged);
+    });
 }
 
 /// Destroys a room (XEP-0045 §10.9): who is there is told so, with the reason if there is one, and

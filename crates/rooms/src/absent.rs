@@ -35,14 +35,20 @@ fn create(world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaErro
         // §10.1.1.
         return Err(Condition::NotAllowed.into());
     }
+    let is_operators = Room::is_operator(world, jid.domain(), creator.as_ref());
+    make(world, jid, creator, is_operators)
+}
+
+/// Makes a room, which is locked until it is configured. `is_operators`: the share of its creator
+/// doesn't count.
+///
+/// # Errors
+/// There is no service, or no place for one more room.
+pub(crate) fn make(world: &mut World, jid: Jid, creator: &Jid, is_operators: bool) -> Result<Room, StanzaError> {
     let limits = world.domain_of(jid.domain()).map(Limits::of).ok_or(Condition::ItemNotFound)?;
     let most = Most {
         all: limits.rooms,
-        of_account: if Room::is_operator(world, jid.domain(), creator.as_ref()) {
-            usize::MAX
-        } else {
-            limits.of_account.rooms
-        },
+        of_account: if is_operators { usize::MAX } else { limits.of_account.rooms },
         of_domain: if world.is_here(creator.domain()) { usize::MAX } else { limits.of_domain.rooms },
     };
     let name = jid.local().unwrap_or_default().to_owned();

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rookery_fanout::Packet;
 use rookery_hub::failure::condition;
-use rookery_hub::{Bound, Bounds, Custody, Most, Per, Share, Unit, World};
+use rookery_hub::{Bound, Bounds, Custody, Most, Per, Reply, Share, Unit, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{StoreError, StoredRoom};
 use rookery_stream::error::Condition;
@@ -21,7 +21,7 @@ use super::directory::Directory;
 use super::refusal::turn_away;
 use super::room::Room;
 use super::unsaved::{self, Unsaved};
-use super::work::{Size, Work};
+use super::work::{Arranged, Found, Size, Wanted, What, Work};
 
 /// The rooms whose home is this shard.
 #[derive(Debug)]
@@ -264,7 +264,25 @@ pub(super) fn operate(world: &mut World, work: Work) {
             world.state_mut::<Actors>().occupy(room.clone(), Some(Turn::Work(work)));
             load(world, room);
         }
-        Taken::Absent => work.without_room(world, None),
+        Taken::Absent => match work.what {
+            What::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
+            what => Work { what, ..work }.without_room(world, None),
+        },
+    }
+}
+
+/// Makes a room for an operator.
+fn make(world: &mut World, jid: Jid, (wanted, owner): (Wanted, Jid), reply: Reply<Found<Arranged>>) {
+    match absent::make(world, jid.clone(), &owner, true) {
+        Ok(mut room) => {
+            world.state_mut::<Actors>().occupy(jid, None);
+            room.arrange(world, &wanted, true, reply);
+            go_on(world, Box::new(room));
+        }
+        Err(error) => {
+            let why = error.text.map_or_else(|| "there are no rooms here".to_owned(), |text| text.into_owned());
+            reply.give(world, Ok(Some(Arranged::Full(why))));
+        }
     }
 }
 
@@ -350,6 +368,13 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     if !room.is_stored() && !room.is_over {
         room.forget_past(world);
         world.state::<Directory>().remove(room.jid.as_ref());
+    }
+}
+
+/// Lets go of a room that nobody needs any more, now that the store is done with it.
+pub(super) fn look_after(world: &mut World, jid: &Jid) {
+    if let Taken::Room(room) = world.state_mut::<Actors>().take(jid.as_str()) {
+        go_on(world, room);
     }
 }
 

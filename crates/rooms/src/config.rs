@@ -296,12 +296,12 @@ pub(crate) const ADMINS: &str = "muc#roomconfig_roomadmins";
 pub(crate) const HISTORY: &str = "muc#maxhistoryfetch";
 /// The permission of participants to change the subject.
 pub(crate) const SUBJECT: &str = "muc#roomconfig_changesubject";
-const NAME: &str = "muc#roomconfig_roomname";
-const DESC: &str = "muc#roomconfig_roomdesc";
+pub(crate) const NAME: &str = "muc#roomconfig_roomname";
+pub(crate) const DESC: &str = "muc#roomconfig_roomdesc";
 const LANG: &str = "muc#roomconfig_lang";
-const PUBLIC: &str = "muc#roomconfig_publicroom";
-const PERSISTENT: &str = "muc#roomconfig_persistentroom";
-const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
+pub(crate) const PUBLIC: &str = "muc#roomconfig_publicroom";
+pub(crate) const PERSISTENT: &str = "muc#roomconfig_persistentroom";
+pub(crate) const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
 const INVITES: &str = "muc#roomconfig_allowinvites";
 const PROTECTED: &str = "muc#roomconfig_passwordprotectedroom";
 const SECRET: &str = "muc#roomconfig_roomsecret";

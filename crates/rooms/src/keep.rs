@@ -76,19 +76,25 @@ impl Room {
         });
     }
 
-    /// Keeps the changes of a form, and replies once that is done. A persistent room is written
-    /// whole, one that isn't any more is removed from the store.
-    pub(crate) fn keep_configuration(&mut self, world: &mut World, iq: &Iq, changes: Vec<Affiliated>) {
+    /// Keeps a new configuration with changes of affiliations; `then` hears once that is done. A
+    /// room that stays is written whole, one that doesn't any more is removed from the store.
+    pub(crate) fn keep_configured(
+        &mut self,
+        world: &mut World,
+        stays: bool,
+        changes: Vec<Affiliated>,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
         let was_stored = self.is_stored();
         self.is_changed = false;
-        self.set_stored(world, self.config.is_persistent);
-        let (iq, room) = (iq.clone(), self.jid.clone());
+        self.set_stored(world, stays);
+        let room = self.jid.clone();
         let rooms = world.stores.rooms.clone();
         let changes: Vec<_> = if was_stored { changes } else { self.affiliations.values().cloned().collect() };
         let users: Vec<_> = changes.iter().map(|change| change.user.clone()).collect();
         match (was_stored, self.is_stored()) {
-            (false, false) => world.reply_done(&iq),
-            (true, false) => unsaved::remove(world, &room, move |world, removed| told(world, &iq, removed)),
+            (false, false) => then(world, Ok(())),
+            (true, false) => unsaved::remove(world, &room, then),
             (_, true) => {
                 world.state_mut::<Unsaved>().begin(&room);
                 let put = rooms.put(room.as_ref(), self.document());
@@ -98,7 +104,7 @@ impl Room {
                     if let Err(error) = &kept {
                         world.store_failed("keeping a room", &room, error);
                     }
-                    told(world, &iq, kept);
+                    then(world, kept);
                 };
                 // The store keeps the order: the second is done after the first.
                 world.wait(put, move |world, put| match put {
@@ -106,6 +112,14 @@ impl Room {
                     Err(error) => answer(world, Err(error)),
                 });
             }
+        }
+    }
+
+    /// Lets the room stay from now on if that is what its configuration says: somebody has spoken in
+    /// it.
+    pub(crate) fn take_root(&mut self, world: &mut World) {
+        if self.config.is_persistent && !self.is_stored() {
+            self.keep_configured(world, true, Vec::new(), |_, _| {});
         }
     }
 

@@ -17,7 +17,7 @@
 //!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
 //!   those that wait for an admin. `items`: long lists. `requests`: IQs between occupants. `stir`:
 //!   how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `whole`:
+//! * [`operate`]: what operators see and do; [`arrange`]: the settings that they change; `work`: what a room does that is no stanza. `whole`:
 //!   what must hold of it. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store
 //!   did not take. `keep`, `kept`: what the store has; `continued`: what the next process gets;
 //!   `past`: the archive and the history; `logs`: files for people.
@@ -54,6 +54,7 @@ pub mod actor;
 mod admin;
 mod application;
 mod approve;
+pub mod arrange;
 mod ask;
 mod avatar;
 mod bounds;
@@ -171,6 +172,7 @@ impl Module for Rooms {
         hooks.letter::<speak::Whisper>();
         hooks.question::<operate::Describe>();
         hooks.question::<operate::Destroy>();
+        hooks.question::<arrange::Arrange>();
         hooks.question::<operate::Largest>();
         hooks.service(serve);
         // The store has forgotten what the account was to rooms; those that are here do so too.

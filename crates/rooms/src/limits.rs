@@ -231,8 +231,8 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     },
     OptionSpec {
         key: "default_persistent",
-        default: || Value::Switch(false),
-        doc: "whether a new room stays when its last occupant leaves",
+        default: || Value::Switch(true),
+        doc: "whether a new room stays when its last occupant leaves, unless its owner's form says it: once it was configured, or somebody has spoken in it",
         check: option::any,
     },
     OptionSpec {

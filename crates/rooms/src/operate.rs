@@ -63,7 +63,7 @@ impl Question for Largest {
     }
 }
 
-fn ask<T: Serialize + 'static>(
+pub(super) fn ask<T: Serialize + 'static>(
     world: &mut World,
     room: Jid,
     reply: Reply<Found<T>>,
@@ -87,6 +87,7 @@ impl Room {
                 let described = self.described();
                 reply.give(world, Ok(Some(described)));
             }
+            What::Arrange(wanted, owner, reply) => self.arrange(world, &wanted, owner.is_some(), reply),
             What::Destroy(reason, reply) => self.end(world, reason.as_deref(), reply),
             What::Register { iq, known_in } => {
                 if let Err(error) = self.register_knowing(world, &iq, Some(known_in)) {
@@ -111,6 +112,7 @@ impl Room {
         occupants.sort_unstable_by(|a, b| a.nick.cmp(&b.nick));
         Described {
             name: self.name().to_owned(),
+            description: self.config.description.clone(),
             is_public: self.config.is_public,
             is_persistent: self.config.is_persistent,
             is_members_only: self.config.is_members_only,
@@ -131,4 +133,4 @@ impl Room {
 
 /// The time that a room may take to answer an operator, in milliseconds: it may have to come from
 /// the store.
-const PATIENCE_MS: u64 = 10_000;
+pub(super) const PATIENCE_MS: u64 = 10_000;

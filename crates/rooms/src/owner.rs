@@ -70,22 +70,33 @@ impl Room {
         }
         let new = self.config.submitted(form, &self.limits)?;
         let changes = self.listed(form)?;
+        // One that is taken as it is made (§10.1.2) stays once somebody has spoken in it.
+        let is_configured = form.fields().any(|field| field.var() != "FORM_TYPE");
+        let stays = new.is_persistent && (is_configured || self.is_stored());
+        let (actor, iq) = (self.actor_nick(&iq.from), iq.clone());
+        self.reconfigure(world, new, |room, world| {
+            room.tell_absent(world, &changes, &iq.from);
+            room.set_affiliations(world, changes.clone(), actor.as_deref(), |room, world| {
+                room.keep_configured(world, stays, changes, move |world, kept| told(world, &iq, kept));
+            });
+        });
+        Ok(())
+    }
+
+    /// Has another configuration from now on, and tells those who are here. `between` runs before
+    /// they hear of it.
+    pub(crate) fn reconfigure(&mut self, world: &mut World, new: Config, between: impl FnOnce(&mut Self, &mut World)) {
         let old = std::mem::replace(&mut self.config, new);
         let was_locked = std::mem::replace(&mut self.is_locked, false);
         self.history.shorten(self.config.history);
         self.occupants.iter_mut().for_each(|(_, occupant)| occupant.changed());
-        let actor = self.actor_nick(&iq.from);
-        self.tell_absent(world, &changes, &iq.from);
-        self.set_affiliations(world, changes.clone(), actor.as_deref(), |room, world| {
-            room.keep_configuration(world, iq, changes);
-        });
+        between(self, world);
         if !was_locked {
             self.tell_changes(world, &old);
         }
         if self.config.is_members_only && !old.is_members_only {
             self.remove_strangers(world);
         }
-        Ok(())
     }
 
     /// Returns the gains and losses of affiliations by the full lists of a form.

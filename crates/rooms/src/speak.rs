@@ -111,6 +111,9 @@ impl Room {
             self.keep_soon();
         }
         self.remember(world, at, &packet, stanza, &id, is_subject);
+        if lasts {
+            self.take_root(world);
+        }
         Ok(())
     }
 

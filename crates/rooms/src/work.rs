@@ -21,6 +21,8 @@ pub(super) struct Work {
 pub(super) enum What {
     /// To say what the room is, and who is there.
     Describe(Reply<Found<Described>>),
+    /// To have these settings; with an owner, to be made first.
+    Arrange(Wanted, Option<Jid>, Reply<Found<Arranged>>),
     /// To be no more, for a reason.
     Destroy(Option<String>, Reply<Found<()>>),
     /// To go on with a user's request to register, now that it is known how many rooms know the
@@ -36,6 +38,7 @@ impl Work {
     pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
         match self.what {
             What::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
+            What::Arrange(_, _, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
             What::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
             What::Register { iq, .. } => {
                 let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
@@ -63,6 +66,8 @@ pub struct Size {
 pub struct Described {
     /// Its name for people.
     pub name: String,
+    /// Its description.
+    pub description: String,
     /// Set if everybody may find it.
     pub is_public: bool,
     /// Set if it stays when everybody has left.
@@ -73,6 +78,34 @@ pub struct Described {
     pub affiliations: usize,
     /// The occupants, by nick.
     pub occupants: Vec<Inside>,
+}
+
+/// Settings of a room; those that are `None` stay as they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Its name for people.
+    pub name: Option<String>,
+    /// Its description.
+    pub description: Option<String>,
+    /// True if everybody may find it.
+    pub is_public: Option<bool>,
+    /// True if it stays when everybody has left.
+    pub is_persistent: Option<bool>,
+    /// True if only members may enter.
+    pub is_members_only: Option<bool>,
+}
+
+/// The outcome of changing a room's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Arranged {
+    /// It is done, and kept.
+    Done,
+    /// A text is longer than texts of rooms may be.
+    TooLong,
+    /// The room that was to be made is there already.
+    Exists,
+    /// There can't be one more room, for this reason.
+    Full(String),
 }
 
 /// An occupant as operators see it.

@@ -33,6 +33,43 @@ fn a_persistent_room_survives_a_restart() {
     assert_eq!(item.attr("name"), Some("Cave"));
 }
 
+/// Returns whether a room of the first witch stays, with these options, with this form, and whether
+/// anybody speaks in it or not.
+fn stays(options: Vec<(&'static str, Value)>, form: &str, speaks: bool) -> bool {
+    let mut s = Scene::with_options(options).open(form);
+    if speaks {
+        say(&mut s.crone, "double, double");
+    }
+    leave(&mut s.crone, "firstwitch");
+    s.hush();
+    s.server.restart();
+    let mut hag = s.server.online(s.hag.full());
+    join(&mut hag, "thirdwitch");
+    let found = heard(&mut hag);
+    match found[0].ends_with(" 110 201") {
+        true => false,
+        false if found[0].ends_with(" 110") => true,
+        false => panic!("{found:?}"),
+    }
+}
+
+/// §10.1.2 leaves it to the service what a room is that is taken as it was made.
+#[test]
+fn a_room_that_is_taken_as_it_was_made_stays_once_somebody_has_spoken_in_it() {
+    assert!(!stays(vec![], "", false), "a mistyped address leaves nothing behind");
+    assert!(stays(vec![], "", true));
+    assert!(!stays(vec![("default_persistent", Value::Switch(false))], "", true), "as the operator wants it");
+}
+
+#[test]
+fn a_room_that_was_configured_stays_unless_the_form_says_otherwise() {
+    assert!(stays(vec![], "roomname=Cave", false));
+    assert!(!stays(vec![], "roomname=Cave persistentroom=0", true));
+    let by_default = || vec![("default_persistent", Value::Switch(false))];
+    assert!(!stays(by_default(), "roomname=Cave", true));
+    assert!(stays(by_default(), "persistentroom=1", false));
+}
+
 /// An empty persistent room is forgotten by the shard and comes back from the store, with the
 /// pseudonyms that it gave.
 #[test]

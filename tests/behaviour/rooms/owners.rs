@@ -63,7 +63,7 @@ fn a_reserved_room_is_configured() {
     let query = info.child("query", ns::DISCO_INFO).unwrap();
     assert_eq!(query.child("identity", ns::DISCO_INFO).unwrap().attr("name"), Some("Cave"));
     let features: Vec<_> = query.children().filter_map(|child| child.attr("var")).collect();
-    for feature in ["muc_public", "muc_temporary", "muc_open", "muc_moderated", "muc_nonanonymous", "muc_unsecured"] {
+    for feature in ["muc_public", "muc_persistent", "muc_open", "muc_moderated", "muc_nonanonymous", "muc_unsecured"] {
         assert!(features.contains(&feature), "{feature}");
     }
 }

@@ -180,7 +180,7 @@ fn archives_are_for_those_who_may_enter() {
 /// The creator of a room whose name was free again learns nothing of what was said there before.
 #[test]
 fn a_new_room_has_no_past() {
-    let mut s = Scene::opened();
+    let mut s = Scene::configured("persistentroom=0");
     say(&mut s.crone, "secret");
     s.crone.all();
     leave(&mut s.crone, "firstwitch");

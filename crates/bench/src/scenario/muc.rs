@@ -114,16 +114,16 @@ impl Places {
         format!("bench{}@{}", place / self.occupants, rookery_xml::escape_attr(&self.service))
     }
 
-    /// Returns the form of a client that makes a room.
+    /// Returns the form of a client that makes a room, which leaves nothing behind.
     fn form(&self) -> String {
-        let fields = match self.quiet {
-            false => String::new(),
-            true => format!(
-                "<field var='FORM_TYPE'><value>{MUC_CONFIG}</value></field>\
-                 <field var='muc#roomconfig_presencebroadcast'><value>moderator</value></field>"
-            ),
+        let quiet = match self.quiet {
+            false => "",
+            true => "<field var='muc#roomconfig_presencebroadcast'><value>moderator</value></field>",
         };
-        format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>")
+        format!(
+            "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>{MUC_CONFIG}</value></field>\
+             <field var='muc#roomconfig_persistentroom'><value>0</value></field>{quiet}</x>"
+        )
     }
 
     fn nick(&self, place: usize) -> String {

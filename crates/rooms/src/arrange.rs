@@ -1,0 +1,71 @@
+//! Settings of rooms that operators change, and rooms that they make. The owner's form
+//! (XEP-0045 §10.2) is the way in which a room hears of it, so nothing is possible here that its
+//! owner could not do.
+
+use rookery_hub::{Question, Reply, World};
+use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
+use serde::{Deserialize, Serialize};
+
+use super::actor;
+use super::config::{DESC, MEMBERS_ONLY, NAME, PERSISTENT, PUBLIC};
+use super::operate::{PATIENCE_MS, ask};
+use super::room::Room;
+pub use super::work::{Arranged, Wanted};
+use super::work::{Found, What};
+
+/// Asks the home of a room to change its settings, or to make the room.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Arrange {
+    /// The bare JID of the room.
+    pub room: Jid,
+    /// The settings.
+    pub wanted: Wanted,
+    /// The owner of the room, if it is to be made.
+    pub owner: Option<Jid>,
+}
+
+impl Question for Arrange {
+    const NAME: &'static str = "rooms arrange";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Found<Arranged>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let Self { room, wanted, owner } = self;
+        ask(world, room, reply, |reply| What::Arrange(wanted, owner, reply));
+    }
+}
+
+impl Wanted {
+    fn form(&self) -> Form {
+        let text = |form: Form, var, text: &Option<String>| match text {
+            Some(text) => form.field(Field::text_single(var).value(text)),
+            None => form,
+        };
+        let form = text(Form::new("submit"), NAME, &self.name);
+        let form = text(form, DESC, &self.description);
+        let switches =
+            [(PUBLIC, self.is_public), (PERSISTENT, self.is_persistent), (MEMBERS_ONLY, self.is_members_only)];
+        let switches = switches.into_iter().filter_map(|(var, switch)| Some(Field::boolean(var, switch?)));
+        switches.fold(form, Form::field)
+    }
+}
+
+impl Room {
+    /// Changes the settings for an operator. `makes`: the room is to be a new one.
+    pub(super) fn arrange(&mut self, world: &mut World, wanted: &Wanted, makes: bool, reply: Reply<Found<Arranged>>) {
+        if makes && !self.is_locked {
+            return reply.give(world, Ok(Some(Arranged::Exists)));
+        }
+        let Ok(new) = self.config.submitted(&wanted.form(), &self.limits) else {
+            return reply.give(world, Ok(Some(Arranged::TooLong)));
+        };
+        self.reconfigure(world, new, |_, _| {});
+        let (room, stays) = (self.jid.clone(), self.config.is_persistent);
+        self.keep_configured(world, stays, Vec::new(), move |world, kept| {
+            // Nobody may be there who could leave it.
+            actor::look_after(world, &room);
+            reply.give(world, kept.map(|()| Some(Arranged::Done)));
+        });
+    }
+}
