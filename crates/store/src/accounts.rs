@@ -104,6 +104,10 @@ pub enum Order {
     Newest,
     /// Those never seen first, the last seen ones last.
     Oldest,
+    /// Those that were made last first.
+    Youngest,
+    /// Those with the most bytes first.
+    Largest,
 }
 
 /// A part of a choice of accounts.
@@ -124,4 +128,8 @@ pub struct Browse {
     pub is_disabled: bool,
     /// The time of its last presence, milliseconds since 1970.
     pub last_seen_ms: Option<u64>,
+    /// The time when it was made, milliseconds since 1970; `None` if that wasn't noted.
+    pub created_ms: Option<u64>,
+    /// The bytes of its archive, its files and the messages that wait for it.
+    pub bytes: u64,
 }

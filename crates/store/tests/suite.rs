@@ -104,6 +104,8 @@ over_all_stores! {
     accounts::a_removed_account_leaves_nothing,
     accounts::disabled_accounts_are_listed,
     accounts::operators_browse_them,
+    accounts::operators_see_what_accounts_store,
+    accounts::operators_see_when_accounts_were_made,
     accounts::settings_are_kept,
     accounts::lists_change_by_entries,
     rosters::items_read_as_written,

@@ -6,6 +6,7 @@ use super::nodes::Nodes;
 use super::rooms::AllRooms;
 use super::roster::Versioned;
 use crate::accounts::{Browse, Browsed, Choice, Only, Order};
+use crate::archive::BYTES_PER_MESSAGE;
 use crate::{Invitation, OfflineMessage, Slot, StoreError};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -57,13 +58,6 @@ pub(super) struct Account {
     pub(super) last_presence: Option<(u64, Vec<u8>)>,
 }
 
-impl Account {
-    fn browse(&self) -> Browse {
-        let last_seen_ms = self.last_presence.as_ref().map(|(unix_ms, _)| *unix_ms);
-        Browse { jid: self.jid.clone(), is_disabled: self.disabled, last_seen_ms }
-    }
-}
-
 impl World {
     pub(super) fn account(&self, account: JidRef<'_>) -> Option<&Account> {
         self.accounts.get(&key(account))
@@ -77,6 +71,18 @@ impl World {
         self.account(owner).ok_or(StoreError::NoAccount)
     }
 
+    fn line(&self, account: &Account) -> Browse {
+        let last_seen_ms = account.last_presence.as_ref().map(|(unix_ms, _)| *unix_ms);
+        let archive = self.archives.kept.get(&key(account.jid.as_ref()));
+        let archived = archive.iter().flat_map(|archive| archive.messages.values());
+        let archived = archived.map(|(_, stanza)| stanza.len() as u64 + BYTES_PER_MESSAGE).sum::<u64>();
+        let files = self.slots.values().filter(|slot| slot.owner == account.jid).map(|slot| slot.size).sum::<u64>();
+        let waiting = account.offline.values().map(|(_, message)| message.stanza.len() as u64).sum::<u64>();
+        let (jid, bytes) = (account.jid.clone(), archived + files + waiting);
+        // There is no clock here.
+        Browse { jid, is_disabled: account.disabled, last_seen_ms, created_ms: None, bytes }
+    }
+
     /// Returns a part of the accounts of a domain that a choice is about.
     pub(super) fn browse(&self, domain: &str, choice: &Choice) -> Browsed {
         let of_domain =
@@ -86,11 +92,13 @@ impl World {
             Only::Disabled => account.disabled,
             Only::NeverSeen => account.last_presence.is_none(),
         });
-        let mut accounts: Vec<_> = chosen.map(Account::browse).collect();
+        let mut accounts: Vec<_> = chosen.map(|account| self.line(account)).collect();
         match choice.order {
             Order::Name => {}
             Order::Newest => accounts.sort_by_key(|account| Reverse(account.last_seen_ms)),
             Order::Oldest => accounts.sort_by_key(|account| account.last_seen_ms),
+            Order::Youngest => accounts.sort_by_key(|account| Reverse(account.created_ms)),
+            Order::Largest => accounts.sort_by_key(|account| Reverse(account.bytes)),
         }
         let total = accounts.len() as u64;
         Browsed { total, accounts: accounts.into_iter().skip(choice.skip).take(choice.limit).collect() }

@@ -36,7 +36,8 @@ pub(crate) fn create(
     credentials: &Credentials,
 ) -> Result<bool, StoreError> {
     let [domain, local] = account_values(account);
-    if c.execute(CREATE_ACCOUNT, &[domain, local, domain, local])? == 0 {
+    let statement = CREATE_ACCOUNT.on(c.dialect());
+    if c.execute(statement, &[domain, local, domain, local])? == 0 {
         return Ok(false);
     }
     let Some(id) = ids::of_account(c, account)? else {
@@ -56,9 +57,10 @@ pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)
     let created: Vec<bool> = names.map(|name| known.insert(name)).collect();
     let new = || accounts.iter().zip(&created).filter(|(_, is_new)| **is_new).map(|(account, _)| account);
     let version = one(c, NEXT_ROSTER_VERSION, &[], |row| row.integer(0))?.unwrap_or(1);
+    let now = now(c)?;
     let rows = new().map(|(account, _)| {
         let [domain, local] = account_values(account.as_ref());
-        [domain, local, Value::Integer(version), Value::Integer(version)]
+        [domain, local, now, Value::Integer(version), Value::Integer(version)]
     });
     INSERT_ACCOUNTS.insert(c, &rows.collect::<Vec<_>>())?;
     let ids = ids_of(c, accounts)?;
@@ -70,6 +72,13 @@ pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)
     }
     INSERT_KEYS.insert(c, &keys)?;
     Ok(created)
+}
+
+/// Returns the time of the database.
+fn now(c: &mut dyn Connection) -> Result<Value<'static>, StoreError> {
+    let statement = NOW.on(c.dialect());
+    let now = one(c, statement, &[], |row| row.integer(0))?;
+    Ok(Value::Integer(now.unwrap_or_default()))
 }
 
 /// The keys of those accounts that there are, by domain and localpart.
@@ -236,10 +245,10 @@ static IDS: Among = Among::new("SELECT localpart, id FROM accounts WHERE domain 
 
 const NEXT_ROSTER_VERSION: &str = "SELECT value FROM counters WHERE name = 'next_roster_version'";
 
-/// Values: domain, localpart, version, version.
+/// Values: domain, localpart, time, version, version.
 static INSERT_ACCOUNTS: Rows = Rows::new(
-    "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) VALUES",
-    "(?, ?, ?, ?, 0, 0)",
+    "INSERT INTO accounts (domain, localpart, created_ms, roster_version, roster_oldest, roster_items, offline_messages) VALUES",
+    "(?, ?, ?, ?, ?, 0, 0)",
 );
 
 /// Values: iterations, salt, stored key, server key, account, hash.

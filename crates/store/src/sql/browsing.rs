@@ -1,25 +1,29 @@
 //! Lists of accounts in the orders that operators choose.
 
 use super::connection::{Connection, Row, Value, all, one};
+use super::dialect::Text;
 use crate::StoreError;
 use crate::accounts::{Browse, Browsed, Choice, Only, Order};
 use rookery_jid::Jid;
 
 pub(crate) fn browse(c: &mut dyn Connection, domain: &str, choice: &Choice) -> Result<Browsed, StoreError> {
-    let (count, [by_name, newest, oldest]) = match choice.only {
-        Only::All => (COUNT_ALL, [ALL_BY_NAME, ALL_NEWEST, ALL_OLDEST]),
-        Only::Disabled => (COUNT_DISABLED, [DISABLED_BY_NAME, DISABLED_NEWEST, DISABLED_OLDEST]),
-        Only::NeverSeen => (COUNT_NEVER_SEEN, [NEVER_SEEN; 3]),
+    let (count, parts) = match choice.only {
+        Only::All => (COUNT_ALL, &ALL),
+        Only::Disabled => (COUNT_DISABLED, &DISABLED),
+        Only::NeverSeen => (COUNT_NEVER_SEEN, &NEVER_SEEN),
     };
     let statement = match choice.order {
-        Order::Name => by_name,
-        Order::Newest => newest,
-        Order::Oldest => oldest,
+        Order::Name => &parts.by_name,
+        Order::Newest => &parts.newest,
+        Order::Oldest => &parts.oldest,
+        Order::Youngest => &parts.youngest,
+        Order::Largest => &parts.largest,
     };
     let pattern = pattern(&choice.contains);
     let [domain_value, pattern] = [Value::Text(domain), Value::Text(&pattern)];
     let total = one(c, count, &[domain_value, pattern], |row| row.number(0))?.unwrap_or_default();
     let [limit, skip] = [choice.limit, choice.skip].map(|number| Value::number(number as u64));
+    let statement = statement.on(c.dialect());
     let accounts = all(c, statement, &[domain_value, pattern, limit, skip], |row| read(row, domain))?;
     Ok(Browsed { total, accounts })
 }
@@ -29,8 +33,9 @@ fn read(row: &dyn Row, domain: &str) -> Result<Browse, StoreError> {
     let jid = Jid::new(Some(local), domain, None);
     let jid = jid.map_err(|error| row.corrupt(format!("the localpart {local:?}: {error}")))?;
     // Nobody was last seen in the first millisecond of 1970.
-    let last_seen_ms = Some(row.number(2)?).filter(|unix_ms| *unix_ms != 0);
-    Ok(Browse { jid, is_disabled: row.integer(1)? != 0, last_seen_ms })
+    let time = |unix_ms| Some(unix_ms).filter(|unix_ms| *unix_ms != 0);
+    let (last_seen_ms, created_ms) = (time(row.number(2)?), time(row.number(3)?));
+    Ok(Browse { jid, is_disabled: row.integer(1)? != 0, last_seen_ms, created_ms, bytes: row.number(4)? })
 }
 
 /// Returns the pattern of LIKE for texts that contain another one.
@@ -39,54 +44,79 @@ fn pattern(contains: &str) -> String {
     format!("%{escaped}%")
 }
 
-/// Makes a statement over the accounts whose domain and localpart fit, and of which a condition holds. Values: domain, pattern, and what follows.
-macro_rules! accounts {
-    ($what:literal, $only:literal, $rest:literal) => {
+/// Names the accounts whose domain and localpart fit, with what is known of them. Values: domain, pattern.
+macro_rules! from {
+    () => {
+        " FROM accounts a LEFT JOIN disabled_accounts d ON d.account = a.id \
+         LEFT JOIN last_presence p ON p.owner = a.id WHERE a.domain = ? AND a.localpart LIKE ? ESCAPE '!'"
+    };
+}
+
+/// Makes the statement for a part of the accounts of which a condition holds, in an order. Values: domain, pattern, limit, accounts to skip. The
+/// engines differ in the name of their integers, to which the sum is cast: it is a decimal otherwise.
+macro_rules! part {
+    ($only:literal, $order:literal) => {
+        Text {
+            sqlite: part!($only, $order, "INTEGER"),
+            postgres: part!($only, $order, "BIGINT"),
+            mysql: part!($only, $order, "SIGNED"),
+        }
+    };
+    ($only:literal, $order:literal, $integer:literal) => {
         concat!(
-            "SELECT ",
-            $what,
-            " FROM accounts a LEFT JOIN disabled_accounts d ON d.account = a.id \
-             LEFT JOIN last_presence p ON p.owner = a.id WHERE a.domain = ? AND a.localpart LIKE ? ESCAPE '!'",
+            "SELECT a.localpart, CASE WHEN d.account IS NULL THEN 0 ELSE 1 END, COALESCE(p.unix_ms, 0), a.created_ms, \
+             a.offline_bytes + COALESCE((SELECT MAX(r.bytes) FROM archives r WHERE r.account = a.id), 0) \
+             + COALESCE((SELECT CAST(SUM(s.size) AS ",
+            $integer,
+            ") FROM slots s WHERE s.owner = a.id), 0) AS stored",
+            from!(),
             $only,
-            $rest
+            $order,
+            " LIMIT ? OFFSET ?"
         )
     };
 }
 
-/// Makes the statement for a part of the accounts of which a condition holds, in an order. Values: domain, pattern, limit, accounts to skip.
-macro_rules! part {
-    ($only:literal, $order:literal) => {
-        accounts!("a.localpart, CASE WHEN d.account IS NULL THEN 0 ELSE 1 END, COALESCE(p.unix_ms, 0)", $only, $order)
+/// The statements for a part of the accounts of a kind, by their orders.
+struct Parts {
+    by_name: Text,
+    newest: Text,
+    oldest: Text,
+    youngest: Text,
+    largest: Text,
+}
+
+/// Makes those for the accounts of which a condition holds.
+macro_rules! parts {
+    ($only:literal) => {
+        Parts {
+            by_name: part!($only, " ORDER BY a.localpart"),
+            newest: part!($only, " ORDER BY COALESCE(p.unix_ms, 0) DESC, a.localpart"),
+            oldest: part!($only, " ORDER BY COALESCE(p.unix_ms, 0), a.localpart"),
+            youngest: part!($only, " ORDER BY a.created_ms DESC, a.localpart"),
+            largest: part!($only, " ORDER BY stored DESC, a.localpart"),
+        }
     };
 }
 
-const ALL_BY_NAME: &str = part!("", " ORDER BY a.localpart LIMIT ? OFFSET ?");
-const ALL_NEWEST: &str = part!("", " ORDER BY COALESCE(p.unix_ms, 0) DESC, a.localpart LIMIT ? OFFSET ?");
-const ALL_OLDEST: &str = part!("", " ORDER BY COALESCE(p.unix_ms, 0), a.localpart LIMIT ? OFFSET ?");
-const DISABLED_BY_NAME: &str = part!(" AND d.account IS NOT NULL", " ORDER BY a.localpart LIMIT ? OFFSET ?");
-const DISABLED_NEWEST: &str =
-    part!(" AND d.account IS NOT NULL", " ORDER BY COALESCE(p.unix_ms, 0) DESC, a.localpart LIMIT ? OFFSET ?");
-const DISABLED_OLDEST: &str =
-    part!(" AND d.account IS NOT NULL", " ORDER BY COALESCE(p.unix_ms, 0), a.localpart LIMIT ? OFFSET ?");
-const NEVER_SEEN: &str = part!(" AND p.owner IS NULL", " ORDER BY a.localpart LIMIT ? OFFSET ?");
+static ALL: Parts = parts!("");
+static DISABLED: Parts = parts!(" AND d.account IS NOT NULL");
+static NEVER_SEEN: Parts = parts!(" AND p.owner IS NULL");
 
-const COUNT_ALL: &str = accounts!("COUNT(*)", "", "");
-const COUNT_DISABLED: &str = accounts!("COUNT(*)", " AND d.account IS NOT NULL", "");
-const COUNT_NEVER_SEEN: &str = accounts!("COUNT(*)", " AND p.owner IS NULL", "");
+#[cfg(test)]
+impl crate::sql::listed::Texts for Parts {
+    fn texts(&self, dialect: crate::sql::dialect::Dialect) -> Vec<String> {
+        let Self { by_name, newest, oldest, youngest, largest } = self;
+        [by_name, newest, oldest, youngest, largest].map(|text| text.on(dialect).to_owned()).to_vec()
+    }
+}
+
+const COUNT_ALL: &str = concat!("SELECT COUNT(*)", from!());
+const COUNT_DISABLED: &str = concat!("SELECT COUNT(*)", from!(), " AND d.account IS NOT NULL");
+const COUNT_NEVER_SEEN: &str = concat!("SELECT COUNT(*)", from!(), " AND p.owner IS NULL");
 
 /// Returns the statements above.
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
-    crate::sql::listed::listed![
-        ALL_BY_NAME,
-        ALL_NEWEST,
-        ALL_OLDEST,
-        DISABLED_BY_NAME,
-        DISABLED_NEWEST,
-        DISABLED_OLDEST,
-        NEVER_SEEN,
-        COUNT_ALL,
-        COUNT_DISABLED,
-        COUNT_NEVER_SEEN
-    ]
+    crate::sql::listed::listed![ALL, DISABLED, NEVER_SEEN, COUNT_ALL, COUNT_DISABLED, COUNT_NEVER_SEEN]
 }

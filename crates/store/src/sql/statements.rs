@@ -19,11 +19,25 @@ use super::many::{ByTexts, Rows};
 
 pub(crate) const ACCOUNT: Text = locking!("SELECT id FROM accounts WHERE domain = ? AND localpart = ?");
 
+/// Makes a text with the time of the database in it, milliseconds since 1970: operators compare times of accounts that different servers have made.
+macro_rules! with_time {
+    ($before:literal, $after:literal) => {
+        Text {
+            sqlite: concat!($before, "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)", $after),
+            postgres: concat!($before, "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", $after),
+            mysql: concat!($before, "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)", $after),
+        }
+    };
+}
+
+pub(crate) const NOW: Text = with_time!("SELECT ", "");
+
 /// Values: domain, localpart, domain, localpart.
-pub(crate) const CREATE_ACCOUNT: &str = "\
-    INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
-    SELECT ?, ?, value, value, 0, 0 FROM counters WHERE name = 'next_roster_version' \
-    AND NOT EXISTS (SELECT 1 FROM accounts WHERE domain = ? AND localpart = ?)";
+pub(crate) const CREATE_ACCOUNT: Text = with_time!(
+    "INSERT INTO accounts (domain, localpart, created_ms, roster_version, roster_oldest, roster_items, offline_messages) SELECT ?, ?, ",
+    ", value, value, 0, 0 FROM counters WHERE name = 'next_roster_version' \
+     AND NOT EXISTS (SELECT 1 FROM accounts WHERE domain = ? AND localpart = ?)"
+);
 
 /// Removes by cascade everything that refers to it.
 pub(crate) const REMOVE_ACCOUNT: &str = "DELETE FROM accounts WHERE id = ?";
@@ -199,6 +213,7 @@ pub(crate) const INSERT_META: &str = "INSERT INTO meta (bytes, name) SELECT ?, ?
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
     crate::sql::listed::listed![
         ACCOUNT,
+        NOW,
         CREATE_ACCOUNT,
         REMOVE_ACCOUNT,
         LIST_ACCOUNTS,

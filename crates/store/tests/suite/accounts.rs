@@ -3,7 +3,8 @@
 use super::samples::*;
 use rookery_jid::Jid;
 use rookery_store::{
-    Added, Browsed, Choice, OfflineRoom, Only, Order, Pushed, RosterItem, StoreError, Stores, Subscription, wait,
+    Added, Browsed, Choice, OfflineRoom, Only, Order, Pushed, Reserved, RosterItem, Slot, SlotQuota, SlotStage,
+    StoreError, Stores, Subscription, wait,
 };
 
 pub fn an_account_is_created_once(stores: &Stores) {
@@ -121,6 +122,43 @@ pub fn operators_browse_them(stores: &Stores) {
         panic!("one account");
     };
     assert_eq!((newest.is_disabled, newest.last_seen_ms), (true, Some(9)));
+}
+
+pub fn operators_see_what_accounts_store(stores: &Stores) {
+    let [small, none, large] = ["a", "b", "c"].map(|local| account(stores, &format!("{local}@a.example")));
+    done(stores.offline.push(small.as_ref(), none.as_ref(), vec![b'x'; 7], 1, OfflineRoom::of(9)));
+    done(stores.offline.push(large.as_ref(), none.as_ref(), vec![b'x'; 5], 1, OfflineRoom::of(9)));
+    for (token, size) in [("one", 1000), ("two", 3_000_000_000)] {
+        let slot = Slot {
+            token: token.into(),
+            owner: large.clone(),
+            name: "a.png".into(),
+            size,
+            content_type: None,
+            expires_ms: 1000,
+            keep_ms: 1000,
+            stage: SlotStage::Reserved,
+        };
+        let quota = SlotQuota { bytes: u64::MAX, files: 9, waiting: 9 };
+        assert_eq!(done(stores.slots.reserve(slot, quota)), Reserved::Done);
+    }
+    let choice = Choice { limit: 9, order: Order::Largest, ..Choice::default() };
+    let found = done(stores.accounts.browse("a.example", choice)).accounts;
+    let found: Vec<_> = found.iter().map(|found| (found.jid.clone(), found.bytes)).collect();
+    assert_eq!(found, [(large, 3_000_001_005), (small, 7), (none, 0)]);
+}
+
+/// Those made last come first; a store without a clock knows of none.
+pub fn operators_see_when_accounts_were_made(stores: &Stores) {
+    for local in ["a", "b"] {
+        account(stores, &format!("{local}@a.example"));
+    }
+    let choice = Choice { limit: 9, order: Order::Youngest, ..Choice::default() };
+    let found = done(stores.accounts.browse("a.example", choice)).accounts;
+    let times: Vec<_> = found.iter().map(|found| found.created_ms).collect();
+    assert!(times.is_sorted_by(|one, other| one >= other) && times.len() == 2, "{times:?}");
+    // The first of January 2020: the clocks of databases count milliseconds, not seconds.
+    assert!(times.iter().flatten().all(|unix_ms| *unix_ms > 1_577_836_800_000), "{times:?}");
 }
 
 pub fn lists_go_on_behind_an_account(stores: &Stores) {

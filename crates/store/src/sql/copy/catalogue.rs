@@ -139,6 +139,7 @@ const PLAIN: &[Plain] = &[
             ("roster_items", Integer),
             ("offline_messages", Integer),
             ("offline_bytes", Integer),
+            ("created_ms", Integer),
         ],
     ),
     Table::of(

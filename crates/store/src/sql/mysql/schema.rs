@@ -77,6 +77,7 @@ const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-3.sql")).making("roster_items_shown"),
     Change::beside(3, include_str!("schema-4.sql")),
     Change::beside(4, include_str!("schema-5.sql")),
+    Change::beside(4, include_str!("schema-6.sql")),
 ];
 
 /// The end of the text of a statement that makes an index.

@@ -114,6 +114,7 @@ const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-4.sql")).making("roster_items_shown"),
     Change::beside(4, include_str!("schema-5.sql")),
     Change::beside(5, include_str!("schema-6.sql")),
+    Change::beside(5, include_str!("schema-7.sql")),
 ];
 
 const HAS_SCHEMA: &str = "\

@@ -91,6 +91,7 @@ const CHANGES: &[Change] = &[
     Change::alone(include_str!("schema-15.sql")),
     Change::alone(include_str!("schema-16.sql")),
     Change::beside(16, include_str!("schema-17.sql")),
+    Change::beside(16, include_str!("schema-18.sql")),
 ];
 
 #[cfg(test)]
