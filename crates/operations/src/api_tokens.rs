@@ -27,7 +27,7 @@ pub enum Scope {
     SessionsWrite,
     /// To see rooms and who is there.
     RoomsRead,
-    /// To destroy rooms.
+    /// To make, change and destroy rooms.
     RoomsWrite,
     /// To send messages in the name of a domain.
     MessagesWrite,
@@ -43,6 +43,10 @@ pub enum Scope {
     StatisticsRead,
     /// To see who did what.
     LogRead,
+    /// To see reports of abuse.
+    ReportsRead,
+    /// To dismiss reports of abuse.
+    ReportsWrite,
     /// To see streams with other servers and components.
     StreamsRead,
     /// To close them.
@@ -55,7 +59,7 @@ pub enum Scope {
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 18] = [
+    pub const ALL: [Scope; 20] = [
         Self::UsersRead,
         Self::UsersWrite,
         Self::UsersExport,
@@ -70,6 +74,8 @@ impl Scope {
         Self::DomainsRead,
         Self::StatisticsRead,
         Self::LogRead,
+        Self::ReportsRead,
+        Self::ReportsWrite,
         Self::StreamsRead,
         Self::StreamsWrite,
         Self::ServerWrite,
@@ -93,6 +99,8 @@ impl Scope {
             Self::DomainsRead => "domains:read",
             Self::StatisticsRead => "statistics:read",
             Self::LogRead => "log:read",
+            Self::ReportsRead => "reports:read",
+            Self::ReportsWrite => "reports:write",
             Self::StreamsRead => "streams:read",
             Self::StreamsWrite => "streams:write",
             Self::ServerWrite => "server:write",

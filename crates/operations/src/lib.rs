@@ -10,7 +10,8 @@
 //! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done.
 //! [`registration`]: what people do themselves, without an account. [`administrators`]: for which
 //! domains an account may do it. [`api_tokens`]: who may do it by the API. [`journal`]: what was
-//! done, and by whom. [`logins`]: who logged in, and who failed to.
+//! done, and by whom. [`logins`]: who logged in, and who failed to. [`reports`]: what users report
+//! of others.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that
 //! pass for them; [`announce`], [`welcome`]: what domains tell users; [`password`]: from a password
@@ -42,6 +43,7 @@ pub mod password;
 pub mod process;
 pub mod registration;
 pub mod removed;
+pub mod reports;
 pub mod rights;
 pub mod rooms;
 pub mod sessions;
@@ -56,6 +58,7 @@ use rookery_store::{StoreError, WorkError};
 /// Installs the answers to the questions that operations put to shards.
 pub fn install(hooks: &mut Hooks<'_>) {
     removed::install(hooks);
+    reports::install(hooks);
     sessions::install(hooks);
     users::install(hooks);
 }

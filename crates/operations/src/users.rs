@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sessions::{self, SessionInfo, Why};
 use super::{LONG_PATIENCE_MS, Outcome, Refusal};
-use crate::{password, rights, welcome};
+use crate::{password, reports, rights, welcome};
 
 pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Remove>();
@@ -205,6 +205,7 @@ pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRe
             }
         }
         let removed = stores.accounts.remove(account.as_ref()).await?;
+        reports::forget(&stores, &domains, account.as_ref()).await?;
         while stores.archive.clear(STEP).await? {}
         Ok(removed)
     })

@@ -214,5 +214,5 @@ mod tests {
     ];
 
     /// Tables that only operators fill, or whose rows are as many as the domains or the versions.
-    const BY_OPERATORS: &[&str] = &["meta", "lists", "counters", "disabled_accounts", "rookery_schema"];
+    const BY_OPERATORS: &[&str] = &["meta", "counters", "disabled_accounts", "rookery_schema"];
 }

@@ -41,6 +41,26 @@ fn the_operators_get_it() {
     );
 }
 
+/// It waits for the operators of the domain, of whom nobody need be here.
+#[test]
+fn it_is_kept_until_it_is_dealt_with() {
+    let stores = rookery_store::memory::Memory::stores();
+    let options = vec![("register", "allow_creation", Value::Switch(false))];
+    let server = Server::with(Config { stores: stores.clone(), options, ..Config::default() });
+    let mut juliet = server.login("juliet/balcony");
+    juliet.send(&report("romeo@example.net", "reason='urn:xmpp:reporting:spam'"));
+    juliet.all();
+    let kept = || rookery_store::wait(rookery_operations::reports::list(&stores, "example.org")).expect("the list");
+    let [report] = &kept()[..] else { panic!("one report") };
+    assert_eq!(report.by.as_ref().map(|by| by.as_str()), Some("juliet@example.org"));
+    assert_eq!((report.about.as_str(), report.reason_in_words()), ("romeo@example.net", "spam"));
+    assert_eq!(report.text, "Never came trouble to my house like this.");
+    juliet.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
+    server.settle();
+    assert_eq!(kept().len(), 1, "it is for the operators to dismiss it");
+    assert_eq!(kept()[0].by, None, "the next juliet has reported nobody");
+}
+
 /// Without a reason it is no report; more than an account may make are not passed on. The blocks
 /// count all the same.
 #[test]

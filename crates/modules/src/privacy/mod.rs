@@ -92,7 +92,7 @@ impl Module for Privacy {
     }
 }
 
-const BOUNDS: [Bound; 5] = [
+const BOUNDS: [Bound; 6] = [
     Bound::on(
         "addresses and rules of block list and privacy lists",
         Per::Account,
@@ -110,6 +110,14 @@ const BOUNDS: [Bound; 5] = [
         .kept_in(&["documents"]),
     Bound::on("reports of abuse in an hour", Per::Account, Most::Option(report::REPORTS_PER_HOUR), Unit::Number)
         .or("those who are reported are blocked; operators don't hear of one more"),
+    Bound::on(
+        "reports of abuse that operators haven't dealt with",
+        Per::Domain,
+        Most::Fixed(rookery_operations::reports::MOST as u64),
+        Unit::Number,
+    )
+    .or("the oldest of the account that has made most of them goes")
+    .kept_in(&["lists"]),
 ];
 
 const OPTIONS: [OptionSpec; 5] = [

@@ -1,7 +1,8 @@
 //! XEP-0377: Blocking with a report: what users say of those whom they block goes to the operators
 //! of the domain.
 //!
-//! Every report is logged and, if the operator wants it, sent as a message. If the operator wants
+//! Every report is logged, kept in the list of those that operators have to deal with
+//! ([`rookery_operations::reports`]) and, if the operator wants it, sent as a message. If the operator wants
 //! that too, a report that allows it (`<report-origin/>`, §5) goes to those who care for abuse at
 //! the server of whom it is about, as that server says (XEP-0157): in the name of the domain, and
 //! without saying who has reported. Nothing goes to third parties, since a server could name
@@ -11,6 +12,7 @@ use rookery_base::Map;
 use rookery_hub::{Answer, Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
+use rookery_operations::reports::{self, MAX_TEXT, Report};
 use rookery_xml::{Element, Writer, ns};
 use tracing::info;
 
@@ -38,6 +40,7 @@ pub(crate) fn take(world: &mut World, iq: &Iq) {
         }
         *made += 1;
         info!(by = %iq.to, about = reported, reason, "a user reports abuse");
+        keep(world, iq, reported, report);
         for operator in &operators {
             tell(world, iq, operator, reported, report);
         }
@@ -50,6 +53,23 @@ pub(crate) fn take(world: &mut World, iq: &Iq) {
             forward(world, iq.to.domain(), reported, report);
         }
     }
+}
+
+/// Puts a report into the list of those that the operators of the domain have to deal with.
+fn keep(world: &mut World, iq: &Iq, reported: &str, report: &Element) {
+    // A block of what is no address was refused.
+    let Ok(about) = Jid::parse(reported) else { return };
+    let reason = report.attr("reason").unwrap_or_default();
+    let text = report.child_text("text", ns::REPORTING).unwrap_or_default();
+    let serial = world.unique_text();
+    let by = iq.to.to_bare();
+    let kept = Report::new(world.time(), &serial, by.clone(), about, reason, &text);
+    let kept = reports::keep(&world.stores, iq.to.domain(), &kept);
+    world.wait(kept, move |world, kept| {
+        if let Err(error) = kept {
+            world.store_failed("keeping a report of abuse", &by, &error);
+        }
+    });
 }
 
 /// Asks the server of somebody who is to hear of abuse, and tells them.
@@ -114,8 +134,6 @@ pub(crate) const REPORT_TO: &str = "report_to";
 pub(crate) const FORWARD_REPORTS: &str = "forward_reports";
 /// The number of reports that an account may make in an hour.
 pub(crate) const REPORTS_PER_HOUR: &str = "reports_per_hour";
-/// Characters of a report that are shown.
-const MAX_TEXT: usize = 2000;
 /// The form in which servers name their contacts (XEP-0157).
 const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
 /// Tells whom a report is about, where it goes to another server.
