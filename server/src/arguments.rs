@@ -556,7 +556,11 @@ pub struct PasswordFrom {
 pub enum ConfigCommand {
     /// Print a commented configuration with every key and its default
     #[command(after_help = examples::CONFIG)]
-    Example,
+    Example {
+        /// Only what most servers set, for a file to begin with
+        #[arg(long)]
+        short: bool,
+    },
     /// Print the values in force, each with the line that gives it, or that it is the default
     #[command(after_help = examples::CONFIG_SHOW)]
     Show {

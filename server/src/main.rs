@@ -152,9 +152,9 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Token { command } => token::run(&source, command)?,
         Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
         Command::Node { command } => cluster::run(&source, command)?,
-        Command::Config { command: ConfigCommand::Example } => {
+        Command::Config { command: ConfigCommand::Example { short } } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
-            welcome::say(&config::example(&table));
+            welcome::say(&if short { config::short_example(&table) } else { config::example(&table) });
         }
         Command::Config { command: ConfigCommand::Show { given, shown } } => {
             configuration::show(&source, given, shown)?

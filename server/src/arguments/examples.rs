@@ -214,7 +214,8 @@ Without --from, and for a URL, npm has to be installed; it asks the registry tha
 
 pub(super) const CONFIG: &str = "\
 Examples:
-  rookery config example > rookery-data/rookery.toml
+  rookery config example --short > rookery-data/rookery.toml
+  rookery config example | less
   rookery config show --given
   rookery config diff";
 

@@ -21,19 +21,52 @@ pub fn example(table: &[Box<dyn Module>]) -> String {
     text
 }
 
+/// Returns a commented configuration of what most servers set, with the defaults: a file to begin
+/// with.
+pub fn short(table: &[Box<dyn Module>]) -> String {
+    let config = Config::defaults(table);
+    let mut text = SHORT_HEAD.to_owned();
+    for (name, keys) in SHORT {
+        let about = TABLES.iter().find(|(table, _)| *table == name).map_or("", |(_, about)| about);
+        heading(&mut text, name, about);
+        let of_table = keys::all().filter(|key| key.table == name);
+        of_table.filter(|key| keys.contains(&key.name)).for_each(|key| entry(&mut text, &config, key));
+    }
+    for (name, options) in SHORT_MODULES {
+        let Some(module) = table.iter().find(|module| module.name() == name) else { continue };
+        heading(&mut text, &format!("modules.{name}"), module.summary());
+        if options.contains(&ENABLED) {
+            line(&mut text, format_args!("{ENABLED} = {}", module.on_by_default()));
+        }
+        for spec in module.options().iter().filter(|spec| options.contains(&spec.key)) {
+            comment(&mut text, spec.doc);
+            line(&mut text, format_args!("{} = {}", spec.key, option(spec.key, &(spec.default)())));
+        }
+    }
+    text
+}
+
 fn section(text: &mut String, config: &Config, table: &str, about: &str) {
+    heading(text, table, about);
+    for key in keys::all().filter(|key| key.table == table) {
+        text.push('\n');
+        entry(text, config, key);
+    }
+}
+
+fn heading(text: &mut String, table: &str, about: &str) {
     text.push('\n');
     comment(text, about);
     if !table.is_empty() {
         line(text, format_args!("[{table}]"));
     }
-    for key in keys::all().filter(|key| key.table == table) {
-        text.push('\n');
-        comment(text, key.doc);
-        match (key.show)(config) {
-            Shown::Value(value) => line(text, format_args!("{} = {value}", key.name)),
-            Shown::Unset(example) => line(text, format_args!("#{} = {example}", key.name)),
-        }
+}
+
+fn entry(text: &mut String, config: &Config, key: &keys::Key) {
+    comment(text, key.doc);
+    match (key.show)(config) {
+        Shown::Value(value) => line(text, format_args!("{} = {value}", key.name)),
+        Shown::Unset(example) => line(text, format_args!("#{} = {example}", key.name)),
     }
 }
 
@@ -104,6 +137,36 @@ fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     // Writing to a string can't fail.
     let _ = writeln!(text, "{words}");
 }
+
+/// The keys of the short form, by table.
+pub(super) const SHORT: [(&str, &[&str]); 8] = [
+    ("", &["domains"]),
+    ("listen", &["web", "web_tls"]),
+    ("web", &["title", "public_host"]),
+    ("tls", &["certificate", "key"]),
+    ("tls.acme", &["enabled", "contact"]),
+    ("store", &["url"]),
+    ("federation", &["enabled"]),
+    ("log", &["level"]),
+];
+
+/// The options of the short form, by module.
+pub(super) const SHORT_MODULES: [(&str, &[&str]); 5] = [
+    ("administration", &["admins"]),
+    ("register", &[ENABLED, "allow_creation"]),
+    ("rooms", &["create", "default_persistent"]),
+    ("archive", &["expire_days"]),
+    ("upload", &["max_bytes", "keep_days"]),
+];
+
+/// The switch of a module.
+const ENABLED: &str = "enabled";
+
+const SHORT_HEAD: &str = "\
+# Rookery's configuration, with what most servers set. `rookery config example` has every key; what
+# isn't here has its default. After a change: `rookery check`, then `systemctl reload rookery` or a
+# SIGHUP to the server.
+";
 
 const HEAD: &str = "\
 # Rookery's configuration. Every key stands here with its default: keep the ones that you change.

@@ -40,7 +40,7 @@ use rookery_stream::tls::Oldest;
 
 pub use dpm::{Alarms, Dpm};
 pub use error::{ConfigError, Wrong};
-pub use example::example;
+pub use example::{example, short as short_example};
 pub use federation::{Exception, Federation, OwnFederation, Rule};
 pub use limits::Limits;
 pub use web::{Acme, Tls, Web};

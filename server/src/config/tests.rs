@@ -3,6 +3,7 @@
 use rookery_federation::Policy;
 use rookery_hub::{Conflict, Hooks, OptionSpec};
 
+use super::example::{SHORT, SHORT_MODULES, short};
 use super::keys::{TABLES, all};
 use super::*;
 
@@ -68,6 +69,25 @@ fn every_key_stands_in_the_example_and_in_a_known_table() {
         let line = format!("\n{} = ", key.name);
         assert!(example.contains(&line) || example.contains(&line.replace('\n', "\n#")), "{}", key.name);
     }
+}
+
+#[test]
+fn the_short_example_says_defaults_and_has_all_that_it_names() {
+    let table = rookery_modules::table(&rookery_modules::Shared::default());
+    let text = short(&table);
+    assert_eq!(Config::parse(&text, &table).unwrap_or_else(|wrongs| panic!("{wrongs:?}")), Config::defaults(&table));
+    for (name, keys) in SHORT {
+        let of_table = all().filter(|key| key.table == name && keys.contains(&key.name)).count();
+        assert_eq!(of_table, keys.len(), "[{name}] lacks one of {keys:?}");
+    }
+    for (name, options) in SHORT_MODULES {
+        let module = table.iter().find(|module| module.name() == name).unwrap_or_else(|| panic!("no module {name}"));
+        for option in options {
+            let is_known = *option == "enabled" || module.options().iter().any(|spec| spec.key == *option);
+            assert!(is_known, "modules.{name} has no {option}");
+        }
+    }
+    assert!(text.lines().count() < 90 && example(&table).lines().count() > 500, "{text}");
 }
 
 #[test]
