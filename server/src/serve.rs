@@ -269,6 +269,7 @@ fn start_web(
         instance: rookery_web::Instance {
             started_ms: clock::now() * 1000,
             folder: std::path::absolute(folder.path()).unwrap_or_else(|_| folder.path().to_owned()),
+            node: start.loaded.config.cluster.node.clone().unwrap_or_default(),
             process: start.shared.process.clone(),
             comparer,
             log: rookery_web::control::log::Log {

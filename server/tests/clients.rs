@@ -172,6 +172,7 @@ scenarios! {
         a_domain_speaks
         rooms_are_listed_and_destroyed
         rooms_that_are_stored_are_there
+        rooms_are_made_and_changed
         what_is_no_request_is_refused
         the_api_is_for_those_who_may_come_here
         schemathesis_finds_nothing
@@ -190,6 +191,11 @@ scenarios! {
         a_new_password_ends_visits
         a_domain_speaks_and_invites
         a_room_is_shown_and_destroyed
+        a_room_is_made_and_changed
+        sessions_are_listed_and_ended
+        a_refused_form_comes_back_as_it_was_typed
+        an_announcement_to_all_asks_first
+        abuse_is_reported_and_dealt_with
         components_are_shown_and_closed
         the_page_is_for_those_who_may_come_here
     }
@@ -225,8 +231,10 @@ scenarios! {
         two_people_chat_where_no_websocket_gets_through
         a_picture_is_seen_in_a_room
         the_admin_page_shows_what_happens_and_makes_accounts
+        graphs_tell_their_values_to_pointer_and_keyboard
         the_admin_page_is_legible_everywhere
         axe_finds_nothing_on_the_admin_page
+        axe_finds_nothing_where_something_went_wrong
     }
     guests {
         the_first_page_leads_on

@@ -64,7 +64,7 @@ async def who_is_no_administrator_stays_out():
             assert "<b>" not in answer.text
             said.add(re.search(r'<div id="notice".*?</div>', answer.text).group())
         assert len(said) == 1, said
-        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/rooms", "/servers", "/messages", "/invitations"):
+        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/rooms", "/sessions", "/reports", "/servers", "/messages", "/invitations"):
             assert Browser(server).get(f"/admin{path}").headers["location"] == "/admin/login", path
 
 
@@ -133,11 +133,13 @@ async def an_account_is_made_and_logs_in():
         log = browser.get("/admin/log").text
         for act in ("signed in", "created an account: eve@localhost", "exported an account", "deleted an account: eve@localhost"):
             assert act in log, log
-        logins = re.findall(r"<tr><td class=\"when\">[^<]*<td[^>]*>(eve[^<]*)<td[^>]*>([^<]*)<td[^>]*>([^<]*)<td[^>]*>([^<]*)</tr>", log)
+        logins = re.findall(r"<tr><td class=\"when\"><time[^>]*>[^<]*</time><td[^>]*>(eve[^<]*)<td[^>]*>([^<]*)<td[^>]*>([^<]*)<td[^>]*>(?:<span[^>]*>)?([^<]*)(?:</span>)?</tr>", log)
         who, address, how, outcome = logins[-1]
         assert who.startswith("eve@localhost/") and (address, outcome) == ("127.0.0.1", "logged in"), logins
         assert how.startswith("tcp, SCRAM-SHA-"), logins
         assert {"account-disabled", "not-authorized"} <= {outcome for who, *_, outcome in logins if who == "eve@localhost"}, logins
+        found = browser.get("/admin/log?search=DELETED").text
+        assert found.count("deleted an account: eve@localhost") == 1 and "created an account" not in found and "tag off" not in found, found
         page = _do(browser, "admin@localhost", "disable")
         assert "can&#39;t do that to themselves" in page.text, page
 
@@ -176,6 +178,10 @@ async def accounts_are_sorted_and_chosen():
         assert _rows(page) == {"carol": "never"} and "1–1 of 1 account." in page and "tag off" in page, page
         assert list(_rows(browser.get("/admin/users?only=never&search=a").text)) == ["admin", "carol"]
         _is_well_formed(page)
+        lines = browser.get("/admin/users.csv?only=never&search=a").text.split("\r\n")
+        assert lines[0] == "account,disabled,created,last seen,bytes" and lines[3] == "", lines
+        assert re.fullmatch(r'"admin@localhost",false,20\d\d-[^,]+Z,,0', lines[1]) and lines[2].startswith('"carol@localhost",true,'), lines
+        assert len(_rows(browser.get("/admin/users?order=youngest").text)) == len(_rows(browser.get("/admin/users?order=largest").text)) == 4
         for nonsense in ("only=x&order=x", "from=-1", "from=99999999999999999999"):
             assert len(_rows(browser.get(f"/admin/users?{nonsense}").text)) == 4, nonsense
         assert "0 of 4 accounts." in browser.get("/admin/users?from=90").text
@@ -239,6 +245,8 @@ async def a_domain_speaks_and_invites():
         assert re.search(rf'id="copy">https://localhost:{server.web_tls_port}/invite/[a-z0-9]+<', page.text), page
         page = browser.send("/admin/invitations", {"jid": "alice@localhost", "days": "3", "act": "reset"})
         assert re.search(rf'id="copy">https://localhost:{server.web_tls_port}/reset/[a-z0-9]+<', page.text), page
+        assert 'class="qr"' in page.text and page.text.count("<svg") == 1, page
+        _is_well_formed(page.text)
         listed = browser.get("/admin/invitations").text
         _is_well_formed(listed)
         assert "eve@localhost<td" in listed and "a new password of alice@localhost<td" in listed, listed
@@ -263,7 +271,7 @@ async def a_room_is_shown_and_destroyed():
         page = browser.get("/admin/rooms")
         assert room in page.text, page
         page = browser.get(f"/admin/room?jid={quote(room)}")
-        assert "<td>Alice<td>moderator<td>owner<td>" in page.text and "alice@localhost/" in page.text, page
+        assert re.search(r"<td[^>]*>Alice<td[^>]*>moderator<td[^>]*>owner<td", page.text) and "alice@localhost/" in page.text, page
         _is_well_formed(page.text)
         page = browser.send("/admin/room", {"jid": room, "confirm": "garden"}, "/admin/rooms")
         assert "to confirm it" in page.text and room in browser.get("/admin/rooms").text
@@ -272,6 +280,128 @@ async def a_room_is_shown_and_destroyed():
         told = await alice.presence(f"{room}/Alice", "unavailable")
         assert "Too &lt;many&gt; weeds" in str(told) and "destroy" in str(told), told
         assert browser.get(f"/admin/room?jid={quote(room)}").status == 404
+
+
+async def a_room_is_made_and_changed():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        page = browser.send("/admin/rooms", {"form": "new-room", "local": "Family", "name": "Family <dinner>", "members": "yes"})
+        room = "family@conference.localhost"
+        assert f"{room} was made, and you own it." in page.text and "Family &lt;dinner&gt;" in page.text, page
+        assert "hidden, stays when everybody has left, for members only; 1 affiliation." in page.text, page
+        _is_well_formed(page.text)
+        page = browser.send("/admin/rooms", {"form": "new-room", "local": "family", "name": "Another"})
+        assert f'id="new-room-local-mistake" class="mistake">{room} exists already.' in page.text and 'value="Another"' in page.text, page
+        # It is there after a restart, with nobody in it.
+        await server.stop()
+        await server.start()
+        browser = _signed_in(server)
+        page = browser.get(f"/admin/room?jid={quote(room)}")
+        assert 'id="empty"' in page.text and 'name="stays" type="checkbox" value="yes" checked' in page.text, page
+        settings = {"form": "settings", "jid": room, "act": "configure", "name": "Family", "description": "Sundays", "stays": "yes", "public": "yes"}
+        page = browser.send("/admin/room", settings, f"/admin/room?jid={quote(room)}")
+        assert "The settings count." in page.text and "public, stays when everybody has left, open" in page.text, page
+        async with Person(server, "alice@localhost") as alice:
+            alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
+            await alice.presence(f"{room}/Alice")
+            # A room that is not to stay is there for as long as somebody is.
+            page = browser.send("/admin/room", {**settings, "stays": ""}, f"/admin/room?jid={quote(room)}")
+            assert "public, temporary, open" in page.text, page
+        await alice.until(lambda: browser.get(f"/admin/room?jid={quote(room)}").status == 404)
+        log = browser.get("/admin/log").text
+        assert f"made a room: {room}" in log and f"changed the settings of a room: {room}" in log, log
+
+
+async def sessions_are_listed_and_ended():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        assert 'id="none"' in browser.get("/admin/sessions").text
+        async with Person(server, "alice@localhost") as alice:
+            await alice.presence("alice@localhost")
+            page = browser.get("/admin/sessions")
+            _is_well_formed(page.text)
+            assert "127.0.0.1" in page.text and "available, priority 0" in page.text, page
+            session = re.search(r'name="session" value="([^"]+)"', page.text).group(1)
+            page = browser.send("/admin/sessions", {"session": session})
+            assert f"{session} was ended." in page.text, page
+            await alice.until(lambda: alice.seen["disconnected"])
+        page = browser.send("/admin/sessions", {"session": session})
+        assert "There is no such session." in page.text, page
+
+
+async def a_refused_form_comes_back_as_it_was_typed():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        form = {"form": "new-user", "name": "Alice", "password": "long enough", "domain": "localhost"}
+        page = browser.send("/admin/users", form).text
+        _is_well_formed(page)
+        field = re.search(r'<input id="new-user-name"[^>]*>', page).group()
+        assert 'value="Alice"' in field and 'aria-invalid="true"' in field and 'aria-describedby="new-user-name-mistake"' in field, field
+        assert '<p id="new-user-name-mistake" class="mistake">alice@localhost exists already.</p>' in page, page
+        assert '<a href="#new-user-name">alice@localhost exists already.</a>' in page and "long enough" not in page, page
+        assert 'class="mistake"' not in browser.get("/admin/users").text, "it is said once"
+        page = browser.send("/admin/users", {**form, "name": "carol", "password": "short"}).text
+        assert 'value="carol"' in page and "A password has at least 8 characters." in page and 'aria-describedby="new-user-password-mistake new-user-password-hint"' in page, page
+        for name in ("carol", "dave@localhost"):
+            page = browser.send("/admin/users", {**form, "name": name}).text
+            assert f"{name.split('@')[0]}@localhost was created." in page, page
+        page = browser.send("/admin/invitations", {"form": "invite", "domain": "localhost", "name": "eve", "days": "0", "act": "invite"}).text
+        assert 'id="invite-days-mistake"' in page and 'id="invite-name" name="name" value="eve"' in page, page
+        page = browser.send("/admin/invitations", {"form": "reset", "jid": "nobody", "days": "2", "act": "reset"}).text
+        assert 'id="reset-jid-mistake" class="mistake">There is no account nobody@localhost.' in page and 'value="nobody"' in page, page
+        page = browser.send("/admin/user", {"form": "erase", "jid": "alice@localhost", "act": "erase", "confirm": "al"}, "/admin/users").text
+        assert "<details open><summary>Erase" in page and 'id="erase-confirm-mistake"' in page, page
+
+
+async def an_announcement_to_all_asks_first():
+    async with Rookery("admin", "alice", "bob", tables=ADMIN) as server, Person(server, "alice@localhost") as alice:
+        await alice.presence("alice@localhost")
+        browser = _signed_in(server)
+        form = {"form": "announce", "domain": "localhost", "to": "all", "subject": "", "body": "Tea & cake", "act": "announce"}
+        page = browser.send("/admin/messages", form).text
+        _is_well_formed(page)
+        assert "This goes to 3 accounts: tick the box below and send it again." in page and ">Tea &amp; cake</textarea>" in page, page
+        assert 'name="sure" type="checkbox"' in page and '<option value="all" selected>' in page, page
+        page = browser.send("/admin/messages", {**form, "sure": "yes"}).text
+        assert "The announcement is on its way to 3 accounts." in page, page
+        await alice.reads("Tea & cake", of="localhost")
+
+
+REPORT = (
+    "<iq type='set' id='{id}'><block xmlns='urn:xmpp:blocking'><item jid='{about}'><report xmlns='urn:xmpp:reporting:1' "
+    "reason='urn:xmpp:reporting:{reason}'><text>{text}</text></report></item></block></iq>"
+)
+
+
+async def abuse_is_reported_and_dealt_with():
+    async with Rookery("admin", "alice", "mallory", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        page = browser.get("/admin/reports").text
+        assert 'id="none"' in page and 'class="count"' not in page, page
+        async with Person(server, "alice@localhost") as alice:
+            reports = (("mallory@localhost", "abuse", "Rude &lt;words&gt;"), ("spam.example", "spam", "Pills"), ("mallory@localhost", "spam", ""))
+            for number, (about, reason, text) in enumerate(reports, 1):
+                alice.client.send_raw(REPORT.format(id=number, about=about, reason=reason, text=text))
+                await alice.until(lambda: f'<span class="count">{number}</span>' in browser.get("/admin/reports").text)
+        page = browser.get("/admin/reports").text
+        _is_well_formed(page)
+        assert "<blockquote>Rude &lt;words&gt;</blockquote>" in page and page.count("Disable mallory@localhost") == 2, page
+        assert "3 reports of abuse wait for you." in browser.get("/admin").text
+        secret = server.command("token", "add", "moderator", "--scope", "reports:read,reports:write").strip()
+        asked = {"Authorization": f"Bearer {secret}"}
+        listed = browser.get("/api/v1/domains/localhost/reports", asked).json["items"]
+        assert [(report["reporter"], report["reported"]) for report in listed] == [("alice@localhost", about) for about, *_ in reports], listed
+        assert listed[1]["reason"] == "urn:xmpp:reporting:spam" and listed[1]["text"] == "Pills", listed
+        of_domain, path = listed[1]["id"], "/api/v1/domains/localhost/reports/"
+        page = browser.send("/admin/reports", {"domain": "localhost", "report": of_domain, "act": "disable"}).text
+        assert "There is no account spam.example in your domains." in page, page
+        assert [browser.ask("DELETE", path + quote(of_domain), asked).status for _ in range(2)] == [204, 404]
+        page = browser.send("/admin/reports", {"domain": "localhost", "report": listed[0]["id"], "act": "disable"}).text
+        assert "Reports about it that are settled: 2." in page and 'id="none"' in page, page
+        await is_refused(server, "mallory@localhost", "secret", "account-disabled")
+        page = browser.send("/admin/reports", {"domain": "localhost", "report": listed[0]["id"], "act": "dismiss"}).text
+        assert "Somebody has dealt with this report already." in page, page
+        assert "disabled an account: mallory@localhost" in browser.get("/admin/log").text
 
 
 async def components_are_shown_and_closed():
@@ -285,7 +415,8 @@ async def components_are_shown_and_closed():
         await server.says("a component is connected")
         page = browser.get("/admin/servers")
         _is_well_formed(page.text)
-        assert "<td>echo.localhost" in page.text and "<td>component<td>ready<td>secret<td>127.0.0.1:" in page.text, page.text
+        shown = re.sub(r" data-label=\"[^\"]*\"", "", page.text)
+        assert "<td>echo.localhost" in shown and "<td>component<td>ready<td>secret<td>127.0.0.1:" in shown, page.text
         # It ends, and comes back by itself.
         answer = browser.post("/admin/servers", {"csrf": token(page.text), "server": "echo.localhost"})
         assert answer.status == 303, answer

@@ -17,7 +17,7 @@ from rookery import Rookery
 
 ALL = (
     "users:read,users:write,users:export,sessions:read,sessions:write,rooms:read,rooms:write,messages:write,announcements:read,"
-    "announcements:write,invitations:write,domains:read,statistics:read,log:read"
+    "announcements:write,invitations:write,domains:read,statistics:read,log:read,reports:read,reports:write"
 )
 STAYS = (
     "<iq type='set' id='c' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'>"
@@ -207,6 +207,27 @@ async def rooms_that_are_stored_are_there():
         assert await server.stop() == 0
         await server.start()
         assert _ask(server, "GET", f"/rooms/{quote(room)}", secret)[0] == 404
+
+
+async def rooms_are_made_and_changed():
+    async with Rookery("alice") as server:
+        secret = _token(server, "all", ALL)
+        new = {"room": "Garden", "owner": "alice@localhost", "name": "The garden", "public": True}
+        status, headers, body = _ask(server, "POST", "/domains/localhost/rooms", secret, new)
+        assert (status, headers["location"]) == (201, "/api/v1/rooms/garden%40conference.localhost"), (status, headers, body)
+        assert _ask(server, "POST", "/domains/localhost/rooms", secret, new)[0] == 409
+        for wrong in ({"owner": "alice"}, {"owner": "alice@localhost/phone"}, {"room": "a b"}):
+            assert _ask(server, "POST", "/domains/localhost/rooms", secret, {**new, **wrong})[0] == 422, wrong
+        room = "/rooms/garden%40conference.localhost"
+        wanted = {"name": "The garden", "description": "", "public": True, "persistent": True, "members_only": False, "affiliations": 1}
+        shown = _json(server, "GET", room, secret)
+        assert {key: shown[key] for key in wanted} == wanted and shown["occupants"] == [], shown
+        assert _ask(server, "PATCH", room, secret, {"description": "Weeds", "members_only": True})[0] == 204
+        shown = _json(server, "GET", room, secret)
+        assert {key: shown[key] for key in wanted} == {**wanted, "description": "Weeds", "members_only": True}, shown
+        # A room that is not to stay goes if nobody is there.
+        assert _ask(server, "PATCH", room, secret, {"persistent": False})[0] == 204
+        assert [_ask(server, method, room, secret, body)[0] for method, body in (("GET", None), ("PATCH", {"name": "x"}))] == [404, 404]
 
 
 async def what_is_no_request_is_refused():

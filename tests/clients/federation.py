@@ -486,7 +486,7 @@ def _rows(page):
     table = page.split('<table id="servers">')[1].split("</table>")[0]
     heads = [re.sub("<[^>]*>", "", head) for head in table.split("</tr>")[0].split("<th>")[1:]]
     heads = [head.split("<td>")[0] for head in heads]
-    rows = [[re.sub("<[^>]*>", "", cell) for cell in row.split("<td>")[1:]] for row in table.split("<tbody>")[1].split("<tr>")[1:]]
+    rows = [[re.sub("<[^>]*>", "", cell) for cell in re.split("<td[^>]*>", row)[1:]] for row in table.split("<tbody>")[1].split("<tr>")[1:]]
     return {row[0]: dict(zip(heads, row)) for row in rows}
 
 

@@ -141,13 +141,52 @@ async def the_admin_page_shows_what_happens_and_makes_accounts():
             moved = await page.run("document.querySelector('#graphs svg').outerHTML")
             await page.until(f"document.querySelector('#graphs svg').outerHTML !== {json.dumps(moved)}")
         await page.open(f"https://localhost:{server.web_tls_port}/admin/users")
-        await page.type("#new-name", "carol")
-        await page.type("#new-password", "a new secret")
+        await page.click("#new summary")
+        await page.type("#new-user-name", "alice")
+        await page.type("#new-user-password", "a new secret")
+        await page.click("#create")
+        # What was typed is there again, and the cursor stands where the mistake is.
+        await page.until("document.activeElement?.id === 'new-user-name' && document.activeElement.value === 'alice'")
+        await page.sees("alice@localhost exists already.", "#new-user-name-mistake")
+        await page.run("document.getElementById('new-user-name').value = ''")
+        await page.type("#new-user-name", "carol")
+        await page.click("#new-user .beside button:last-child")
+        await page.until("document.getElementById('new-user-password').value.length === 23")
+        await page.run("document.getElementById('new-user-password').value = ''")
+        await page.type("#new-user-password", "a new secret")
         await page.click("#create")
         await page.sees("carol@localhost was created.")
         assert not [line for line in page.said if "Content Security Policy" in line or "Exception" in line], page.said
         async with Person(server, "carol@localhost", "a new secret"):
             pass
+
+
+async def graphs_tell_their_values_to_pointer_and_keyboard():
+    async with Rookery("admin", tables=ADMIN) as server, Chromium(server) as chromium:
+        page = await chromium.page("admin")
+        await page.open(f"https://localhost:{server.web_tls_port}/admin")
+        await page.type("#login input[name=name]", "admin")
+        await page.type("#login input[name=password]", "secret")
+        await page.click("#login button")
+        await page.sees("Overview", "h1")
+        figure = "document.querySelector('#graph-sessions')"
+        await page.until(f"{figure}.querySelector('svg').dataset.places.includes(';')")
+        spoken = f"{figure}.querySelector('output').textContent"
+        keys = "dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))"
+        await page.run(f"(key => {figure}.querySelector('svg').{keys})('End')")
+        newest = await page.run(spoken)
+        assert newest.endswith(": 0") and len(newest) > 10, newest
+        await page.run(f"(key => {figure}.querySelector('svg').{keys})('ArrowLeft')")
+        assert await page.run(spoken) not in ("", newest)
+        await page.run(f"(key => {figure}.querySelector('svg').{keys})('Escape')")
+        assert await page.run(spoken) == ""
+        await page.run(f"{figure}.querySelector('svg').scrollIntoView()")
+        left, top = await page.run(f"(box => [box.left + box.width * 0.9, box.top + 20])({figure}.querySelector('svg').getBoundingClientRect())")
+        await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=left, y=top)
+        await page.until(f"{spoken} !== ''")
+        await page.click(".ranges a:last-child")
+        await page.until("document.querySelector('.ranges [aria-current=true]')?.textContent === '30 days'")
+        await page.sees("−30 d", "#graph-sessions")
 
 
 async def the_admin_page_is_legible_everywhere():
@@ -185,10 +224,40 @@ async def axe_finds_nothing_on_the_admin_page():
         await page.type("#login input[name=password]", "secret")
         await page.click("#login button")
         await page.sees("Overview", "h1")
-        for path in ("", "/users", "/user?jid=alice%40localhost", "/domains", "/invitations", "/log"):
+        for path in ("", "/users", "/user?jid=alice%40localhost", "/sessions", "/rooms", "/domains", "/servers", "/messages", "/invitations", "/reports", "/log"):
             await page.open(base + path)
             await page.until(f"location.href === {json.dumps(base + path)} && document.readyState === 'complete' && document.querySelector('h1') !== null")
             await _look(page, "admin-" + (path.strip("/").split("?")[0] or "overview"))
+
+
+async def axe_finds_nothing_where_something_went_wrong():
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium, Person(server, "alice@localhost") as alice:
+        report = "<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:abuse'><text>Rude.</text></report>"
+        for about in ("admin@localhost", "spam.example"):
+            alice.client.send_raw(f"<iq type='set' id='{about}'><block xmlns='urn:xmpp:blocking'><item jid='{about}'>{report}</item></block></iq>")
+        page = await chromium.page("admin")
+        base = f"https://localhost:{server.web_tls_port}/admin"
+        await page.open(base)
+        await page.type("#login input[name=name]", "admin")
+        await page.type("#login input[name=password]", "wrong")
+        await page.click("#login button")
+        await page.sees("Account or password is wrong", "#notice")
+        await _look(page, "admin-login-wrong")
+        await page.type("#login input[name=password]", "secret")
+        await page.click("#login button")
+        await page.sees("To do", "h2")
+        await page.sees("2", "#to-reports .count")
+        await _look(page, "admin-overview-to-do")
+        await page.open(f"{base}/reports")
+        await page.sees("Rude.", "blockquote")
+        await _look(page, "admin-reports")
+        await page.open(f"{base}/users")
+        await page.click("#new summary")
+        await page.type("#new-user-name", "alice")
+        await page.type("#new-user-password", "short")
+        await page.click("#create")
+        await page.sees("A password has at least 8 characters.", ".mistake")
+        await _look(page, "admin-users-mistake")
 
 
 def _brightness(property):

@@ -26,9 +26,9 @@
 //! requests, `ask` puts questions to the shards, `form` reads what requests say, `coding`
 //! compresses answers. `reply` and `body` are answers, [`range`] the part of a file that is asked
 //! for; `storage` keeps uploaded files. [`health`] is how much room the disk has, `machine` what
-//! the process takes. [`samples`] are what the graphs of the admin page are drawn from; [`bounds`]
-//! is what strangers can take of all that. [`comparison`] is what differs between the server and
-//! its configuration.
+//! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
+//! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
+//! what differs between the server and its configuration.
 
 mod accept;
 mod access;
@@ -53,6 +53,7 @@ mod form;
 pub mod guests;
 pub mod health;
 mod hello;
+pub mod history;
 pub mod html;
 mod machine;
 pub mod metrics;
@@ -157,6 +158,8 @@ pub struct Instance {
     pub started_ms: u64,
     /// The data folder.
     pub folder: PathBuf,
+    /// The name of this node of a cluster; empty where there is none.
+    pub node: String,
     /// The part that runs the shards.
     pub process: Process,
     /// The part that compares the configuration with its file.
@@ -194,6 +197,8 @@ pub(crate) struct Shared {
     pub logins: Logins,
     pub instance: Instance,
     pub samples: samples::Samples,
+    /// What the samples were during the last thirty days.
+    pub history: history::History,
     pub admin: admin::Admin,
     /// The tokens and names that guests tried in vain.
     pub guesses: guests::guesses::Guesses,
@@ -264,6 +269,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         logins,
         instance,
         samples: samples::Samples::default(),
+        history: history::History::default(),
         admin: admin::Admin::default(),
         guesses: guests::guesses::Guesses::default(),
         https_port,

@@ -55,8 +55,8 @@ pub struct Sample {
 }
 
 impl Samples {
-    /// Adds a sample of the shards.
-    pub fn add(&self, unix_ms: u64, census: &Census) {
+    /// Adds a sample of the shards, and returns it; `None` if one of them is silent.
+    pub fn add(&self, unix_ms: u64, census: &Census) -> Option<Sample> {
         let mut ring = lock(&self.0);
         let sample = Sample {
             unix_ms,
@@ -68,13 +68,14 @@ impl Samples {
         };
         // A shard that didn't answer would look like a fall to zero.
         if !census.coverage.is_whole() {
-            return;
+            return None;
         }
         ring.before = Some((unix_ms, census.counters.clone(), census.deliveries));
-        ring.samples.push_back(sample);
+        ring.samples.push_back(sample.clone());
         if ring.samples.len() > MOST {
             ring.samples.pop_front();
         }
+        Some(sample)
     }
 
     /// Returns all samples, oldest first.
@@ -93,7 +94,9 @@ pub(crate) async fn take(shared: Arc<Shared>) {
             continue;
         }
         let census = shared.counts_of_shards().await;
-        shared.samples.add(now_ms(), &census);
+        if let Some(sample) = shared.samples.add(now_ms(), &census) {
+            crate::history::note(&shared, sample).await;
+        }
     }
 }
 
@@ -160,7 +163,7 @@ mod tests {
     #[test]
     fn only_an_hour_is_kept() {
         let samples = Samples::default();
-        (0..2 * MOST as u64).for_each(|number| samples.add(number * 5000, &census(number, number)));
+        (0..2 * MOST as u64).for_each(|number| drop(samples.add(number * 5000, &census(number, number))));
         assert_eq!(samples.all().len(), MOST);
         assert_eq!(samples.all()[0].unix_ms, MOST as u64 * 5000);
     }

@@ -11,7 +11,7 @@ use crate::html::Html;
 /// Returns the page with all domains of the administrator.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of(
-        "<h1>Domains</h1><p class=\"faint\">The configuration file decides; `rookery check` looks it over, and SIGHUP has it read again.</p>",
+        "<h1>Domains</h1><p class=\"faint\">The configuration file decides; <code>rookery check</code> looks it over, and SIGHUP has it read again.</p>",
         &[],
     );
     for name in &visit.domains {
@@ -19,8 +19,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         let users = visit.shared.wait(accounts.count(Some(name))).await?;
         let disabled = visit.shared.wait(accounts.count_disabled(name)).await?;
         html.add(
-            "<section class=\"card domain\"><h2>{}</h2><p>{} accounts, {} of them disabled. <a href=\"/admin/users?domain={}\">Users</a></p>",
-            &[name, &users, &disabled, &crate::form::encode(name)],
+            "<section class=\"card domain\"><h2>{}</h2><p>{} {}, {} of them disabled. <a href=\"/admin/users?domain={}\">Users</a></p>",
+            &[name, &users, &if users == 1 { "account" } else { "accounts" }, &disabled, &crate::form::encode(name)],
         );
         html.push(&modules(visit, name));
         html.add("</section>", &[]);
@@ -38,7 +38,7 @@ fn modules(visit: &Visit, domain: &str) -> Html {
         let options = domain.module(module.name());
         let (class, state) = if options.is_some() { ("tag on", "on") } else { ("tag", "off") };
         html.add(
-            "<tr><td><code>{}</code><td><span class=\"{}\">{}</span><td>{}",
+            "<tr><td data-label=\"Module\"><code>{}</code><td data-label=\"State\"><span class=\"{}\">{}</span><td>{}",
             &[&module.name(), &class, &state, &module.summary()],
         );
         if let Some(options) = options.filter(|_| !module.options().is_empty()) {
@@ -51,17 +51,31 @@ fn modules(visit: &Visit, domain: &str) -> Html {
 }
 
 fn settings(module: &dyn Module, options: &rookery_hub::Options) -> Html {
-    let mut html = Html::of("<details><summary>Settings</summary><table>", &[]);
+    let written = |options: &rookery_hub::Options, spec| match shown(spec, options) {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    let defaults = rookery_hub::Options::defaults(module.options());
+    let mut rows = Html::default();
+    let mut changed = 0;
     for spec in module.options() {
-        let value = match shown(spec, options) {
-            Value::String(text) => text,
-            value => value.to_string(),
-        };
-        html.add(
-            "<tr><td><code>{}</code><td><code>{}</code><td class=\"faint\">{}</tr>",
-            &[&spec.key, &value, &spec.doc],
+        let value = written(options, spec);
+        rows.add(
+            "<tr><td data-label=\"Key\"><code>{}</code><td data-label=\"Value\"><code>{}</code>",
+            &[&spec.key, &value],
         );
+        if value != written(&defaults, spec) {
+            changed += 1;
+            rows.add(" <span class=\"tag on\">not the default</span>", &[]);
+        }
+        rows.add("<td class=\"faint\">{}</tr>", &[&spec.doc]);
     }
+    let mut html = Html::of("<details><summary>Settings", &[]);
+    if changed > 0 {
+        html.add(" <span class=\"tag on\">{} not the default</span>", &[&changed]);
+    }
+    html.add("</summary><table>", &[]);
+    html.push(&rows);
     html.add("</table></details>", &[]);
     html
 }

@@ -2,8 +2,11 @@
 //! the last form.
 
 use hyper::{Response, StatusCode};
+use rookery_base::date;
 
+use super::fields::Returned;
 use super::visits::{Notice, Seen};
+use crate::guests::qr;
 use crate::html::Html;
 use crate::reply::{Body, reply};
 
@@ -17,16 +20,21 @@ pub struct Page {
 }
 
 /// The menu.
-pub const PAGES: [Page; 8] = [
+pub const PAGES: [Page; 10] = [
     Page { path: "", name: "Overview", id: "to-overview" },
     Page { path: "/users", name: "Users", id: "to-users" },
+    Page { path: "/sessions", name: "Sessions", id: "to-sessions" },
     Page { path: "/rooms", name: "Rooms", id: "to-rooms" },
     Page { path: "/domains", name: "Domains", id: "to-domains" },
     Page { path: "/servers", name: "Servers", id: "to-servers" },
     Page { path: "/messages", name: "Messages", id: "to-messages" },
     Page { path: "/invitations", name: "Invitations", id: "to-invitations" },
+    Page { path: REPORTS, name: "Reports", id: "to-reports" },
     Page { path: "/log", name: "Log", id: "to-log" },
 ];
+
+/// The path of the reports of abuse.
+pub const REPORTS: &str = "/reports";
 
 /// A frame for a page.
 pub struct Frame<'a> {
@@ -38,6 +46,8 @@ pub struct Frame<'a> {
     pub seen: Option<&'a Seen>,
     /// A message at the top of the page.
     pub notice: Option<Notice>,
+    /// Reports of abuse that wait for the visitor.
+    pub reports: usize,
 }
 
 impl Frame<'_> {
@@ -79,9 +89,13 @@ impl Frame<'_> {
         for page in PAGES {
             let current = if page.path == part { "page" } else { "false" };
             html.add(
-                "<a id=\"{}\" href=\"/admin{}\" aria-current=\"{}\">{}</a>",
+                "<a id=\"{}\" href=\"/admin{}\" aria-current=\"{}\">{}",
                 &[&page.id, &page.path, &current, &page.name],
             );
+            if page.path == REPORTS && self.reports > 0 {
+                html.add(" <span class=\"count\">{}</span>", &[&self.reports]);
+            }
+            html.add("</a>", &[]);
         }
         html.add("</nav><form class=\"who\" method=\"post\" action=\"/admin/logout\">", &[]);
         html.push(&token(seen));
@@ -114,11 +128,26 @@ pub fn domain_choice(domains: &[String], chosen: &str) -> Html {
     html
 }
 
+/// Returns a moment as people read it: the script shows it in their own time, with the UTC as a
+/// title. `unix_ms`: milliseconds since 1970.
+pub fn moment(unix_ms: u64) -> Html {
+    let written = date::timestamp(unix_ms);
+    let shown = format!("{} UTC", written.replace('T', " ").trim_end_matches('Z'));
+    Html::of("<time datetime=\"{}\">{}</time>", &[&written, &shown])
+}
+
 fn said(notice: &Notice) -> Html {
     let (class, role) = if notice.is_error { ("notice bad", "alert") } else { ("notice good", "status") };
-    let mut html = Html::of("<div id=\"notice\" class=\"{}\" role=\"{}\"><p>{}</p>", &[&class, &role, &notice.words]);
+    let mut html = Html::of("<div id=\"notice\" class=\"{}\" role=\"{}\"><p>", &[&class, &role]);
+    match notice.returned.as_ref().and_then(Returned::place) {
+        Some(place) => html.add("<a href=\"#{}\">{}</a></p>", &[&place, &notice.words]),
+        None => html.add("{}</p>", &[&notice.words]),
+    }
     if let Some(copy) = &notice.copy {
         html.add("<p><code id=\"copy\">{}</code></p>", &[copy]);
+        if let Some(code) = qr::code(copy, "QR code of the link") {
+            html.push(&code);
+        }
     }
     html.add("</div>", &[]);
     html
@@ -126,5 +155,6 @@ fn said(notice: &Notice) -> Html {
 
 /// The style of all pages.
 pub const STYLE: &str = concat!(include_str!("../palette.css"), include_str!("style.css"));
-/// The script: it renews the graphs, and nothing else depends on it.
+/// The script: it renews the graphs, tells times in the reader's zone and helps with passwords.
+/// Nothing depends on it.
 pub const SCRIPT: &str = include_str!("script.js");

@@ -1,5 +1,11 @@
-//! Graphs: lines over the last hour, as SVG.
+//! Graphs: lines over an hour, a day or a month, as SVG. The values are with it in words, so that the
+//! script can read them out where somebody points, or goes with the arrow keys.
 
+use std::collections::BTreeMap;
+
+use rookery_base::date;
+
+use crate::history::POINT_MS;
 use crate::html::Html;
 
 /// A graph.
@@ -15,7 +21,31 @@ pub struct Graph<'a> {
     pub lines: Vec<GraphLine<'a>>,
     /// The unit of its values.
     pub unit: Unit,
+    /// The time that it spans.
+    pub range: Range,
 }
+
+/// The past that graphs show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Its name in addresses.
+    pub name: &'static str,
+    /// Its name for people.
+    pub label: &'static str,
+    /// The name of its beginning.
+    begin: &'static str,
+    /// Its length, milliseconds.
+    pub ms: u64,
+    /// The silence after which the server was away, milliseconds.
+    gap_ms: u64,
+}
+
+/// The pasts that can be chosen.
+pub const RANGES: [Range; 3] = [
+    Range { name: "1h", label: "1 hour", begin: "−1 h", ms: 3_600_000, gap_ms: 60_000 },
+    Range { name: "24h", label: "24 hours", begin: "−24 h", ms: 86_400_000, gap_ms: 3 * POINT_MS },
+    Range { name: "30d", label: "30 days", begin: "−30 d", ms: 30 * 86_400_000, gap_ms: 3 * POINT_MS },
+];
 
 /// The unit of values, and so the form in which they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,34 +68,37 @@ pub struct GraphLine<'a> {
 }
 
 impl Graph<'_> {
-    /// Returns the figure: its title, the newest values, the lines with their axes.
+    /// Returns the figure: its title, the newest values, the lines with their axes, and a place where
+    /// values are read out.
     pub fn html(&self) -> Html {
-        let mut html = Html::of(
-            "<figure class=\"graph card\" id=\"{}\"><figcaption>{}<span class=\"now\">",
-            &[&self.id, &self.title],
-        );
-        let newest: Vec<_> = self.lines.iter().map(|line| line.values.last().copied().flatten()).collect();
-        let written: Vec<_> =
-            newest.iter().map(|value| value.map_or("–".to_owned(), |value| self.unit.write(value))).collect();
-        html.add("{}</span></figcaption>", &[&written.join(" · ")]);
-        html.push(&self.svg());
-        if self.lines.len() > 1 {
-            html.add("<div class=\"key\">", &[]);
-            for (line, class) in self.lines.iter().zip(CLASSES) {
-                html.add("<span class=\"{}\">{}</span>", &[&class, &line.name]);
-            }
-            html.add("</div>", &[]);
+        let newest = |line: &GraphLine<'_>| self.write(line.values.last().copied().flatten());
+        let mut html = Html::of("<figure class=\"graph card\" id=\"{}\"><figcaption>{}", &[&self.id, &self.title]);
+        if let [line] = &self.lines[..] {
+            html.add("<span class=\"now\">{}</span>", &[&newest(line)]);
         }
-        html.add("</figure>", &[]);
+        html.add("</figcaption>", &[]);
+        html.push(&self.svg());
+        html.add("<div class=\"key\">", &[]);
+        if self.lines.len() > 1 {
+            for (line, class) in self.lines.iter().zip(CLASSES) {
+                html.add("<span class=\"{}\">{} <b>{}</b></span>", &[&class, &line.name, &newest(line)]);
+            }
+        }
+        html.add("<output class=\"reading\"></output></div></figure>", &[]);
         html
     }
 
-    /// Returns the length of the past that is shown, in milliseconds: from five minutes to an hour,
-    /// as much as there is.
+    /// Returns the length of the past that is drawn, in milliseconds. Of the shortest one it is as much
+    /// as there is, so that the first minutes of a server fill the graph.
     fn span(&self) -> u64 {
         let (first, last) = (self.times.first().copied(), self.times.last().copied());
         let there = last.unwrap_or_default().saturating_sub(first.unwrap_or_default());
-        SPANS_MS.into_iter().find(|span| *span >= there).unwrap_or(3_600_000)
+        let shorter = SPANS_MS.into_iter().find(|span| *span >= there).filter(|_| self.range == RANGES[0]);
+        shorter.unwrap_or(self.range.ms)
+    }
+
+    fn write(&self, value: Option<f64>) -> String {
+        value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), |value| self.unit.write(value))
     }
 
     fn svg(&self) -> Html {
@@ -73,9 +106,13 @@ impl Graph<'_> {
             .unit
             .ceiling(self.lines.iter().flat_map(|line| line.values.iter().flatten()).copied().fold(0.0, f64::max));
         let span = self.span();
-        let label = format!("{}, the last {} minutes, up to {}", self.title, span / 60_000, self.unit.write(top));
-        let mut svg =
-            Html::of("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">", &[&WIDTH, &HEIGHT, &label]);
+        let end = self.times.last().copied().unwrap_or_default();
+        let past =
+            if span == self.range.ms { self.range.label.to_owned() } else { format!("{} minutes", span / MINUTE_MS) };
+        let label = format!("{}, the last {past}, up to {}", self.title, self.unit.write(top));
+        let mut svg = Html::of("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\"", &[&WIDTH, &HEIGHT, &label]);
+        svg.push(&self.readings((end, span)));
+        svg.add(">", &[]);
         for part in 0..=PARTS {
             let value = top * f64::from(part) / f64::from(PARTS);
             let y = place_y(value, top);
@@ -85,17 +122,56 @@ impl Graph<'_> {
                 &[&(LEFT - 6), &(y + 4.0), &self.unit.write(value)],
             );
         }
-        let end = self.times.last().copied().unwrap_or_default();
+        for back in self.returns() {
+            let x = place_x(back, end, span).round();
+            svg.add(
+                "<line class=\"mark\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>",
+                &[&x, &x, &TOP, &(HEIGHT - BOTTOM)],
+            );
+        }
         let (bottom, right) = (HEIGHT - 4, WIDTH - 2);
-        svg.add("<text x=\"{}\" y=\"{}\">−{} min</text>", &[&LEFT, &bottom, &(span / 60_000)]);
+        let begin = match span == self.range.ms {
+            true => self.range.begin.to_owned(),
+            false => format!("−{} min", span / MINUTE_MS),
+        };
+        svg.add("<text x=\"{}\" y=\"{}\">{}</text>", &[&LEFT, &bottom, &begin]);
         svg.add("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">now</text>", &[&right, &bottom]);
         for (line, class) in self.lines.iter().zip(CLASSES) {
             for points in self.pieces(line, (end, span), top) {
                 svg.add("<polyline class=\"{}\" points=\"{}\"/>", &[&class, &points]);
             }
         }
-        svg.add("</svg>", &[]);
+        svg.add("<line class=\"cursor\" x1=\"0\" x2=\"0\" y1=\"{}\" y2=\"{}\"/></svg>", &[&TOP, &(HEIGHT - BOTTOM)]);
         svg
+    }
+
+    /// Returns attributes with what can be read out: places from left to right, the time at each, and
+    /// the values in words, in one list for each line. Of several samples in a place it is the last.
+    fn readings(&self, (end, span): (u64, u64)) -> Html {
+        let mut places = BTreeMap::new();
+        for (at, &time) in self.times.iter().enumerate() {
+            places.insert(place_x(time, end, span).round() as u64, at);
+        }
+        let listed = |text: &dyn Fn(usize) -> String| places.values().map(|at| text(*at)).collect::<Vec<_>>().join(";");
+        let xs = places.keys().map(u64::to_string).collect::<Vec<_>>().join(";");
+        let times = listed(&|at| self.times.get(at).map_or_else(String::new, |time| date::timestamp(*time)));
+        let mut html = Html::of(" data-places=\"{}\" data-times=\"{}\" data-values=\"", &[&xs, &times]);
+        for (number, line) in self.lines.iter().enumerate() {
+            let values = listed(&|at| self.write(line.values.get(at).copied().flatten()));
+            let name = if self.lines.len() > 1 { line.name } else { "" };
+            html.add(if number > 0 { "|" } else { "" }, &[]);
+            html.add("{};{}", &[&name, &values]);
+        }
+        html.add("\"", &[]);
+        html
+    }
+
+    /// Returns the moments since which the server is back after it was away.
+    fn returns(&self) -> impl Iterator<Item = u64> {
+        let later = self.times.iter().skip(1);
+        let pairs =
+            self.times.iter().zip(later).filter(|(before, then)| then.saturating_sub(**before) > self.range.gap_ms);
+        pairs.map(|(_, then)| *then)
     }
 
     /// Returns the points of a line, without its gaps. Several samples in one place of the graph
@@ -103,7 +179,11 @@ impl Graph<'_> {
     fn pieces(&self, line: &GraphLine<'_>, (end, span): (u64, u64), top: f64) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut piece: Vec<(f64, f64)> = Vec::new();
+        let mut before = None;
         for (&time, value) in self.times.iter().zip(&line.values) {
+            if before.replace(time).is_some_and(|before| time.saturating_sub(before) > self.range.gap_ms) {
+                pieces.push(std::mem::take(&mut piece));
+            }
             let Some(value) = value.filter(|value| value.is_finite()) else {
                 pieces.push(std::mem::take(&mut piece));
                 continue;
@@ -218,10 +298,11 @@ const HEIGHT: i32 = 160;
 const LEFT: i32 = 58;
 const TOP: i32 = 8;
 const BOTTOM: i32 = 22;
+/// The lengths of the past that may be drawn of an hour, in milliseconds.
+const SPANS_MS: [u64; 3] = [5 * MINUTE_MS, 15 * MINUTE_MS, 30 * MINUTE_MS];
+const MINUTE_MS: u64 = 60_000;
 /// Lines of the grid, but for the zero.
 const PARTS: i32 = 4;
-/// The lengths of the past that may be shown, in milliseconds.
-const SPANS_MS: [u64; 4] = [300_000, 900_000, 1_800_000, 3_600_000];
 
 #[cfg(test)]
 mod tests {
@@ -229,8 +310,27 @@ mod tests {
 
     fn graph(values: Vec<Option<f64>>) -> String {
         let times: Vec<_> = (0..values.len() as u64).map(|at| 1_000_000_000 + at * 60_000).collect();
+        over(&times, values)
+    }
+
+    fn over(times: &[u64], values: Vec<Option<f64>>) -> String {
         let lines = vec![GraphLine { name: "<lines>", values }];
-        Graph { title: "A & B", id: "x", times: &times, lines, unit: Unit::Count }.html().into_text()
+        Graph { title: "A & B", id: "x", times, lines, unit: Unit::Count, range: RANGES[0] }.html().into_text()
+    }
+
+    #[test]
+    fn values_can_be_read_out() {
+        let drawn = graph(vec![Some(1.0), None, Some(2500.0)]);
+        assert!(drawn.contains("data-values=\";1;–;2\u{202F}500\""), "{drawn}");
+        assert!(drawn.contains("data-times=\"1970-01-12T13:46:40Z;1970-01-12T13:47:40Z;"), "{drawn}");
+        assert_eq!(drawn.matches("<output class=\"reading\">").count(), 1);
+    }
+
+    #[test]
+    fn the_time_without_a_server_is_a_gap_with_a_mark() {
+        let hour = 3_600_000;
+        let drawn = over(&[hour, hour + 5000, 2 * hour, 2 * hour + 5000], vec![Some(1.0); 4]);
+        assert_eq!((drawn.matches("<polyline").count(), drawn.matches("class=\"mark\"").count()), (2, 1), "{drawn}");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_operations::{Outcome, Refusal};
 use rookery_store::{Invitation, Purpose};
 
-use super::frame::{domain_choice, token};
+use super::fields::{Answered, At, Field, Form};
+use super::frame::{moment, token};
+use super::users::NAME_RULES;
 use super::{Done, Visit};
 use crate::ask::now_ms;
 use crate::html::Html;
@@ -23,24 +25,20 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
             &[domain],
         );
     }
-    html.add("<div class=\"cards\">", &[]);
-    html.add("<section class=\"card\"><h2>To create an account</h2><form id=\"invite\" class=\"column\" method=\"post\" action=\"/admin/invitations\">", &[]);
-    html.push(&token(&visit.seen));
-    html.push(&domain_choice(&visit.domains, ""));
-    html.add(
-        "<label>Name, if it is to be this one <input name=\"name\" autocapitalize=\"none\"></label>\
-         <label>Good for how many days <input name=\"days\" type=\"number\" min=\"1\" max=\"3650\" value=\"7\"></label>\
-         <button name=\"act\" value=\"invite\">Make a link</button></form></section>",
-        &[],
-    );
-    html.add("<section class=\"card\"><h2>To set a new password</h2><form id=\"reset\" class=\"column\" method=\"post\" action=\"/admin/invitations\">", &[]);
-    html.push(&token(&visit.seen));
-    html.add(
-        "<label>Account <input name=\"jid\" value=\"{}\" placeholder=\"alice@example.org\" autocapitalize=\"none\" required></label>\
-         <label>Good for how many days <input name=\"days\" type=\"number\" min=\"1\" max=\"3650\" value=\"2\"></label>\
-         <button name=\"act\" value=\"reset\">Make a link</button></form></section></div>",
-        &[&visit.value("jid")],
-    );
+    html.add("<div class=\"cards\"><section class=\"card\"><h2>To create an account</h2>", &[]);
+    let form = Form::begin(visit, "invite", "column", "/invitations", &mut html);
+    form.domain("", &mut html);
+    let hint = "Only for an account of this name; if it is empty, they choose one.";
+    form.input(Field { name: "name", label: "Name", hint, rules: OPTIONAL_NAME, ..Field::default() }, &mut html);
+    form.input(Field { value: "7", ..DAYS }, &mut html);
+    html.add("<div><button name=\"act\" value=\"invite\">Make a link</button></div></form></section>", &[]);
+    html.add("<section class=\"card\"><h2>To set a new password</h2>", &[]);
+    let form = Form::begin(visit, "reset", "column", "/invitations", &mut html);
+    let account =
+        Field { name: "jid", label: "Account", value: visit.value("jid"), rules: NAME_RULES, ..Field::default() };
+    form.input(account, &mut html);
+    form.input(Field { value: "2", ..DAYS }, &mut html);
+    html.add("<div><button name=\"act\" value=\"reset\">Make a link</button></div></form></section></div>", &[]);
     for domain in &visit.domains {
         html.push(&open(visit, domain).await?);
     }
@@ -48,9 +46,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a form of the page asks for: makes a link, or takes one back.
-pub async fn change(visit: &Visit) -> Outcome<Done> {
+pub async fn change(visit: &Visit) -> Answered {
     match visit.value("act") {
-        "revoke" => revoke(visit).await,
+        "revoke" => Ok(revoke(visit).await?),
         _ => make(visit).await,
     }
 }
@@ -88,10 +86,14 @@ fn line(visit: &Visit, invitation: &Invitation) -> Html {
         ),
     };
     let mut html = Html::of(
-        "<tr><td data-label=\"For\">{}<td data-label=\"Made by\">{}<td data-label=\"Good until\" class=\"when\">{}\
-         <td data-label=\"Link\"><details><summary>Show</summary><code>{}</code></details><td>\
+        "<tr><td data-label=\"For\">{}<td data-label=\"Made by\">{}<td data-label=\"Good until\" class=\"when\">",
+        &[&what, &by],
+    );
+    html.push(&moment(invitation.expires_ms));
+    html.add(
+        "<td data-label=\"Link\"><details><summary>Show</summary><code>{}</code></details><td>\
          <form method=\"post\" action=\"/admin/invitations\">",
-        &[&what, &by, &date::timestamp(invitation.expires_ms), &link(visit, invitation)],
+        &[&link(visit, invitation)],
     );
     html.push(&token(&visit.seen));
     html.add(
@@ -123,11 +125,21 @@ async fn revoke(visit: &Visit) -> Outcome<Done> {
     Ok(Done::new("/invitations", "The link lets nobody in any more."))
 }
 
+/// Returns the account that the form names, by its address or, where there is one domain only, by
+/// its name.
+fn account(visit: &Visit) -> Outcome<Jid> {
+    let written = visit.value("jid").trim();
+    match &visit.domains[..] {
+        [domain] if !written.contains('@') => visit.address_of(&format!("{written}@{domain}")),
+        _ => visit.address_of(written),
+    }
+}
+
 /// Makes a link.
-async fn make(visit: &Visit) -> Outcome<Done> {
+async fn make(visit: &Visit) -> Answered {
     let (domain, wanted, act) = match visit.value("act") {
         "reset" => {
-            let account: Jid = visit.address()?;
+            let account = account(visit).at("jid")?;
             (
                 account.domain().to_owned(),
                 LinkPurpose::Password(account.clone()),
@@ -135,10 +147,10 @@ async fn make(visit: &Visit) -> Outcome<Done> {
             )
         }
         _ => {
-            let domain = visit.domain()?;
+            let domain = visit.domain().at("domain")?;
             let local = Some(visit.value("name").trim()).filter(|name| !name.is_empty()).map(prepare_local).transpose();
-            let local =
-                local.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
+            let impossible = |error| Refusal::Impossible(format!("no account can have this name: {error}"));
+            let local = local.map_err(impossible).at("name")?;
             let local = local.map(|local| local.into_owned());
             let what = local.as_deref().map_or_else(|| domain.clone(), |local| format!("{local}@{domain}"));
             (
@@ -149,16 +161,29 @@ async fn make(visit: &Visit) -> Outcome<Done> {
         }
     };
     if !visit.shared.has_module(&domain, "register") {
-        return Err(Refusal::Off(format!("the module `register` is off in {domain}: nobody could use the link")));
+        let words = format!("the module `register` is off in {domain}: nobody could use the link");
+        return Err(Refusal::Off(words).into());
     }
     let days = visit.value("days").parse().ok().filter(|days| (1..=MOST_DAYS).contains(days));
-    let days = days.ok_or_else(|| Refusal::Impossible(format!("a link is good for 1 to {MOST_DAYS} days")))?;
-    let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await??;
+    let days =
+        days.ok_or_else(|| Refusal::Impossible(format!("a link is good for 1 to {MOST_DAYS} days"))).at("days")?;
+    let about = if visit.value("act") == "reset" { "jid" } else { "name" };
+    let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await?.at(about)?;
     visit.note(&domain, act);
     let words = format!("This link is good once, until {}.", date::timestamp(made.expires_ms));
     Ok(Done { copy: Some(link(visit, &made)), ..Done::new("/invitations", words) })
 }
 
+/// The field for the days that a link is good.
+const DAYS: Field<'static> = Field {
+    name: "days",
+    label: "Days for which it is good",
+    value: "",
+    hint: "",
+    rules: "type=\"number\" min=\"1\" max=\"3650\" required",
+};
+/// Attributes of a field for a name that may be left empty.
+const OPTIONAL_NAME: &str = "autocapitalize=\"none\" autocomplete=\"off\" spellcheck=\"false\"";
 /// Days that a link may be good.
 const MOST_DAYS: u64 = 3650;
 /// Links of a domain that are listed.

@@ -25,19 +25,29 @@ use crate::reply::Body;
 /// Returns the page with the form.
 pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<Body> {
     let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
+    // Nobody learns which of the two was wrong.
+    let wrong = if problem.is_some() { "aria-describedby=\"notice\" aria-invalid=\"true\"" } else { "" };
     main.add(
         "<form id=\"login\" method=\"post\" action=\"/admin/login\">\
          <label for=\"name\">Account</label>\
          <input id=\"name\" name=\"name\" value=\"{}\" placeholder=\"admin@example.org\" autocomplete=\"username\" \
-         autocapitalize=\"none\" spellcheck=\"false\" required autofocus>\
-         <label for=\"password\">Password</label>\
-         <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\
-         <button id=\"sign-in\">Sign in</button></form>\
-         <p class=\"faint\">For the administrators of this server.</p></section>",
+         autocapitalize=\"none\" spellcheck=\"false\" required autofocus ",
         &[&name],
     );
-    let notice = problem.map(|words| Notice { is_error: true, words: words.into(), copy: None });
-    Frame { path: "/login", title: "Sign in", seen: None, notice }.response(status, &main)
+    main.add(wrong, &[]);
+    main.add(
+        "><label for=\"password\">Password</label>\
+         <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" required ",
+        &[],
+    );
+    main.add(wrong, &[]);
+    main.add(
+        "><button id=\"sign-in\">Sign in</button></form>\
+         <p class=\"faint\">For the administrators of this server.</p></section>",
+        &[],
+    );
+    let notice = problem.map(|words| Notice { is_error: true, words: words.into(), copy: None, returned: None });
+    Frame { path: "/login", title: "Sign in", seen: None, notice, reports: 0 }.response(status, &main)
 }
 
 /// Checks name and password, and begins a visit if they are those of an administrator. Nobody

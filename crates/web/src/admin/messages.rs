@@ -4,16 +4,16 @@ use rookery_operations::announce::Text;
 use rookery_operations::messages::{self, Audience};
 use rookery_operations::{Outcome, Refusal};
 
-use super::frame::{domain_choice, token};
+use super::fields::{Answered, At, Fault, Field, Form, YES};
+use super::graph::number;
 use super::{Done, Visit};
 use crate::ask::Answer;
 use crate::html::Html;
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
-    let mut html = Html::of("<h1>Messages</h1><div class=\"cards\">", &[]);
-    html.push(&announcement(visit));
-    html.add("</div>", &[]);
+    let mut html = Html::of("<h1>Messages</h1>", &[]);
+    html.push(&announcement(visit).await?);
     for domain in visit.domains.iter().filter(|domain| visit.shared.has_module(domain, "announce")) {
         let of = domain.clone();
         let text =
@@ -24,24 +24,31 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a form of the page asks for.
-pub async fn say(visit: &Visit) -> Outcome<Done> {
-    let domain = visit.domain()?;
+pub async fn say(visit: &Visit) -> Answered {
+    let domain = visit.domain().at("domain")?;
     if !visit.shared.has_module(&domain, "announce") {
-        return Err(Refusal::Off(format!("the module `announce` is off in {domain}")));
+        return Err(Refusal::Off(format!("the module `announce` is off in {domain}"))).at("domain");
     }
     match visit.value("act") {
         "announce" => announce(visit, domain).await,
         "motd" => set_motd(visit, domain, Some(text(visit)?)).await,
         "no-motd" => set_motd(visit, domain, None).await,
-        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into())),
+        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
     }
 }
 
-async fn announce(visit: &Visit, domain: String) -> Outcome<Done> {
+async fn announce(visit: &Visit, domain: String) -> Answered {
     let text = text(visit)?;
     let (to, whom) = match visit.value("to") {
-        "all" => (Audience::All, "all accounts"),
-        _ => (Audience::Online, "who is online"),
+        "all" => {
+            let accounts = accounts(visit, &domain).await?;
+            if visit.value("sure") != YES {
+                let words = format!("this goes to {accounts}: tick the box below and send it again");
+                return Err(Refusal::Impossible(words)).at("to");
+            }
+            (Audience::All, accounts)
+        }
+        _ => (Audience::Online, "those who are online".to_owned()),
     };
     visit.note(&domain, format!("announced to {whom}: {}", text.body));
     let work = move |world: &mut _, answer: Answer<()>| {
@@ -52,7 +59,16 @@ async fn announce(visit: &Visit, domain: String) -> Outcome<Done> {
     Ok(Done::new("/messages", format!("The announcement is on its way to {whom}.")))
 }
 
-async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Outcome<Done> {
+/// Returns the number of accounts of a domain, in words.
+async fn accounts(visit: &Visit, domain: &str) -> Outcome<String> {
+    let count = visit.shared.wait(visit.shared.stores.accounts.count(Some(domain))).await?;
+    Ok(match count {
+        1 => "1 account".to_owned(),
+        count => format!("{} accounts", number(count as f64)),
+    })
+}
+
+async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Answered {
     let (act, words) = match text {
         Some(_) => ("set the message of the day", "The message of the day is set."),
         None => ("removed the message of the day", "There is no message of the day any more."),
@@ -63,52 +79,51 @@ async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Outcome<
     Ok(Done::new("/messages", words))
 }
 
-fn text(visit: &Visit) -> Outcome<Text> {
+fn text(visit: &Visit) -> Result<Text, Fault> {
     // Browsers send lines that end with CR and LF.
     let body = visit.value("body").replace("\r\n", "\n").trim().to_owned();
     let subject = Some(visit.value("subject").trim().to_owned()).filter(|subject| !subject.is_empty());
     let says = |text: &str| messages::is_sayable(text) && text.chars().count() <= MAX_TEXT;
     match !body.is_empty() && says(&body) && subject.as_deref().is_none_or(says) {
         true => Ok(Text { subject, body }),
-        false => Err(Refusal::Impossible(format!("there must be a text, of at most {MAX_TEXT} characters"))),
+        false => Err(Refusal::Impossible(format!("there must be a text, of at most {MAX_TEXT} characters"))).at("body"),
     }
 }
 
-fn announcement(visit: &Visit) -> Html {
-    let mut html = Html::of(
-        "<section class=\"card\"><h2>Announce</h2><form id=\"announce\" class=\"column\" method=\"post\" action=\"/admin/messages\">",
-        &[],
-    );
-    html.push(&token(&visit.seen));
-    html.push(&domain_choice(&visit.domains, ""));
-    html.add(
-        "<label>To <select name=\"to\"><option value=\"online\">who is online</option>\
-         <option value=\"all\">all accounts, who is away later</option></select></label>\
-         <label>Subject <input name=\"subject\" maxlength=\"500\"></label>\
-         <label>Text <textarea name=\"body\" required></textarea></label>\
-         <button name=\"act\" value=\"announce\">Send</button></form></section>",
-        &[],
-    );
-    html
+async fn announcement(visit: &Visit) -> Outcome<Html> {
+    let all = match &visit.domains[..] {
+        [domain] => format!("all {}, those who are away later", accounts(visit, domain).await?),
+        _ => "all accounts, those who are away later".to_owned(),
+    };
+    let mut html = Html::of("<section class=\"card\"><h2>Announce</h2>", &[]);
+    let form = Form::begin(visit, "announce", "column", "/messages", &mut html);
+    form.domain("", &mut html);
+    let to = Field { name: "to", label: "To", ..Field::default() };
+    form.choice(to, &[("online", "those who are online"), ("all", &all)], &mut html);
+    if form.returned().is_some_and(|returned| returned.field == Some("to")) {
+        form.check(("sure", "Yes, send it to all of them"), false, &mut html);
+    }
+    form.input(Field { name: "subject", label: "Subject", rules: "maxlength=\"500\"", ..Field::default() }, &mut html);
+    form.text(Field { name: "body", label: "Text", rules: "required", ..Field::default() }, &mut html);
+    html.add("<div><button name=\"act\" value=\"announce\">Send</button></div></form></section>", &[]);
+    Ok(html)
 }
 
 fn motd(visit: &Visit, domain: &str, text: Option<&Text>) -> Html {
     let mut html = Html::of(
         "<section class=\"card\"><h2>Message of the day of {}</h2>\
-         <p class=\"faint\">Everybody gets it once: who is here now, the others when they come.</p>\
-         <form id=\"motd\" class=\"column\" method=\"post\" action=\"/admin/messages\">",
+         <p class=\"faint\">Everybody gets it once: those who are here now, the others when they come.</p>",
         &[&domain],
     );
-    html.push(&token(&visit.seen));
-    let body = text.map_or("", |text| &text.body);
-    let subject = text.and_then(|text| text.subject.as_deref()).unwrap_or_default();
-    html.add(
-        "<input type=\"hidden\" name=\"domain\" value=\"{}\">\
-         <label>Subject <input name=\"subject\" value=\"{}\" maxlength=\"500\"></label>\
-         <label>Text <textarea name=\"body\">{}</textarea></label>\
-         <div class=\"acts\"><button name=\"act\" value=\"motd\">Set</button>",
-        &[&domain, &subject, &body],
-    );
+    let id = format!("motd-{domain}");
+    let form = Form::begin(visit, &id, "column", "/messages", &mut html);
+    html.add("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[&domain]);
+    let value = text.and_then(|text| text.subject.as_deref()).unwrap_or_default();
+    let subject = Field { name: "subject", label: "Subject", value, rules: "maxlength=\"500\"", ..Field::default() };
+    form.input(subject, &mut html);
+    let value = text.map_or("", |text| &text.body);
+    form.text(Field { name: "body", label: "Text", value, ..Field::default() }, &mut html);
+    html.add("<div class=\"acts\"><button name=\"act\" value=\"motd\">Set</button>", &[]);
     if text.is_some() {
         html.add("<button class=\"quiet\" name=\"act\" value=\"no-motd\">Remove</button>", &[]);
     }

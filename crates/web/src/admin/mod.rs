@@ -17,11 +17,14 @@
 //!
 //! # Layout
 //!
-//! `frame` is what all pages have in common. [`visits`], `login`: signing in.
+//! `frame` is what all pages have in common, `fields` what all forms have. [`visits`], `login`:
+//! signing in.
 //! `overview` with [`graph`], `users`, `user`,
-//! `wellness`, `rooms`, `domains`, `servers`, `messages`, `invitations`, `log`: the pages.
+//! `wellness`, `sessions`, `rooms`, `domains`, `servers`, `messages`, `invitations`, `reports`,
+//! `log`: the pages.
 
 mod domains;
+pub(crate) mod fields;
 mod frame;
 pub mod graph;
 mod invitations;
@@ -29,8 +32,10 @@ mod log;
 mod login;
 mod messages;
 mod overview;
+mod reports;
 mod rooms;
 mod servers;
+mod sessions;
 mod user;
 mod users;
 pub mod visits;
@@ -55,6 +60,7 @@ use crate::html::Html;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::Host;
+use fields::{Answered, At, Fault, Returned};
 use frame::{Frame, PAGES};
 use visits::{Notice, Seen};
 
@@ -74,6 +80,10 @@ pub(crate) struct Visit {
     pub seen: Seen,
     /// The domains that they administer, in the order of the configuration; at least one.
     pub domains: Vec<String>,
+    /// The message of what was done before, which the page shows.
+    pub notice: Option<Notice>,
+    /// Reports of abuse that wait for them.
+    pub reports: usize,
     origin: Origin,
     /// The fields of the query, or of the form.
     given: Vec<(String, String)>,
@@ -116,8 +126,16 @@ impl Visit {
     /// # Errors
     /// It is none of a domain of this administrator.
     pub fn address(&self) -> Outcome<Jid> {
+        self.address_of(self.value("jid"))
+    }
+
+    /// Returns an address that was written: an account, or a room.
+    ///
+    /// # Errors
+    /// It is none of a domain of this administrator.
+    pub fn address_of(&self, written: &str) -> Outcome<Jid> {
         let missing = || Refusal::Missing("there is no such address".into());
-        let jid = Jid::parse(self.value("jid")).map_err(|_| missing())?;
+        let jid = Jid::parse(written).map_err(|_| missing())?;
         if jid.local().is_none() || jid.resource().is_some() {
             return Err(missing());
         }
@@ -130,11 +148,32 @@ impl Visit {
     ///
     /// # Errors
     /// It wasn't.
-    pub fn is_sure(&self, of: &Jid) -> Outcome<()> {
-        match self.value("confirm").trim().eq_ignore_ascii_case(of.as_str()) {
-            true => Ok(()),
-            false => Err(Refusal::Impossible(format!("nothing was done: write {of} to confirm it"))),
-        }
+    pub fn is_sure(&self, of: &Jid) -> Result<(), Fault> {
+        let refusal = || Refusal::Impossible(format!("nothing was done: write {of} to confirm it"));
+        let is_sure = self.value("confirm").trim().eq_ignore_ascii_case(of.as_str());
+        if is_sure { Ok(()) } else { Err(Fault { field: Some("confirm"), refusal: refusal() }) }
+    }
+
+    /// Returns a new password that a form gives for an account of a domain.
+    ///
+    /// # Errors
+    /// It is shorter than passwords of the domain may be, or longer than any.
+    pub fn password(&self, domain: &str) -> Result<String, Fault> {
+        let (password, least) = (self.value("password").to_owned(), self.least(domain));
+        let count = password.chars().count();
+        let refusal = match () {
+            () if (count as u64) < least => format!("a password has at least {least} characters"),
+            () if count > MAX_PASSWORD => format!("a password has at most {MAX_PASSWORD} characters"),
+            () => return Ok(password),
+        };
+        Err(Refusal::Impossible(refusal)).at("password")
+    }
+
+    /// Returns the characters that a new password of a domain needs: as many as for those who
+    /// register, where they may.
+    pub fn least(&self, domain: &str) -> u64 {
+        let register = self.settings_of(domain).and_then(|domain| domain.module("register").cloned());
+        register.map_or(LEAST_PASSWORD, |options| options.number("min_password"))
     }
 
     /// Returns the settings of one of their domains.
@@ -222,11 +261,25 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         Ok(domains) => domains,
         Err(refusal) => return failed(&refusal),
     };
-    let visit = Visit { shared, seen, domains, origin, given };
-    if path == "/logout" && is_post {
-        return login::sign_out(&visit);
+    let reports = match reports::count(&shared, &domains).await {
+        Ok(count) => count,
+        Err(refusal) => return failed(&refusal),
+    };
+    let visit = Visit { shared, seen, domains, notice: None, reports, origin, given };
+    match (path, is_post) {
+        ("/logout", true) => login::sign_out(&visit),
+        ("/graphs", false) => overview::graphs(&visit),
+        ("/users.csv", false) => match users::csv(&visit).await {
+            Ok(response) => response,
+            Err(Refusal::Missing(words)) => text(StatusCode::NOT_FOUND, &words),
+            Err(refusal) => failed(&refusal),
+        },
+        (_, true) => change(path, &visit).await,
+        (_, false) => {
+            let notice = visit.shared.admin.visits.take_notice(&visit.seen);
+            show(path, &Visit { notice, ..visit }).await
+        }
     }
-    if is_post { change(path, &visit).await } else { show(path, &visit).await }
 }
 
 /// Returns what stands for the password of an account; `None` if there is no such account.
@@ -238,15 +291,16 @@ pub(crate) async fn stands_for(shared: &Shared, account: &Jid) -> Outcome<Option
 async fn show(path: &str, visit: &Visit) -> Response<Body> {
     let shown = match path {
         "" => overview::page(visit).await,
-        "/graphs" => return overview::graphs(visit),
         "/users" => users::page(visit).await,
         "/user" => user::page(visit).await,
+        "/sessions" => sessions::page(visit).await,
         "/rooms" => rooms::page(visit).await,
         "/room" => rooms::room(visit).await,
         "/domains" => domains::page(visit).await,
         "/servers" => servers::page(visit).await,
         "/messages" => messages::page(visit).await,
         "/invitations" => invitations::page(visit).await,
+        "/reports" => reports::page(visit).await,
         "/log" => log::page(visit),
         _ => Err(Refusal::Missing("there is no such page".into())),
     };
@@ -268,37 +322,42 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
     if path == "/user" && visit.value("act") == "export" {
         return match user::export(visit).await {
             Ok(response) => response,
-            Err(refusal) => refuse(path, visit, &refusal),
+            Err(refusal) => refuse(path, visit, refusal.into()),
         };
     }
-    let done = match path {
+    let done: Answered = match path {
         "/users" => users::add(visit).await,
         "/user" => user::change(visit).await,
-        "/room" => rooms::destroy(visit).await,
-        "/servers" => servers::close(visit).await,
+        "/sessions" => sessions::end(visit).await,
+        "/rooms" => rooms::create(visit).await,
+        "/room" => rooms::change(visit).await,
+        "/servers" => servers::close(visit).await.map_err(Fault::from),
         "/messages" => messages::say(visit).await,
         "/invitations" => invitations::change(visit).await,
+        "/reports" => reports::change(visit).await,
         _ => return text(StatusCode::NOT_FOUND, "there is no such form"),
     };
     match done {
         Ok(Done { to, words, copy }) => {
-            visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: false, words, copy });
+            visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: false, words, copy, returned: None });
             see_other(&to)
         }
-        Err(refusal) => refuse(path, visit, &refusal),
+        Err(fault) => refuse(path, visit, fault),
     }
 }
 
-/// Leads back to the page that the form is on, which says why nothing was done.
-fn refuse(path: &str, visit: &Visit, refusal: &Refusal) -> Response<Body> {
-    let words = match refusal {
+/// Leads back to the page that the form is on, which says why nothing was done and has what was
+/// typed.
+fn refuse(path: &str, visit: &Visit, Fault { field, refusal }: Fault) -> Response<Body> {
+    let words = match &refusal {
         cause @ (Refusal::Store(_) | Refusal::Work(_)) => {
             tracing::error!(%cause, "the admin page failed");
             "The server can't do it now; its log says why.".to_owned()
         }
         refusal => sentence(&refusal.to_string()),
     };
-    visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: true, words, copy: None });
+    let returned = Some(Returned::of(&visit.given, field, words.clone()));
+    visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: true, words, copy: None, returned });
     let back =
         ["domain", "jid"].into_iter().map(|name| (name, visit.value(name))).filter(|(_, value)| !value.is_empty());
     let query: Vec<_> = back.map(|(name, value)| format!("{name}={}", form::encode(value))).collect();
@@ -306,8 +365,8 @@ fn refuse(path: &str, visit: &Visit, refusal: &Refusal) -> Response<Body> {
 }
 
 fn respond_with(status: StatusCode, path: &str, title: &str, visit: &Visit, main: &Html) -> Response<Body> {
-    let notice = visit.shared.admin.visits.take_notice(&visit.seen);
-    let frame = Frame { path, title, seen: Some(&visit.seen), notice };
+    let (notice, reports) = (visit.notice.clone(), visit.reports);
+    let frame = Frame { path, title, seen: Some(&visit.seen), notice, reports };
     frame.response(status, main)
 }
 
@@ -367,6 +426,9 @@ fn sentence(words: &str) -> String {
     format!("{first}{}.", chars.as_str().trim_end_matches('.'))
 }
 
+/// Characters of a password, where the module `register` doesn't say it, and at most.
+const LEAST_PASSWORD: u64 = 8;
+const MAX_PASSWORD: usize = 1023;
 /// Scripts, styles and forms of this server alone, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";

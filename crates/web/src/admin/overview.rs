@@ -1,11 +1,11 @@
-//! The overview: what the server does now, and did during the last hour.
+//! The overview: what the server does now, and did during the last hour, day or month.
 
 use hyper::{Response, StatusCode};
 use rookery_observe::Stage;
 use rookery_operations::Outcome;
 use rookery_shard::Census;
 
-use super::graph::{Graph, GraphLine, Unit, bytes, number};
+use super::graph::{Graph, GraphLine, RANGES, Range, Unit, bytes, number};
 use super::{Visit, wellness};
 use crate::ask::now_ms;
 use crate::health::Space;
@@ -26,8 +26,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1>Overview</h1>", &[]);
     html.push(&wellness::strip(visit, &census, space));
     html.push(&people(visit, &census, accounts, space));
+    html.push(&ranges(range(visit)));
     html.add(
-        "<h2>Details</h2><noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
+        "<noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
         &[],
     );
     html.push(&drawn(visit));
@@ -72,19 +73,39 @@ pub fn graphs(visit: &Visit) -> Response<Body> {
     reply(StatusCode::OK, "text/html; charset=utf-8", drawn(visit).into_text())
 }
 
+/// Returns the past that is to be shown.
+fn range(visit: &Visit) -> Range {
+    let chosen = visit.value("range");
+    RANGES.into_iter().find(|range| range.name == chosen).unwrap_or(RANGES[0])
+}
+
+/// Returns the heading of the graphs, with the choice of their past.
+fn ranges(chosen: Range) -> Html {
+    let mut html =
+        Html::of("<div class=\"heading\"><h2>Details</h2><nav class=\"ranges\" aria-label=\"Time shown\">", &[]);
+    for range in RANGES {
+        let current = if range == chosen { "true" } else { "false" };
+        html.add("<a href=\"/admin?range={}\" aria-current=\"{}\">{}</a>", &[&range.name, &current, &range.label]);
+    }
+    html.add("</nav></div>", &[]);
+    html
+}
+
 fn drawn(visit: &Visit) -> Html {
-    let samples = visit.shared.samples.all();
-    let mut html = figures(samples.last());
+    let range = range(visit);
+    let newest = visit.shared.samples.all();
+    let mut html = figures(newest.last());
+    let samples = if range == RANGES[0] { newest } else { past(visit, range, newest) };
     html.add("<div class=\"cards\">", &[]);
     let times: Vec<_> = samples.iter().map(|sample| sample.unix_ms).collect();
     let is_measured = samples.iter().any(|sample| sample.stages.iter().any(|seconds| *seconds > 0.0));
     for (title, id, unit, lines) in graphs_of(&samples) {
-        html.push(&Graph { title, id, times: &times, lines, unit }.html());
+        html.push(&Graph { title, id, times: &times, lines, unit, range }.html());
     }
     if is_measured {
         let lines = stages(&samples);
         let title = "CPU of multicasts, seconds per second";
-        html.push(&Graph { title, id: "graph-stages", times: &times, lines, unit: Unit::Seconds }.html());
+        html.push(&Graph { title, id: "graph-stages", times: &times, lines, unit: Unit::Seconds, range }.html());
     }
     html.add("</div>", &[]);
     if !is_measured {
@@ -94,6 +115,15 @@ fn drawn(visit: &Visit) -> Html {
         );
     }
     html
+}
+
+/// Returns the points of a longer past, and the newest sample.
+fn past(visit: &Visit, range: Range, newest: Vec<Sample>) -> Vec<Sample> {
+    let mut points = visit.shared.history.all();
+    points.extend(newest.into_iter().last());
+    let end = points.last().map_or(0, |last| last.unix_ms);
+    points.retain(|point| point.unix_ms.saturating_add(range.ms) >= end);
+    points
 }
 
 fn figures(sample: Option<&Sample>) -> Html {

@@ -1,10 +1,12 @@
-//! Rooms: which there are, who is there, and their end.
+//! Rooms: which there are, who is there, their settings, and their beginning and end.
 
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, Described, Listed};
+use rookery_operations::rooms::{self, Described, Listed, Wanted};
 use rookery_operations::{Outcome, Refusal, messages};
 
-use super::frame::{domain_choice, token};
+use super::fields::{Answered, At, Field, Form, YES};
+use super::frame::domain_choice;
+use super::users::NAME_RULES;
 use super::{Done, Visit};
 use crate::form::encode;
 use crate::html::Html;
@@ -31,6 +33,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         .await?;
     let is_cut = found.len() > PAGE;
     found.truncate(PAGE);
+    html.push(&new(visit, &domain));
     html.add("<section class=\"card\">", &[]);
     match found.is_empty() {
         true => html.add("<p id=\"none\" class=\"faint\">There are no rooms.</p>", &[]),
@@ -53,35 +56,147 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
     let mut html = Html::of("<h1 id=\"room\">{}</h1>", &[&described.name]);
     html.push(&facts(&room, &described));
     html.push(&occupants(visit, &described));
-    html.add(
-        "<section class=\"card\"><details><summary>Destroy the room</summary>\
-         <form id=\"destroy\" class=\"column\" method=\"post\" action=\"/admin/room\">",
-        &[],
-    );
-    html.push(&token(&visit.seen));
-    html.add(
-        "<input type=\"hidden\" name=\"jid\" value=\"{}\">\
-         <label>Reason, which those who are there are told <input name=\"reason\" maxlength=\"500\"></label>\
-         <label>This can't be undone. Write {} to confirm <input name=\"confirm\" autocomplete=\"off\" autocapitalize=\"none\" required></label>\
-         <button class=\"danger\">Destroy</button></form></details></section>",
-        &[&room, &room],
-    );
+    html.push(&settings(visit, &room, &described));
+    html.push(&destruction(visit, &room));
     Ok(html)
 }
 
-/// Destroys a room.
-pub async fn destroy(visit: &Visit) -> Outcome<Done> {
+/// Makes a room.
+pub async fn create(visit: &Visit) -> Answered {
+    let domain = visit.domain().at("domain")?;
+    let off = || Refusal::Off(format!("the module `rooms` is off in {domain}"));
+    let host = visit.settings_of(&domain).as_ref().and_then(rooms::host).ok_or_else(off)?;
+    let local = visit.value("local").trim();
+    let impossible = |error| Refusal::Impossible(format!("no room can have this address: {error}"));
+    let room = Jid::new(Some(local), &host, None).map_err(impossible).at("local")?;
+    if room.local().is_none() {
+        return Err(Refusal::Impossible("a room has an address".into())).at("local");
+    }
+    let owner = visit.seen.account.clone();
+    let wanted = Wanted { is_persistent: Some(true), ..wanted(visit) };
+    let of = room.clone();
+    let made =
+        visit.shared.ask(move |world, answer| rooms::create(world, of, owner, wanted, |_, made| answer.complete(made)));
+    made.await.at("local")?;
+    visit.note(&domain, format!("made a room: {room}"));
+    Ok(Done::new(format!("/room?jid={}", encode(room.as_str())), format!("{room} was made, and you own it.")))
+}
+
+/// Does what a form of a room's page asks for.
+pub async fn change(visit: &Visit) -> Answered {
+    match visit.value("act") {
+        "configure" => configure(visit).await,
+        _ => destroy(visit).await,
+    }
+}
+
+async fn configure(visit: &Visit) -> Answered {
+    let room = visit.address()?;
+    let wanted = Wanted { is_persistent: Some(visit.value("stays") == YES), ..wanted(visit) };
+    let of = room.clone();
+    let done =
+        visit.shared.ask(move |world, answer| rooms::configure(world, of, wanted, |_, done| answer.complete(done)));
+    done.await.at("description")?;
+    let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
+    visit.note(&domain, format!("changed the settings of a room: {room}"));
+    Ok(Done::new(format!("/room?jid={}", encode(room.as_str())), "The settings count."))
+}
+
+/// Returns the settings that a form names, but for whether the room stays.
+fn wanted(visit: &Visit) -> Wanted {
+    let text = |name| Some(visit.value(name).trim().to_owned()).filter(|text| messages::is_sayable(text));
+    Wanted {
+        name: text("name"),
+        description: text("description"),
+        is_public: Some(visit.value("public") == YES),
+        is_persistent: None,
+        is_members_only: Some(visit.value("members") == YES),
+    }
+}
+
+async fn destroy(visit: &Visit) -> Answered {
     let room = visit.address()?;
     visit.is_sure(&room)?;
     let reason = Some(visit.value("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
     if !reason.as_deref().is_none_or(|reason| messages::is_sayable(reason) && reason.chars().count() <= MAX_REASON) {
-        return Err(Refusal::Impossible(format!("a reason has at most {MAX_REASON} characters")));
+        return Err(Refusal::Impossible(format!("a reason has at most {MAX_REASON} characters"))).at("reason");
     }
     let of = room.clone();
     visit.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("destroyed a room: {room}"));
     Ok(Done::new(format!("/rooms?domain={}", encode(&domain)), format!("{room} was destroyed.")))
+}
+
+fn new(visit: &Visit, domain: &str) -> Html {
+    let mut inner = Html::default();
+    let form = Form::begin(visit, "new-room", "column", "/rooms", &mut inner);
+    form.domain(domain, &mut inner);
+    let hint = "The part before the @, such as \u{201C}family\u{201D}";
+    form.input(Field { name: "local", label: "Address", hint, rules: NAME_RULES, ..Field::default() }, &mut inner);
+    texts(form, ("", ""), &mut inner);
+    switches(form, [None, Some(false), Some(false)], &mut inner);
+    let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
+    html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
+    html.add("><summary>New room</summary>", &[]);
+    html.push(&inner);
+    html.add("<div><button id=\"create\">Create</button></div></form></details>", &[]);
+    html
+}
+
+fn settings(visit: &Visit, jid: &Jid, room: &Described) -> Html {
+    let mut html = Html::of("<section class=\"card\"><h2>Settings</h2>", &[]);
+    let form = Form::begin(visit, "settings", "column", "/room", &mut html);
+    html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[jid]);
+    // Without a name of its own a room is called by its address.
+    let name = if Some(room.name.as_str()) == jid.local() { "" } else { &room.name };
+    texts(form, (name, &room.description), &mut html);
+    switches(form, [Some(room.is_persistent), Some(room.is_public), Some(room.is_members_only)], &mut html);
+    html.add("<div><button name=\"act\" value=\"configure\">Save</button></div></form></section>", &[]);
+    html
+}
+
+fn texts(form: Form<'_>, (name, description): (&str, &str), html: &mut Html) {
+    form.input(
+        Field { name: "name", label: "Name", value: name, rules: "maxlength=\"200\"", ..Field::default() },
+        html,
+    );
+    let rules = "maxlength=\"500\"";
+    form.input(
+        Field { name: "description", label: "Description", value: description, rules, ..Field::default() },
+        html,
+    );
+}
+
+/// Adds the switches of a room that are wanted: whether it stays, whether everybody may find it,
+/// whether only members may enter.
+fn switches(form: Form<'_>, [stays, public, members]: [Option<bool>; 3], html: &mut Html) {
+    let all = [
+        ("stays", "It stays when everybody has left", stays),
+        ("public", "Everybody can find it", public),
+        ("members", "Only members may enter", members),
+    ];
+    for (name, label, is_on) in all {
+        if let Some(is_on) = is_on {
+            form.check((name, label), is_on, html);
+        }
+    }
+}
+
+fn destruction(visit: &Visit, room: &Jid) -> Html {
+    let mut inner = Html::default();
+    let form = Form::begin(visit, "destroy", "column", "/room", &mut inner);
+    inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[room]);
+    let label = "Reason, which those who are there are told";
+    form.input(Field { name: "reason", label, rules: "maxlength=\"500\"", ..Field::default() }, &mut inner);
+    let label = format!("This can't be undone. Write {room} to confirm");
+    form.input(Field { name: "confirm", label: &label, rules: NAME_RULES, ..Field::default() }, &mut inner);
+    let mut html = Html::of("<section class=\"card\"><details", &[]);
+    html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
+    html.add("><summary>Destroy the room</summary>", &[]);
+    html.push(&inner);
+    html.add("<div><button class=\"danger\">Destroy</button></div></form></details></section>", &[]);
+    html
 }
 
 fn table(found: &[Listed]) -> Html {
@@ -91,7 +206,7 @@ fn table(found: &[Listed]) -> Html {
     );
     for room in found {
         html.add(
-            "<tr><td><a href=\"/admin/room?jid={}\">{}</a><td>{}<td>{}, {}</tr>",
+            "<tr><td data-label=\"Room\"><a href=\"/admin/room?jid={}\">{}</a><td data-label=\"Name\">{}<td data-label=\"Kind\">{}, {}</tr>",
             &[
                 &encode(room.room.as_str()),
                 &room.room,
@@ -112,8 +227,13 @@ fn facts(jid: &Jid, room: &Described) -> Html {
         if room.is_members_only { "for members only" } else { "open" },
     ];
     Html::of(
-        "<p><code>{}</code> <span class=\"faint\">{}; {} affiliations.</span></p>",
-        &[jid, &kind.join(", "), &room.affiliations],
+        "<p><code>{}</code> <span class=\"faint\">{}; {} {}.</span></p>",
+        &[
+            jid,
+            &kind.join(", "),
+            &room.affiliations,
+            &if room.affiliations == 1 { "affiliation" } else { "affiliations" },
+        ],
     )
 }
 
@@ -128,7 +248,7 @@ fn occupants(visit: &Visit, room: &Described) -> Html {
         &[],
     );
     for inside in room.occupants.iter().take(MOST_SHOWN) {
-        html.add("<tr><td>{}<td>{}<td>{}<td>", &[&inside.nick, &inside.role, &inside.affiliation]);
+        html.add("<tr><td data-label=\"Nick\">{}<td data-label=\"Role\">{}<td data-label=\"Affiliation\">{}<td data-label=\"Sessions\">", &[&inside.nick, &inside.role, &inside.affiliation]);
         for session in &inside.sessions {
             match visit.domains.iter().any(|domain| domain == session.domain()) {
                 true => html.add(

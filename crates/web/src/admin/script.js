@@ -1,20 +1,66 @@
-// Renews the graphs and figures of the overview every few seconds. Without it the page is as it was loaded.
+// Renews the graphs and figures of the overview every few seconds, tells times in the reader's zone, and helps with new
+// passwords. Without it the page is as it was loaded.
 "use strict";
 
 const graphs = document.getElementById("graphs");
 if (graphs) {
+  // The graphs stand still while somebody reads values out.
+  const isRead = () => graphs.querySelector("svg.read") !== null;
   const renew = async () => {
-    if (document.hidden) return;
+    if (document.hidden || isRead()) return;
     try {
-      const answer = await fetch("/admin/graphs", { credentials: "same-origin", redirect: "error" });
+      const answer = await fetch("/admin/graphs" + location.search, { credentials: "same-origin", redirect: "error" });
       if (!answer.ok) throw new Error(answer.statusText);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (isRead()) return;
       graphs.replaceChildren(...page.body.childNodes);
       graphs.classList.remove("stale");
+      graphs.querySelectorAll("svg").forEach(prepare);
     } catch {
       graphs.classList.add("stale");
     }
   };
+
+  // Values of a graph, where the pointer is or the arrow keys go.
+  const prepare = (svg) => {
+    const places = svg.dataset.places.split(";").map(Number);
+    const times = svg.dataset.times.split(";");
+    const lines = svg.dataset.values.split("|").map((line) => line.split(";"));
+    if (!svg.dataset.places) return;
+    const cursor = svg.querySelector(".cursor");
+    const output = svg.closest("figure").querySelector("output");
+    let at = places.length - 1;
+    const show = () => {
+      svg.classList.add("read");
+      cursor.setAttribute("x1", places[at]);
+      cursor.setAttribute("x2", places[at]);
+      const time = new Date(times[at]).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+      output.textContent = `${time}: ${lines.map(([name, ...values]) => `${name} ${values[at]}`.trim()).join(", ")}`;
+    };
+    const end = () => {
+      svg.classList.remove("read");
+      output.textContent = "";
+    };
+    svg.tabIndex = 0;
+    svg.addEventListener("pointermove", (event) => {
+      const { left, width } = svg.getBoundingClientRect();
+      const x = ((event.clientX - left) / width) * svg.viewBox.baseVal.width;
+      at = places.reduce((best, place, index) => (Math.abs(place - x) < Math.abs(places[best] - x) ? index : best), 0);
+      show();
+    });
+    svg.addEventListener("pointerleave", () => document.activeElement === svg || end());
+    svg.addEventListener("focus", () => svg.matches(":focus-visible") && show());
+    svg.addEventListener("blur", end);
+    svg.addEventListener("keydown", (event) => {
+      const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: places.length - 1 }[event.key];
+      if (event.key === "Escape") end();
+      if (to === undefined) return;
+      event.preventDefault();
+      at = Math.min(Math.max(to, 0), places.length - 1);
+      show();
+    });
+  };
+  graphs.querySelectorAll("svg").forEach(prepare);
   setInterval(renew, 5000);
   document.addEventListener("visibilitychange", renew);
 }
@@ -30,4 +76,40 @@ if (copy && navigator.clipboard) {
     button.textContent = "Copied";
   });
   copy.after(" ", button);
+}
+
+// Times: in the reader's zone, the UTC as a title.
+for (const time of document.querySelectorAll("time[datetime]")) {
+  const moment = new Date(time.dateTime);
+  if (Number.isNaN(moment.getTime())) continue;
+  time.title = time.textContent;
+  time.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+// New passwords: shown, or made up.
+for (const field of document.querySelectorAll("input[data-new]")) {
+  const beside = document.createElement("div");
+  beside.className = "beside";
+  const add = (label, act) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet";
+    button.textContent = label;
+    button.addEventListener("click", () => act(button));
+    beside.append(button);
+    return button;
+  };
+  const show = add("Show", (button) => {
+    const isShown = field.type === "text";
+    field.type = isShown ? "password" : "text";
+    button.textContent = isShown ? "Show" : "Hide";
+  });
+  add("Make one up", () => {
+    // No letters that look alike; there are 32, so that each is as likely.
+    const letters = "abcdefghijkmnpqrstuvwxyz23456789";
+    const random = crypto.getRandomValues(new Uint8Array(20));
+    field.value = Array.from(random, (byte) => letters[byte % 32]).join("").replace(/(.{5})(?=.)/g, "$1-");
+    if (field.type === "password") show.click();
+  });
+  field.after(beside);
 }

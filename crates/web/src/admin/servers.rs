@@ -23,7 +23,9 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         let quiet = format!("{} s", report.quiet_ms / 1000);
         let way = report.direction.name();
         html.add(
-            "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
+            "<tr><td data-label=\"Domain\">{}<td data-label=\"Ours\">{}<td data-label=\"Way\">{}<td data-label=\"State\">{}\
+             <td data-label=\"Proven by\">{}<td data-label=\"Address\">{}<td data-label=\"Waiting\">{}<td data-label=\"Quiet\">{}\
+             <td data-label=\"Last trouble\">{}",
             &[
                 &report.remote,
                 &report.local,

@@ -2,14 +2,15 @@
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
-use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::users::{self, User};
 use rookery_operations::{Outcome, Refusal};
 
-use super::frame::token;
-use super::users::MAX_PASSWORD;
+use super::fields::{Answered, Field, Form};
+use super::frame::{moment, token};
+use super::sessions::state_of;
+use super::users::{NAME_RULES, NEW_PASSWORD_RULES};
 use super::{Done, Visit, stands_for};
 use crate::form::encode;
 use crate::html::Html;
@@ -32,16 +33,16 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 }
 
 /// Does what a form of the page asks for, but for the export.
-pub async fn change(visit: &Visit) -> Outcome<Done> {
+pub async fn change(visit: &Visit) -> Answered {
     let account = visit.address()?;
     let here = format!("/user?jid={}", encode(account.as_str()));
     match visit.value("act") {
         "password" => set_password(visit, &account, here).await,
-        "disable" => set_disabled(visit, &account, true, here).await,
-        "enable" => set_disabled(visit, &account, false, here).await,
-        "kick" => kick(visit, &account, here).await,
+        "disable" => Ok(set_disabled(visit, &account, true, here).await?),
+        "enable" => Ok(set_disabled(visit, &account, false, here).await?),
+        "kick" => Ok(kick(visit, &account, here).await?),
         "erase" => erase(visit, &account).await,
-        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into())),
+        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
     }
 }
 
@@ -61,11 +62,8 @@ pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     Ok(response)
 }
 
-async fn set_password(visit: &Visit, account: &Jid, here: String) -> Outcome<Done> {
-    let (of, password) = (account.clone(), visit.value("password").to_owned());
-    if password.chars().count() > MAX_PASSWORD {
-        return Err(Refusal::Impossible(format!("a password has at most {MAX_PASSWORD} characters")));
-    }
+async fn set_password(visit: &Visit, account: &Jid, here: String) -> Answered {
+    let (of, password) = (account.clone(), visit.password(account.domain())?);
     visit
         .shared
         .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(set)))
@@ -111,7 +109,7 @@ async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<Done> {
     ))
 }
 
-async fn erase(visit: &Visit, account: &Jid) -> Outcome<Done> {
+async fn erase(visit: &Visit, account: &Jid) -> Answered {
     is_other(visit, account)?;
     visit.is_sure(account)?;
     let of = account.clone();
@@ -138,13 +136,17 @@ fn facts(user: &User) -> Html {
     let seen = match (user.sessions.is_empty(), user.last_seen_ms) {
         (false, _) if is_connected => "here now".to_owned(),
         (false, _) => "connection lost".to_owned(),
-        (true, Some(unix_ms)) => format!("last here {}", date::timestamp(unix_ms)),
+        (true, Some(_)) => "last here ".to_owned(),
         (true, None) => "never here".to_owned(),
     };
     html.add(
-        "<span class=\"faint\">{} {}, <span id=\"last-seen\">{}</span></span></p>",
+        "<span class=\"faint\">{} {}, <span id=\"last-seen\">{}",
         &[&user.contacts, &if user.contacts == 1 { "contact" } else { "contacts" }, &seen],
     );
+    if let (true, Some(unix_ms)) = (user.sessions.is_empty(), user.last_seen_ms) {
+        html.push(&moment(unix_ms));
+    }
+    html.add("</span></span></p>", &[]);
     html
 }
 
@@ -173,11 +175,7 @@ fn sessions_of(visit: &Visit, user: &User) -> Html {
 fn line(visit: &Visit, account: &Jid, session: &SessionInfo) -> Html {
     let resource = session.jid.resource().unwrap_or_default();
     let from = session.address.map_or_else(|| "nowhere".to_owned(), |from| from.ip().to_canonical().to_string());
-    let state = match (session.address, session.is_available) {
-        (None, _) => "connection lost, waits for its client".to_owned(),
-        (Some(_), true) => format!("available, priority {}", session.priority),
-        (Some(_), false) => "connected".to_owned(),
-    };
+    let state = state_of(session);
     let mut html = Html::of(
         "<tr><td data-label=\"Resource\"><code>{}</code><td data-label=\"From\">{}<td data-label=\"State\">{}\
          <td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
@@ -194,18 +192,17 @@ fn line(visit: &Visit, account: &Jid, session: &SessionInfo) -> Html {
 }
 
 fn password(visit: &Visit, account: &Jid) -> Html {
-    let mut html = Html::of(
-        "<section class=\"card\"><h2>Password</h2>\
-         <form id=\"set-password\" class=\"line\" method=\"post\" action=\"/admin/user\">",
-        &[],
-    );
-    html.push(&token(&visit.seen));
+    let mut html = Html::of("<section class=\"card\"><h2>Password</h2>", &[]);
+    let form = Form::begin(visit, "set-password", "column", "/user", &mut html);
+    html.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
+    let hint = format!("{} characters at least; all sessions of the account end", visit.least(account.domain()));
+    let password =
+        Field { name: "password", label: "New password", hint: &hint, rules: NEW_PASSWORD_RULES, ..Field::default() };
+    form.input(password, &mut html);
     html.add(
-        "<input type=\"hidden\" name=\"jid\" value=\"{}\">\
-         <label>New password <input name=\"password\" type=\"password\" autocomplete=\"new-password\" required></label>\
-         <button name=\"act\" value=\"password\">Set</button></form>\
+        "<div><button name=\"act\" value=\"password\">Set</button></div></form>\
          <p class=\"faint\">Or send them a link: <a href=\"/admin/invitations?jid={}\">Invitations</a>.</p></section>",
-        &[account, &encode(account.as_str())],
+        &[&encode(account.as_str())],
     );
     html
 }
@@ -232,18 +229,22 @@ fn data(visit: &Visit, account: &Jid) -> Html {
         &[],
     );
     html.push(&act(visit, account, "export", "export", "Export", "quiet"));
-    html.add(
-        "<details><summary>Erase the account</summary>\
-         <form id=\"erase\" class=\"column\" method=\"post\" action=\"/admin/user\">",
-        &[],
-    );
-    html.push(&token(&visit.seen));
-    html.add(
-        "<input type=\"hidden\" name=\"jid\" value=\"{}\">\
-         <label>This can't be undone. Write {} to confirm <input name=\"confirm\" autocomplete=\"off\" autocapitalize=\"none\" required></label>\
-         <button class=\"danger\" name=\"act\" value=\"erase\">Erase</button></form></details></section>",
-        &[account, account],
-    );
+    html.push(&erasure(visit, account));
+    html.add("</section>", &[]);
+    html
+}
+
+fn erasure(visit: &Visit, account: &Jid) -> Html {
+    let mut inner = Html::default();
+    let form = Form::begin(visit, "erase", "column", "/user", &mut inner);
+    inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
+    let label = format!("This can't be undone. Write {account} to confirm");
+    form.input(Field { name: "confirm", label: &label, rules: NAME_RULES, ..Field::default() }, &mut inner);
+    let mut html = Html::of("<details", &[]);
+    html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
+    html.add("><summary>Erase the account</summary>", &[]);
+    html.push(&inner);
+    html.add("<button class=\"danger\" name=\"act\" value=\"erase\">Erase</button></form></details>", &[]);
     html
 }
 

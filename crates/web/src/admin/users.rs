@@ -1,14 +1,19 @@
 //! Accounts: finding one, making one.
 
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
+use hyper::{Response, StatusCode};
 use rookery_base::date;
 use rookery_jid::Jid;
-use rookery_operations::{Outcome, Refusal, sessions, users};
+use rookery_operations::{Outcome, sessions, users};
 use rookery_store::{Browse, Browsed, Choice, Only, Order};
 
-use super::frame::{domain_choice, token};
+use super::fields::{Answered, At, Field, Form};
+use super::frame::{domain_choice, moment};
+use super::graph::bytes;
 use super::{Done, Visit};
 use crate::form::encode;
 use crate::html::Html;
+use crate::reply::{Body, reply};
 
 /// Returns the page with the accounts of a domain, and the form for a new one.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -21,7 +26,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         .shared
         .ask(move |world, answer| sessions::connected(world, shown, |_, here| answer.complete(Ok(here))))
         .await?;
-    let mut html = Html::of("<h1>Users of {}</h1><p><a class=\"button\" href=\"#new\">New account</a></p>", &[&domain]);
+    let mut html = Html::of("<h1>Users of {}</h1>", &[&domain]);
+    html.push(&new(visit, &domain));
     html.push(&find(visit, &domain, &asked));
     html.add("<section class=\"card\">", &[]);
     match accounts.is_empty() {
@@ -30,25 +36,57 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     }
     html.push(&pager(&domain, &asked, total, accounts.len()));
     html.add("</section>", &[]);
-    html.push(&new(visit, &domain));
     Ok(html)
 }
 
-/// Makes an account.
-pub async fn add(visit: &Visit) -> Outcome<Done> {
-    let (domain, password) = (visit.domain()?, visit.value("password").to_owned());
-    let account = users::address(&visit.shared.settings().hub, visit.value("name").trim(), &domain)?;
-    if password.chars().count() > MAX_PASSWORD {
-        return Err(Refusal::Impossible(format!("a password has at most {MAX_PASSWORD} characters")));
+/// Returns the accounts that the page is about, all parts of them, for spreadsheets (RFC 4180).
+pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
+    let domain = visit.domain()?;
+    let asked = Asked::of(visit);
+    let mut text = "account,disabled,created,last seen,bytes\r\n".to_owned();
+    for part in 0..MOST_EXPORTED / PART {
+        let choice = Choice { skip: part * PART, limit: PART, ..asked.choice() };
+        let Browsed { accounts, .. } = visit.shared.wait(visit.shared.stores.accounts.browse(&domain, choice)).await?;
+        for account in &accounts {
+            let time = |unix_ms: Option<u64>| unix_ms.map(date::timestamp).unwrap_or_default();
+            let (created, seen) = (time(account.created_ms), time(account.last_seen_ms));
+            // No quotation mark is in an address.
+            text.push_str(&format!(
+                "\"{}\",{},{created},{seen},{}\r\n",
+                account.jid, account.is_disabled, account.bytes
+            ));
+        }
+        if accounts.len() < PART {
+            break;
+        }
     }
-    let made = account.clone();
-    let has_rights = visit
-        .shared
-        .ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added)))
-        .await?;
+    let mut response = reply(StatusCode::OK, "text/csv; charset=utf-8", text);
+    response
+        .headers_mut()
+        .insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"accounts.csv\""));
+    Ok(response)
+}
+
+/// Makes an account.
+pub async fn add(visit: &Visit) -> Answered {
+    let domain = visit.domain().at("domain")?;
+    let name = own_name(visit.value("name").trim(), &domain);
+    let account = users::address(&visit.shared.settings().hub, name, &domain).at("name")?;
+    let (made, password) = (account.clone(), visit.password(&domain)?);
+    let added =
+        visit.shared.ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added)));
+    let has_rights = added.await.at("name")?;
     visit.note(&domain, format!("created an account: {account}"));
     let more = if has_rights { " Its name was given rights before there was an account." } else { "" };
     Ok(Done::new(format!("/user?jid={}", encode(account.as_str())), format!("{account} was created.{more}")))
+}
+
+/// Returns the localpart of what people write as the name of an account: that, or its address.
+fn own_name<'a>(written: &'a str, domain: &str) -> &'a str {
+    match written.rsplit_once('@') {
+        Some((name, of)) if of.eq_ignore_ascii_case(domain) => name,
+        _ => written,
+    }
 }
 
 /// The part of the list that a request asks for.
@@ -77,9 +115,13 @@ impl<'a> Asked<'a> {
 
     /// Returns the address of the part that begins behind so many accounts.
     fn address(&self, domain: &str, skip: usize) -> String {
+        format!("/admin/users?{}&from={skip}", self.query(domain))
+    }
+
+    fn query(&self, domain: &str) -> String {
         let (domain, search) = (encode(domain), encode(self.search));
         let (only, order) = (self.only.0, self.order.0);
-        format!("/admin/users?domain={domain}&search={search}&only={only}&order={order}&from={skip}")
+        format!("domain={domain}&search={search}&only={only}&order={order}")
     }
 }
 
@@ -112,7 +154,8 @@ fn option(name: &str, label: &str, chosen: &str) -> Html {
 
 fn table(accounts: &[Browse], here: &[Jid]) -> Html {
     let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"users\"><thead><tr><th>Account<th>Last seen<th>State</tr></thead><tbody>",
+        "<div class=\"scroll\"><table id=\"users\"><thead><tr><th>Account<th>Last seen<th>Created\
+         <th class=\"number\">Storage<th>State</tr></thead><tbody>",
         &[],
     );
     for account in accounts {
@@ -123,16 +166,23 @@ fn table(accounts: &[Browse], here: &[Jid]) -> Html {
         match (here.contains(&account.jid), account.last_seen_ms) {
             (true, _) => html.add("<td data-label=\"Last seen\"><span class=\"tag on\">online</span>", &[]),
             (false, Some(unix_ms)) => {
-                html.add("<td data-label=\"Last seen\" class=\"when\">{}", &[&date::timestamp(unix_ms)]);
+                html.add("<td data-label=\"Last seen\" class=\"when\">", &[]);
+                html.push(&moment(unix_ms));
             }
             (false, None) => html.add("<td data-label=\"Last seen\"><span class=\"faint\">never</span>", &[]),
         }
+        html.add("<td data-label=\"Created\" class=\"when\">", &[]);
+        match account.created_ms {
+            Some(unix_ms) => html.push(&moment(unix_ms)),
+            None => html.add("<span class=\"faint\">unknown</span>", &[]),
+        }
+        html.add("<td data-label=\"Storage\" class=\"number\">{}", &[&bytes(account.bytes as f64)]);
         match account.is_disabled {
             true => html.add("<td data-label=\"State\"><span class=\"tag off\">disabled</span></tr>", &[]),
             false => html.add("<td></tr>", &[]),
         }
     }
-    html.add("</tbody></table></div>", &[]);
+    html.add("</tbody></table></div><p class=\"faint\">Storage: archive, files and messages that wait.</p>", &[]);
     html
 }
 
@@ -154,24 +204,29 @@ fn pager(domain: &str, asked: &Asked<'_>, total: u64, shown: usize) -> Html {
     if (last as u64) < total && shown > 0 {
         html.add("<a id=\"next\" href=\"{}\">More</a>", &[&asked.address(domain, last)]);
     }
+    if total > 0 {
+        html.add("<a id=\"csv\" href=\"/admin/users.csv?{}\" download>All of them as CSV</a>", &[&asked.query(domain)]);
+    }
     html.add("</p>", &[]);
     html
 }
 
 fn new(visit: &Visit, domain: &str) -> Html {
-    let mut html = Html::of(
-        "<section id=\"new\" class=\"card\"><h2>New account</h2>\
-         <form id=\"new-user\" class=\"line\" method=\"post\" action=\"/admin/users\">",
-        &[],
-    );
-    html.push(&token(&visit.seen));
-    html.push(&domain_choice(&visit.domains, domain));
-    html.add(
-        "<label>Name <input id=\"new-name\" name=\"name\" autocapitalize=\"none\" autocomplete=\"off\" required></label>\
-         <label>Password <input id=\"new-password\" name=\"password\" type=\"password\" autocomplete=\"new-password\" required></label>\
-         <button id=\"create\">Create</button></form></section>",
-        &[],
-    );
+    let mut form_html = Html::default();
+    let form = Form::begin(visit, "new-user", "line", "/users", &mut form_html);
+    form.domain(domain, &mut form_html);
+    let name = Field { name: "name", label: "Name", rules: NAME_RULES, ..Field::default() };
+    form.input(name, &mut form_html);
+    let hint = format!("{} characters at least", visit.least(domain));
+    let password =
+        Field { name: "password", label: "Password", hint: &hint, rules: NEW_PASSWORD_RULES, ..Field::default() };
+    form.input(password, &mut form_html);
+    let is_open = if form.returned().is_some() { " open" } else { "" };
+    let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
+    html.add(is_open, &[]);
+    html.add("><summary>New account</summary>", &[]);
+    html.push(&form_html);
+    html.add("<button id=\"create\">Create</button></form></details>", &[]);
     html
 }
 
@@ -182,14 +237,21 @@ const ONLY: [(&str, &str, Only); 3] = [
     ("never", "accounts never seen", Only::NeverSeen),
 ];
 /// The orders, in the same way.
-const ORDERS: [(&str, &str, Order); 3] = [
+const ORDERS: [(&str, &str, Order); 5] = [
     ("name", "by name", Order::Name),
     ("newest", "last seen first", Order::Newest),
     ("oldest", "longest away first", Order::Oldest),
+    ("youngest", "newest accounts first", Order::Youngest),
+    ("largest", "most storage first", Order::Largest),
 ];
+/// Accounts that a file has at most, and those that are read at a time.
+const MOST_EXPORTED: usize = 200_000;
+const PART: usize = 10_000;
 /// Accounts of a page.
 const PAGE: usize = 50;
 /// Accounts in front of a page.
 const MOST_SKIPPED: usize = 1_000_000_000;
-/// Characters of a password.
-pub(super) const MAX_PASSWORD: usize = 1023;
+/// Attributes of a field for the name or the address of an account.
+pub(super) const NAME_RULES: &str = "autocapitalize=\"none\" autocomplete=\"off\" spellcheck=\"false\" required";
+/// Attributes of a field for a new password. The script adds buttons that show it and make one up.
+pub(super) const NEW_PASSWORD_RULES: &str = "type=\"password\" autocomplete=\"new-password\" data-new required";

@@ -15,6 +15,8 @@ use rookery_jid::Jid;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::fields::Returned;
+
 /// All visits.
 #[derive(Debug, Default)]
 pub struct Visits(Mutex<HashMap<[u8; 32], Visit>>);
@@ -28,6 +30,8 @@ pub struct Notice {
     pub words: String,
     /// A text for the visitor to copy, such as a link.
     pub copy: Option<String>,
+    /// The form that was refused.
+    pub(crate) returned: Option<Returned>,
 }
 
 /// One of them, as a request sees it.
@@ -189,7 +193,7 @@ mod tests {
         let visits = Visits::default();
         let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let seen = visits.find(&cookie, 0).unwrap();
-        visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None });
+        visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None, returned: None });
         assert_eq!(visits.take_notice(&seen).unwrap().words, "done");
         assert_eq!(visits.take_notice(&seen), None);
     }

@@ -1,7 +1,7 @@
 //! The strip at the top of the overview: all is well, or what is to be done.
 //!
 //! It knows what the process knows already: certificates, the disk of the data folder, what the
-//! store couldn't write, failed logins, and keys that wait for a restart.
+//! store couldn't write, reports of abuse, failed logins, and keys that wait for a restart.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -52,6 +52,7 @@ pub fn strip(visit: &Visit, census: &Census, space: Option<Space>) -> Html {
     let since = now.saturating_sub(HOUR_MS);
     let failed = logins.iter().filter(|login| login.failure.is_some() && login.unix_ms >= since);
     tasks.extend(guesses(failed.map(|login| login.address)));
+    tasks.extend(abuse(visit.reports));
     // What hurts already stands first.
     tasks.sort_by_key(|task| !task.is_urgent);
     html(&tasks)
@@ -94,6 +95,16 @@ fn store(census: &Census) -> Option<Task> {
         (lost, _) => format!("{} messages are missing in archives since the start.", number(lost as f64)),
     };
     Some(Task { is_urgent: lost > 0, words: format!("{words} The log of the process says why.") })
+}
+
+/// Returns the task of dealing with reports of abuse, if there are some.
+fn abuse(reports: usize) -> Option<Task> {
+    let words = match reports {
+        0 => return None,
+        1 => "A report of abuse waits".to_owned(),
+        many => format!("{many} reports of abuse wait"),
+    };
+    Some(Task { is_urgent: false, words: format!("{words} for you. The tab Reports has what was said.") })
 }
 
 /// Returns the task of looking at failed logins, if there were many.
@@ -148,6 +159,13 @@ mod tests {
             task.words.starts_with("50 logins failed") && task.words.contains("40 of them from 192.0.2.2"),
             "{task:?}"
         );
+    }
+
+    #[test]
+    fn reports_are_counted() {
+        assert_eq!(abuse(0), None);
+        assert!(abuse(1).unwrap().words.starts_with("A report of abuse waits for you."));
+        assert!(abuse(3).unwrap().words.starts_with("3 reports of abuse wait for you."));
     }
 
     #[test]

@@ -277,6 +277,7 @@ fn schemas() -> Value {
         "Room": of(vec![
             ("jid", text()),
             ("name", text()),
+            ("description", text()),
             ("public", switch()),
             ("persistent", switch()),
             ("members_only", switch()),
@@ -287,6 +288,15 @@ fn schemas() -> Value {
                 ("affiliation", text()),
                 ("sessions", json!({ "type": "array", "items": text() })),
             ]) })),
+        ]),
+        "NewRoom": of(vec![("jid", text())]),
+        "Report": of(vec![
+            ("id", text()),
+            ("time", time()),
+            ("reporter", perhaps(text())),
+            ("reported", text()),
+            ("reason", text()),
+            ("text", text()),
         ]),
         "Domain": of(vec![("name", text()), ("modules", json!({ "type": "array", "items": text() }))]),
         "DomainDetails": of(vec![

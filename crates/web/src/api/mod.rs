@@ -13,18 +13,20 @@
 //!
 //! # Layout
 //!
-//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`]:
+//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`], `given`:
 //! parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`,
-//! `invitations`, `server`, `profile`, `top`: the operations.
+//! `invitations`, `reports`, `server`, `profile`, `top`: the operations.
 
 mod call;
 pub mod describe;
 mod domains;
 pub mod field;
+mod given;
 mod invitations;
 mod messages;
 pub mod problem;
 pub(crate) mod profile;
+mod reports;
 mod rooms;
 mod server;
 mod sessions;

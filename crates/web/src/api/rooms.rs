@@ -1,12 +1,14 @@
 //! Rooms.
 
 use rookery_jid::Jid;
-use rookery_operations::rooms::{self, Described, Listed};
+use rookery_operations::rooms::{self, Described, Listed, Wanted};
 use rookery_operations::{Refusal, messages};
 use serde_json::{Value, json};
 
 use super::call::{Call, Reply};
 use super::problem::Problem;
+use crate::ask::Answer;
+use crate::form::encode;
 
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
@@ -32,6 +34,58 @@ pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
     let described =
         call.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found))).await?;
     Ok(Reply::json(&shown(&room, &described)))
+}
+
+pub(super) async fn create(call: Call) -> Result<Reply, Problem> {
+    let domain = call.domain(0)?;
+    let settings = call.shared.settings();
+    let host = settings.hub.domains.iter().find(|found| found.name == domain).and_then(rooms::host);
+    let host = host.ok_or_else(|| Refusal::Off(format!("the module `rooms` is off in {domain}")))?;
+    let impossible = |error| Refusal::Impossible(format!("no room can have this address: {error}"));
+    let room = Jid::new(call.body.text("room"), &host, None).map_err(impossible)?;
+    let no_owner = || Refusal::Impossible("the owner is the bare address of an account".into());
+    let owner = Jid::parse(call.body.text("owner").unwrap_or_default()).map_err(|_| no_owner())?;
+    if owner.local().is_none() || owner.resource().is_some() {
+        return Err(no_owner().into());
+    }
+    let wanted = Wanted { is_persistent: Some(true), ..wanted(&call)? };
+    let of = room.clone();
+    let work = move |world: &mut _, answer: Answer<_>| {
+        rooms::create(world, of, owner, wanted, |_, made| answer.complete(made));
+    };
+    call.shared.ask(work).await?;
+    call.note(&domain, format!("made a room: {room}"));
+    Ok(Reply::json(&json!({ "jid": room.as_str() })).created(&format!("/rooms/{}", encode(room.as_str()))))
+}
+
+pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
+    let room = call.address(0)?;
+    let wanted = Wanted { is_persistent: call.body.switch("persistent"), ..wanted(&call)? };
+    let of = room.clone();
+    let work = move |world: &mut _, answer: Answer<_>| {
+        rooms::configure(world, of, wanted, |_, done| answer.complete(done));
+    };
+    call.shared.ask(work).await?;
+    let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
+    call.note(&domain, format!("changed the settings of a room: {room}"));
+    Ok(Reply::done())
+}
+
+/// Returns the settings that a request names, but for whether the room stays.
+fn wanted(call: &Call) -> Result<Wanted, Refusal> {
+    let text = |name: &str| match call.body.text(name) {
+        Some(text) if !messages::is_sayable(text) => {
+            Err(Refusal::Impossible(format!("{name} has characters that XML has no word for")))
+        }
+        text => Ok(text.map(str::to_owned)),
+    };
+    Ok(Wanted {
+        name: text("name")?,
+        description: text("description")?,
+        is_public: call.body.switch("public"),
+        is_persistent: None,
+        is_members_only: call.body.switch("members_only"),
+    })
 }
 
 pub(super) async fn destroy(call: Call) -> Result<Reply, Problem> {
@@ -63,6 +117,7 @@ fn shown(jid: &Jid, room: &Described) -> Value {
     json!({
         "jid": jid.as_str(),
         "name": room.name,
+        "description": room.description,
         "public": room.is_public,
         "persistent": room.is_persistent,
         "members_only": room.is_members_only,

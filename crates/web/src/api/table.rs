@@ -7,8 +7,11 @@ use rookery_operations::api_tokens::Scope;
 
 use super::call::{Call, Reply};
 use super::field::{Field, Kind};
+use super::given::{
+    AFTER, BODY, DAYS, LIMIT, PASSWORD, ROOM_DESCRIPTION, ROOM_MEMBERS_ONLY, ROOM_NAME, ROOM_PUBLIC, SUBJECT,
+};
 use super::problem::Problem;
-use super::{domains, invitations, messages, profile, rooms, server, sessions, top, users};
+use super::{domains, invitations, messages, profile, reports, rooms, server, sessions, top, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -346,6 +349,32 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: "GET",
+        path: "/domains/{domain}/reports",
+        id: "listReports",
+        summary: "The reports of abuse (XEP-0377) that nobody has dealt with, oldest first.",
+        scope: Scope::ReportsRead,
+        query: &[],
+        body: None,
+        success: (200, "All of them."),
+        answer: Content::List("Report"),
+        errors: &[],
+        run: |call| Box::pin(reports::list(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/domains/{domain}/reports/{report}",
+        id: "dismissReport",
+        summary: "Dismiss a report of abuse: it is dealt with.",
+        scope: Scope::ReportsWrite,
+        query: &[],
+        body: None,
+        success: (204, "It is gone."),
+        answer: Content::Nothing,
+        errors: &[],
+        run: |call| Box::pin(reports::dismiss(call)),
+    },
+    Operation {
+        method: "GET",
         path: "/domains/{domain}/sessions",
         id: "listSessions",
         summary: "Sessions of a domain in the order of their addresses.",
@@ -369,6 +398,60 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Content::List("RoomItem"),
         errors: &[409, 422],
         run: |call| Box::pin(rooms::list(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/domains/{domain}/rooms",
+        id: "createRoom",
+        summary: "Make a room, which stays.",
+        scope: Scope::RoomsWrite,
+        query: &[],
+        body: Some(&[
+            Field {
+                name: "room",
+                kind: Kind::Text { min: 1, max: 1023 },
+                is_required: true,
+                doc: "The part before the @ in its address.",
+            },
+            Field {
+                name: "owner",
+                kind: Kind::Text { min: 1, max: 2047 },
+                is_required: true,
+                doc: "The account that owns it, here or elsewhere.",
+            },
+            ROOM_NAME,
+            ROOM_DESCRIPTION,
+            ROOM_PUBLIC,
+            ROOM_MEMBERS_ONLY,
+        ]),
+        success: (201, "It is made."),
+        answer: Content::Json("NewRoom"),
+        errors: &[409, 422],
+        run: |call| Box::pin(rooms::create(call)),
+    },
+    Operation {
+        method: "PATCH",
+        path: "/rooms/{room}",
+        id: "changeRoom",
+        summary: "Change settings of a room. Its occupants are told so.",
+        scope: Scope::RoomsWrite,
+        query: &[],
+        body: Some(&[
+            ROOM_NAME,
+            ROOM_DESCRIPTION,
+            ROOM_PUBLIC,
+            ROOM_MEMBERS_ONLY,
+            Field {
+                name: "persistent",
+                kind: Kind::Switch,
+                is_required: false,
+                doc: "True if it stays when everybody has left.",
+            },
+        ]),
+        success: (204, "They are changed."),
+        answer: Content::Nothing,
+        errors: &[422],
+        run: |call| Box::pin(rooms::change(call)),
     },
     Operation {
         method: "GET",
@@ -527,32 +610,3 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         run: |call| Box::pin(sessions::end_one(call)),
     },
 ];
-
-const AFTER: Field = Field {
-    name: "after",
-    kind: Kind::Text { min: 1, max: 3071 },
-    is_required: false,
-    doc: "Only those behind this one: the `next` of the part before.",
-};
-const LIMIT: Field = Field {
-    name: "limit",
-    kind: Kind::Number { min: 1, max: 500 },
-    is_required: false,
-    doc: "The most entries; 100 if nothing is said.",
-};
-const PASSWORD: Field = Field {
-    name: "password",
-    kind: Kind::Text { min: 1, max: 1023 },
-    is_required: true,
-    doc: "Its password. Only keys that are derived from it are kept.",
-};
-const SUBJECT: Field =
-    Field { name: "subject", kind: Kind::Text { min: 1, max: 500 }, is_required: false, doc: "The subject." };
-const BODY: Field =
-    Field { name: "body", kind: Kind::Text { min: 1, max: 10_000 }, is_required: true, doc: "The text." };
-const DAYS: Field = Field {
-    name: "days",
-    kind: Kind::Number { min: 1, max: 3650 },
-    is_required: false,
-    doc: "Days for which the link is good; 7 if nothing is said.",
-};

@@ -22,7 +22,7 @@ mod guest;
 mod home;
 mod link;
 mod logo;
-mod qr;
+pub(crate) mod qr;
 mod ready;
 mod words;
 

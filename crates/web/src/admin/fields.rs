@@ -1,0 +1,259 @@
+//! Forms and their fields. A form that was refused comes back with what was typed into it, and the
+//! reason stands at the field that it is about.
+//!
+//! # Invariants
+//!
+//! * Nothing that may be a password is kept, or put into a page.
+//! * Each field has a label, and what is said about it, hints and mistakes, is tied to it
+//!   (`aria-describedby`). The field with the mistake has the focus when the page is there.
+
+use rookery_operations::{Outcome, Refusal};
+
+use super::frame::token;
+use super::{Done, PREFIX, Visit};
+use crate::form::value;
+use crate::html::Html;
+
+/// The reason why a form did nothing, and the field that it is about.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// The name of the field; `None` if it is about the whole form.
+    pub field: Option<&'static str>,
+    /// The reason.
+    pub refusal: Refusal,
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self { field: None, refusal }
+    }
+}
+
+/// The outcome of a form.
+pub(crate) type Answered = Result<Done, Fault>;
+
+/// Names the field that a refusal is about.
+pub(crate) trait At<T> {
+    /// Says that the reason, if there is one, is in this field.
+    ///
+    /// # Errors
+    /// The refusal, with the field.
+    fn at(self, field: &'static str) -> Result<T, Fault>;
+}
+
+impl<T> At<T> for Outcome<T> {
+    fn at(self, field: &'static str) -> Result<T, Fault> {
+        self.map_err(|refusal| match refusal {
+            // The server's trouble is nobody's mistake.
+            Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_) => refusal.into(),
+            refusal => Fault { field: Some(field), refusal },
+        })
+    }
+}
+
+/// A form that was refused, for the page that shows it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Returned {
+    /// The id of the form.
+    pub form: String,
+    /// The name of the field with the mistake; `None` if it is in none.
+    pub field: Option<&'static str>,
+    /// The reason, as a sentence.
+    pub words: String,
+    /// What was typed, without secrets.
+    given: Vec<(String, String)>,
+}
+
+impl Returned {
+    /// Keeps the fields of a form.
+    pub fn of(given: &[(String, String)], field: Option<&'static str>, words: String) -> Self {
+        let is_kept = |name: &str| !SECRETS.contains(&name);
+        let given: Vec<_> = given.iter().filter(|(name, _)| is_kept(name)).cloned().collect();
+        Self { form: value(&given, FORM).to_owned(), field, words, given }
+    }
+
+    /// Returns the id of the field with the mistake.
+    pub fn place(&self) -> Option<String> {
+        self.field.filter(|_| !self.form.is_empty()).map(|field| id(&self.form, field))
+    }
+}
+
+/// A form.
+#[derive(Clone, Copy)]
+pub(crate) struct Form<'a> {
+    visit: &'a Visit,
+    /// Its id in the page.
+    id: &'a str,
+}
+
+/// A field of a form.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Field<'a> {
+    /// Its name.
+    pub name: &'static str,
+    /// What people read in front of it.
+    pub label: &'a str,
+    /// The text that is in it unless something else was typed.
+    pub value: &'a str,
+    /// A remark below it; empty for none.
+    pub hint: &'a str,
+    /// Further attributes of the element, such as `required`.
+    pub rules: &'static str,
+}
+
+impl<'a> Form<'a> {
+    /// Begins a form that posts to a page; `end` ends it.
+    pub fn begin(visit: &'a Visit, id: &'a str, class: &str, path: &str, html: &mut Html) -> Self {
+        html.add(
+            "<form id=\"{}\" class=\"{}\" method=\"post\" action=\"{}{}\"><input type=\"hidden\" name=\"{}\" value=\"{}\">",
+            &[&id, &class, &PREFIX, &path, &FORM, &id],
+        );
+        html.push(&token(&visit.seen));
+        Self { visit, id }
+    }
+
+    /// Returns what came back of this form, if it was refused a moment ago.
+    pub fn returned(&self) -> Option<&'a Returned> {
+        self.visit.notice.as_ref()?.returned.as_ref().filter(|returned| returned.form == self.id)
+    }
+
+    /// Returns what was typed into a field of this form, if it was refused a moment ago.
+    fn typed(&self, name: &str) -> Option<&'a str> {
+        self.returned().map(|returned| value(&returned.given, name))
+    }
+
+    /// Adds a line to type in.
+    pub fn input(&self, field: Field<'_>, html: &mut Html) {
+        self.label(&field, html);
+        html.add("<input id=\"{}\" name=\"{}\" ", &[&id(self.id, field.name), &field.name]);
+        if !SECRETS.contains(&field.name) {
+            html.add("value=\"{}\" ", &[&self.typed(field.name).unwrap_or(field.value)]);
+        }
+        self.finish(&field, html);
+    }
+
+    /// Adds a place for a longer text.
+    pub fn text(&self, field: Field<'_>, html: &mut Html) {
+        self.label(&field, html);
+        html.add("<textarea id=\"{}\" name=\"{}\" ", &[&id(self.id, field.name), &field.name]);
+        self.attributes(&field, html);
+        html.add(">{}</textarea>", &[&self.typed(field.name).unwrap_or(field.value)]);
+        self.remarks(&field, html);
+    }
+
+    /// Adds a choice; options are values with their labels.
+    pub fn choice(&self, field: Field<'_>, options: &[(&str, &str)], html: &mut Html) {
+        let chosen = self.typed(field.name).unwrap_or(field.value);
+        self.label(&field, html);
+        html.add("<select id=\"{}\" name=\"{}\" ", &[&id(self.id, field.name), &field.name]);
+        self.attributes(&field, html);
+        html.add(">", &[]);
+        for (value, label) in options {
+            match *value == chosen {
+                true => html.add("<option value=\"{}\" selected>{}</option>", &[value, label]),
+                false => html.add("<option value=\"{}\">{}</option>", &[value, label]),
+            }
+        }
+        html.add("</select>", &[]);
+        self.remarks(&field, html);
+    }
+
+    /// Adds a switch, by its name and label. It is [`YES`] if it is on, and isn't sent otherwise.
+    pub fn check(&self, (name, label): (&str, &str), is_on: bool, html: &mut Html) {
+        let place = id(self.id, name);
+        let is_on = self.typed(name).map_or(is_on, |typed| typed == YES);
+        html.add(
+            "<div class=\"field check\"><input id=\"{}\" name=\"{}\" type=\"checkbox\" value=\"{}\"",
+            &[&place, &name, &YES],
+        );
+        html.add(if is_on { " checked" } else { "" }, &[]);
+        html.add("><label for=\"{}\">{}</label></div>", &[&place, &label]);
+    }
+
+    /// Adds the choice of a domain, where there is one to be made.
+    pub fn domain(&self, chosen: &str, html: &mut Html) {
+        let domains = &self.visit.domains;
+        if let [domain] = &domains[..] {
+            html.add("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[domain]);
+            return;
+        }
+        let options: Vec<_> = domains.iter().map(|domain| (domain.as_str(), domain.as_str())).collect();
+        self.choice(Field { name: "domain", label: "Domain", value: chosen, ..Field::default() }, &options, html);
+    }
+
+    fn label(&self, field: &Field<'_>, html: &mut Html) {
+        html.add("<div class=\"field\"><label for=\"{}\">{}</label>", &[&id(self.id, field.name), &field.label]);
+    }
+
+    fn finish(&self, field: &Field<'_>, html: &mut Html) {
+        self.attributes(field, html);
+        html.add(">", &[]);
+        self.remarks(field, html);
+    }
+
+    /// Adds the attributes of a field's element that don't depend on its kind.
+    fn attributes(&self, field: &Field<'_>, html: &mut Html) {
+        let place = id(self.id, field.name);
+        let is_wrong = self.mistake(field).is_some();
+        match (field.hint.is_empty(), is_wrong) {
+            (true, false) => {}
+            (false, false) => html.add("aria-describedby=\"{}-hint\" ", &[&place]),
+            (true, true) => html.add("aria-describedby=\"{}-mistake\" ", &[&place]),
+            (false, true) => html.add("aria-describedby=\"{}-mistake {}-hint\" ", &[&place, &place]),
+        }
+        if is_wrong {
+            html.add("aria-invalid=\"true\" autofocus ", &[]);
+        }
+        html.add(field.rules, &[]);
+    }
+
+    /// Adds what is said about a field, and ends it.
+    fn remarks(&self, field: &Field<'_>, html: &mut Html) {
+        let place = id(self.id, field.name);
+        if let Some(words) = self.mistake(field) {
+            html.add("<p id=\"{}-mistake\" class=\"mistake\">{}</p>", &[&place, &words]);
+        }
+        if !field.hint.is_empty() {
+            html.add("<p id=\"{}-hint\" class=\"hint\">{}</p>", &[&place, &field.hint]);
+        }
+        html.add("</div>", &[]);
+    }
+
+    fn mistake(&self, field: &Field<'_>) -> Option<&'a str> {
+        let returned = self.returned().filter(|returned| returned.field == Some(field.name))?;
+        Some(&returned.words)
+    }
+}
+
+fn id(form: &str, field: &str) -> String {
+    format!("{form}-{field}")
+}
+
+/// The value of a switch that is on.
+pub(crate) const YES: &str = "yes";
+/// The field that names the form.
+const FORM: &str = "form";
+/// Fields that are never shown again.
+const SECRETS: [&str; 2] = ["password", "csrf"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_kept() {
+        let given = [("form", "new-user"), ("name", "eve"), ("password", "geheim"), ("csrf", "0")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let returned = Returned::of(&given, Some("name"), "Eve exists already.".into());
+        assert_eq!((returned.form.as_str(), returned.place().as_deref()), ("new-user", Some("new-user-name")));
+        assert!(!format!("{returned:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn the_trouble_of_the_server_is_in_no_field() {
+        let late: Result<(), Fault> = Err(Refusal::Late).at("name");
+        assert_eq!(late.unwrap_err().field, None);
+        let taken: Result<(), Fault> = Err(Refusal::Exists("it exists".into())).at("name");
+        assert_eq!(taken.unwrap_err().field, Some("name"));
+    }
+}

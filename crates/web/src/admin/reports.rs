@@ -1,0 +1,127 @@
+//! Reports of abuse (XEP-0377): who reports whom, why, and what is done about it.
+
+use rookery_jid::Jid;
+use rookery_operations::reports::{self, Report};
+use rookery_operations::{Outcome, Refusal, users};
+
+use super::fields::Answered;
+use super::frame::{moment, token};
+use super::{Done, Visit};
+use crate::Shared;
+use crate::form::encode;
+use crate::html::Html;
+
+/// Returns the number of reports that wait for the administrators of some domains.
+///
+/// # Errors
+/// The store doesn't answer.
+pub async fn count(shared: &Shared, domains: &[String]) -> Outcome<usize> {
+    let mut count = 0;
+    for domain in domains {
+        count += shared.wait(reports::list(&shared.stores, domain)).await?.len();
+    }
+    Ok(count)
+}
+
+/// Returns the page with all reports, newest first.
+pub async fn page(visit: &Visit) -> Outcome<Html> {
+    let mut html = Html::of(
+        "<h1>Reports of abuse</h1><p class=\"faint\">Users report those whom they block. A report stays until somebody has dealt with it.</p>",
+        &[],
+    );
+    if visit.reports == 0 {
+        html.add("<p id=\"none\" class=\"card\">There are none.</p>", &[]);
+    }
+    for domain in &visit.domains {
+        let listed = visit.shared.wait(reports::list(&visit.shared.stores, domain)).await?;
+        if listed.is_empty() {
+            continue;
+        }
+        html.add("<section class=\"card\"><h2>{}</h2><ul class=\"reports\">", &[domain]);
+        for report in listed.iter().rev() {
+            html.push(&item(visit, domain, report));
+        }
+        html.add("</ul></section>", &[]);
+    }
+    Ok(html)
+}
+
+/// Does what a button of the page asks for.
+pub async fn change(visit: &Visit) -> Answered {
+    let domain = visit.domain()?;
+    let (stores, wanted) = (&visit.shared.stores, visit.value("report"));
+    let listed = visit.shared.wait(reports::list(stores, &domain)).await?;
+    let gone = || Refusal::Missing("somebody has dealt with this report already".into());
+    let report = listed.into_iter().find(|report| report.id == wanted).ok_or_else(gone)?;
+    let about = report.about.to_bare();
+    match visit.value("act") {
+        "dismiss" => {
+            visit.shared.wait(reports::dismiss(stores, &domain, &report.id)).await?;
+            visit.note(&domain, format!("dismissed a report of abuse about {}", report.about));
+            Ok(Done::new("/reports", "The report is dismissed."))
+        }
+        "settle" => {
+            let settled = visit.shared.wait(reports::settle(stores, &domain, about.as_ref())).await?;
+            visit.note(&domain, format!("dismissed {settled} reports of abuse about {about}"));
+            Ok(Done::new("/reports", format!("Reports about {about} that are dismissed: {settled}.")))
+        }
+        "disable" => disable(visit, &domain, &about).await,
+        _ => Err(Refusal::Impossible("the form asks for nothing that there is".into()).into()),
+    }
+}
+
+/// Keeps the account that a report is about from logging in, which settles all reports about it.
+async fn disable(visit: &Visit, domain: &str, about: &Jid) -> Answered {
+    if !is_account(visit, about) {
+        return Err(Refusal::Missing(format!("there is no account {about} in your domains")).into());
+    }
+    if *about == visit.seen.account {
+        return Err(Refusal::Impossible("nothing was done: administrators can't do that to themselves".into()).into());
+    }
+    let of = about.clone();
+    visit.shared.ask(move |world, answer| users::set_disabled(world, of, true, |_, set| answer.complete(set))).await?;
+    visit.note(about.domain(), format!("disabled an account: {about}"));
+    let settled = visit.shared.wait(reports::settle(&visit.shared.stores, domain, about.as_ref())).await?;
+    let words =
+        format!("{about} is disabled, and its sessions have ended. Reports about it that are settled: {settled}.");
+    Ok(Done::new("/reports", words))
+}
+
+fn is_account(visit: &Visit, about: &Jid) -> bool {
+    about.local().is_some() && visit.domains.iter().any(|domain| domain == about.domain())
+}
+
+fn item(visit: &Visit, domain: &str, report: &Report) -> Html {
+    let about = report.about.to_bare();
+    let is_account = is_account(visit, &about);
+    let mut html = Html::of("<li class=\"report\"><p><span class=\"tag off\">{}</span> ", &[&report.reason_in_words()]);
+    match is_account {
+        true => html.add("<a href=\"/admin/user?jid={}\">{}</a>", &[&encode(about.as_str()), &report.about]),
+        false => html.add("<strong>{}</strong>", &[&report.about]),
+    }
+    html.add(" <span class=\"faint\">reported by ", &[]);
+    match &report.by {
+        Some(by) => html.add("<a href=\"/admin/user?jid={}\">{}</a>", &[&encode(by.as_str()), by]),
+        None => html.add("an account that was removed", &[]),
+    }
+    html.add(", ", &[]);
+    html.push(&moment(report.unix_ms));
+    html.add("</span></p>", &[]);
+    match report.text.is_empty() {
+        true => html.add("<p class=\"faint\">Without a word more.</p>", &[]),
+        false => html.add("<blockquote>{}</blockquote>", &[&report.text]),
+    }
+    html.add("<form class=\"acts\" method=\"post\" action=\"/admin/reports\">", &[]);
+    html.push(&token(&visit.seen));
+    html.add(
+        "<input type=\"hidden\" name=\"domain\" value=\"{}\"><input type=\"hidden\" name=\"report\" value=\"{}\">\
+         <button class=\"quiet\" name=\"act\" value=\"dismiss\">Dismiss</button>\
+         <button class=\"quiet\" name=\"act\" value=\"settle\">Dismiss all about {}</button>",
+        &[&domain, &report.id, &about],
+    );
+    if is_account {
+        html.add("<button class=\"danger\" name=\"act\" value=\"disable\">Disable {}</button>", &[&about]);
+    }
+    html.add("</form></li>", &[]);
+    html
+}
