@@ -1,6 +1,9 @@
 //! Sessions that outlive the server's process: a restart in order, which clients of XEP-0198 take
 //! for a moment without a network.
 
+mod elsewhere;
+mod faults;
+
 use rookery_hub::Card;
 use rookery_jid::Jid;
 use rookery_testkit::{Client, Server, befriend};
@@ -20,6 +23,17 @@ fn back(client: &Client, id: &str, handled: u32) -> (Client, u32) {
 fn write(from: &mut Client, to: &str, body: &str) {
     from.send(&format!("<message to='{to}' type='chat'><body>{body}</body></message>"));
     from.pump();
+}
+
+/// Returns a card whose state this version can't read: it stands behind all that others can.
+pub(crate) fn unreadable(card: &[u8]) -> Vec<u8> {
+    let is_so = |card: &Vec<u8>| matches!(Card::decode(card), Ok(Card::Session(card)) if card.peer().is_none());
+    let changed = (0..card.len()).rev().find_map(|at| {
+        let mut card = card.to_vec();
+        card[at] = 99;
+        is_so(&card).then_some(card)
+    });
+    changed.expect("the state is somewhere")
 }
 
 /// XEP-0198 §5, with a process in between: both counts go on, what was not acknowledged comes again
@@ -182,13 +196,7 @@ fn the_messages_of_a_session_that_cannot_be_read_are_not_lost() {
     romeo.enable();
     write(&mut juliet, "romeo@example.org", "hi");
     server.hand_over_with(AWAY_MS, |mut cards| {
-        let of_later = |card: &Vec<u8>| matches!(Card::decode(card), Ok(Card::Session(card)) if card.peer().is_none());
-        let changed = (0..cards[0].len()).find_map(|at| {
-            let mut card = cards[0].clone();
-            card[at] = 99;
-            of_later(&card).then_some(card)
-        });
-        cards[0] = changed.expect("the version of the state is somewhere");
+        cards[0] = unreadable(&cards[0]);
         cards
     });
     assert_eq!(server.sessions(), 0);

@@ -63,6 +63,7 @@ impl World {
         session.ending = true;
         session.gone = true;
         let is_busy = session.is_busy();
+        self.resolve_doubt(link);
         // At once, even if the session has to wait: stanzas that come now are newer.
         self.give_back(link);
         if !is_busy {
@@ -125,6 +126,7 @@ impl World {
             disinherits: false,
             interested: false,
             carbons: false,
+            is_uncalled: false,
             presence: None,
             rare: None,
         };
@@ -256,9 +258,15 @@ impl World {
         self.out.events.push_back(Event::Released(link));
     }
 
-    /// Takes a session out of the world.
+    /// Takes a session out of the world. What it had not got goes where it would have gone without
+    /// it.
     pub(crate) fn forget(&mut self, link: Link) {
         self.give_back(link);
+        self.remove_session(link);
+    }
+
+    /// Takes a session out of the world with all that waits for it.
+    pub(crate) fn remove_session(&mut self, link: Link) {
         self.outboxes.close(link);
         let Some(session) = self.people.sessions.get_mut(link).and_then(Option::take) else { return };
         if let Some(user) = self.people.users.get_mut(session.user as usize) {

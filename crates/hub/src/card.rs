@@ -12,14 +12,14 @@
 //!   doesn't know that version still delivers the stanzas where those of an ended session go.
 //! * The id by which a client comes back is not in it, only its digest: who reads a card can't pass
 //!   for the client.
-//! * What is read is proven again: stanzas are scanned, addresses prepared. Any bytes are a card or
-//!   are refused.
+//! * What is read is proven again: stanzas are scanned, addresses prepared, presence is the
+//!   session's own, and nothing goes unescaped into a stanza. Any bytes are a card or are refused.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use rookery_base::Map;
-use rookery_fanout::{Carried, CarriedStanza, Packet, To};
+use rookery_fanout::{Carried, CarriedStanza, Packet, StanzaType, To};
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -86,6 +86,9 @@ pub(crate) struct State {
     pub peer: SocketAddr,
     /// The parts of modules, by their names.
     pub modules: Vec<(String, ByteBuf)>,
+    /// True if the stop has taken its connection, so that nobody has told the user yet what the
+    /// client may have missed.
+    pub is_uncalled: bool,
 }
 
 /// The state of a session's stream management.
@@ -96,6 +99,8 @@ pub(crate) struct Counts {
     pub seconds: u32,
     /// Stanzas of the client that were handled.
     pub handled: u32,
+    /// The number of these before the first refusal that the client may not have heard of.
+    pub doubtful: Option<u32>,
     /// Stanzas that the client has acknowledged.
     pub acknowledged: u32,
     /// The number of the card's stanzas that were sent.
@@ -103,7 +108,7 @@ pub(crate) struct Counts {
 }
 
 /// The part of a session that others see.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Shown {
     pub presence: Option<Packet>,
     pub priority: i8,
@@ -197,14 +202,24 @@ impl SessionCard {
     /// Reads the state.
     ///
     /// # Errors
-    /// It is of another version, or damaged.
+    /// It is of another version, or damaged, or says what no session can say.
     pub(crate) fn state(&self) -> Result<State, CardError> {
-        match self.state.split_first() {
+        let state: State = match self.state.split_first() {
             Some((&STATE_VERSION, state)) => {
-                postcard::from_bytes(state).map_err(|why| CardError::Malformed(why.to_string()))
+                postcard::from_bytes(state).map_err(|why| CardError::Malformed(why.to_string()))?
             }
-            first => Err(CardError::Version(first.map(|(version, _)| *version))),
+            first => return Err(CardError::Version(first.map(|(version, _)| *version))),
+        };
+        let is_own = |presence: &Packet| {
+            presence.type_() == StanzaType::Available && presence.sender().as_ref() == Some(&self.jid)
+        };
+        if state.shown.presence.as_ref().is_some_and(|presence| !is_own(presence)) {
+            return Err(CardError::Malformed("the presence is not that of the session".into()));
         }
+        if state.lang.as_deref().is_some_and(|lang| !is_escaped(lang)) {
+            return Err(CardError::Malformed("the language is no value of an attribute".into()));
+        }
+        Ok(state)
     }
 
     /// Returns the stanzas for an outbox, of which so many were sent.
@@ -212,19 +227,6 @@ impl SessionCard {
         let mut unacked: Vec<_> = std::mem::take(&mut self.stanzas).into_iter().map(CarriedStanza::from).collect();
         let waiting = unacked.split_off(unacked.len().min(sent as usize));
         Carried { acknowledged, unacked, waiting }
-    }
-}
-
-impl CardStanza {
-    /// Returns the stanza and its address, for the party that gets it in place of the session;
-    /// `None` if it means nothing to anybody else.
-    pub(crate) fn given_back(self, session: &Jid) -> Option<(Packet, Jid)> {
-        match self.to {
-            _ if self.paced => None,
-            CardTo::Copy => None,
-            CardTo::Full => Some((self.packet, session.clone())),
-            CardTo::Bare => Some((self.packet, session.to_bare())),
-        }
     }
 }
 
@@ -240,12 +242,17 @@ impl From<CardStanza> for CarriedStanza {
     }
 }
 
+/// Returns whether a text can stand in an attribute as it is.
+fn is_escaped(text: &str) -> bool {
+    !text.contains(['<', '>', '"', '\'']) && Packet::scanned(format!("<message a='{text}'/>").as_bytes()).is_ok()
+}
+
 /// The times at which stanzas came: a number in the order, and the time of day.
 pub(crate) type Times = Vec<(u64, u64)>;
 
 /// Gives the stanzas of cards numbers in the order of this process, from `first` on. Those of one
 /// account keep their order, among all of its sessions, which were on one shard.
-pub(crate) fn renumber(cards: &mut [(SessionCard, State)], first: u64) -> Times {
+pub(crate) fn renumber(cards: &mut [(SessionCard, Option<State>)], first: u64) -> Times {
     let mut order = Vec::new();
     for (index, (card, _)) in cards.iter_mut().enumerate() {
         let mut latest = 0;
@@ -268,11 +275,32 @@ pub(crate) fn renumber(cards: &mut [(SessionCard, State)], first: u64) -> Times 
         }
     }
     for (card, state) in cards {
+        let Some(state) = state else { continue };
         let all = numbers.get(card.jid.bare_str()).into_iter().flatten();
         let before = all.filter(|(old, _)| *old < state.shown.reachable_since);
         state.shown.reachable_since = before.map(|(_, new)| new + 1).max().unwrap_or_default();
     }
     times
+}
+
+/// Lets the cards of one account share what several of its sessions got of one message to the bare
+/// JID, as they did in the process before: so it is seen to be the same.
+pub(crate) fn share(cards: &mut [(SessionCard, Option<State>)]) {
+    let mut known = Map::<Box<[u8]>, Vec<Packet>>::default();
+    for (card, _) in cards {
+        // A session may have got two that look alike.
+        let mut seen = Map::<Box<[u8]>, usize>::default();
+        for stanza in card.stanzas.iter_mut().filter(|stanza| matches!(stanza.to, CardTo::Bare)) {
+            let bytes: Box<[u8]> = stanza.packet.bytes().into();
+            let before = seen.entry(bytes.clone()).or_default();
+            let known = known.entry(bytes).or_default();
+            match known.get(*before) {
+                Some(packet) => stanza.packet = packet.clone(),
+                None => known.push(stanza.packet.clone()),
+            }
+            *before += 1;
+        }
+    }
 }
 
 /// The version of the outer layer: the first byte of a card.
@@ -292,7 +320,14 @@ mod tests {
 
     fn state() -> State {
         State {
-            stream: Counts { id: digest("secret"), seconds: 300, handled: 7, acknowledged: 0, sent: 0 },
+            stream: Counts {
+                id: digest("secret"),
+                seconds: 300,
+                handled: 7,
+                doubtful: Some(5),
+                acknowledged: 0,
+                sent: 0,
+            },
             shown: Shown {
                 presence: Some(Packet::scanned(b"<presence from='u@x/r'><priority>3</priority></presence>").unwrap()),
                 priority: 3,
@@ -304,6 +339,7 @@ mod tests {
             directed: vec![Jid::parse("b@x").unwrap()],
             peer: "192.0.2.1:5222".parse().unwrap(),
             modules: vec![("privacy".into(), ByteBuf::from(vec![1]))],
+            is_uncalled: true,
         }
     }
 
@@ -358,15 +394,51 @@ mod tests {
         let two = card("u@x/2", &[20, 30, 40], |number| Some(number * 100));
         // Another shard has counted otherwise.
         let other = card("v@x/1", &[5, 6], |number| Some(number * 500));
-        let mut cards: Vec<_> = [one, two, other].into_iter().map(|card| (card, state())).collect();
-        cards[1].1.shown.reachable_since = 25;
+        let mut cards: Vec<_> = [one, two, other].into_iter().map(|card| (card, Some(state()))).collect();
+        cards[1].1.as_mut().unwrap().shown.reachable_since = 25;
         let times = renumber(&mut cards, 100);
         let numbers = |at: usize| cards[at].0.stanzas.iter().map(|stanza| stanza.number).collect::<Vec<_>>();
         assert_eq!((numbers(0), numbers(1), numbers(2)), (vec![100, 104], vec![101, 105, 106], vec![102, 103]));
-        assert_eq!(cards[0].1.shown.reachable_since, 101, "behind 10, before 20");
-        assert_eq!(cards[1].1.shown.reachable_since, 102, "behind 20, before 30");
-        assert_eq!(cards[2].1.shown.reachable_since, 104, "behind all of its own");
+        let reachable_since = |at: usize| cards[at].1.as_ref().unwrap().shown.reachable_since;
+        assert_eq!(reachable_since(0), 101, "behind 10, before 20");
+        assert_eq!(reachable_since(1), 102, "behind 20, before 30");
+        assert_eq!(reachable_since(2), 104, "behind all of its own");
         assert!(times.is_sorted() && times.len() == 7);
+    }
+
+    #[test]
+    fn what_two_sessions_got_of_a_message_is_one() {
+        let card = |bodies: &[&str]| {
+            let stanza = |body: &&str| CarriedStanza { packet: packet(body), to: To::Bare, paced: false, number: 1 };
+            let (unacked, waiting) = (bodies.iter().map(stanza).collect(), Vec::new());
+            let carried = Carried { acknowledged: 3, unacked, waiting };
+            (SessionCard::new(Jid::parse("u@x/r").unwrap(), 0, carried, state(), Some).unwrap(), None)
+        };
+        let mut cards = [card(&["a", "a", "b"]), card(&["b", "a", "c"])];
+        share(&mut cards);
+        let at = |card: usize, stanza: usize| cards[card].0.stanzas[stanza].packet.bytes().as_ptr();
+        assert_eq!((at(0, 2), at(0, 0)), (at(1, 0), at(1, 1)));
+        assert!(at(0, 0) != at(0, 1) && at(1, 2) != at(0, 2), "two that look alike are two");
+    }
+
+    #[test]
+    fn a_card_can_not_speak_for_others() {
+        let read = |change: &dyn Fn(&mut State)| {
+            let mut state = state();
+            change(&mut state);
+            SessionCard::new(Jid::parse("u@x/r").unwrap(), 0, Carried::default(), state, Some).unwrap().state()
+        };
+        assert!(read(&|_| {}).is_ok() && read(&|state| state.lang = Some("a&amp;b".into())).is_ok());
+        for lang in ["de' from='v@x", "<x/>", "a&b"] {
+            let found = read(&|state| state.lang = Some(lang.into()));
+            assert!(matches!(found, Err(CardError::Malformed(_))), "{lang}");
+        }
+        for presence in ["<presence from='v@x/r'/>", "<message from='u@x/r'/>", "<presence from='u@x/r' type='probe'/>"]
+        {
+            let presence = Packet::scanned(presence.as_bytes()).unwrap();
+            let found = read(&|state| state.shown.presence = Some(presence.clone()));
+            assert!(matches!(found, Err(CardError::Malformed(_))), "{presence:?}");
+        }
     }
 
     proptest! {

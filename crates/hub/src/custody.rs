@@ -116,6 +116,17 @@ impl Ledger {
         Self { handled, sure: handled, ..Self::default() }
     }
 
+    /// Goes on where the ledger of another process was, with [its doubt](Ledger::doubt).
+    pub(crate) fn carried(handled: u32, doubtful: Option<u32>) -> Self {
+        Self { doubtful, ..Self::after(handled) }
+    }
+
+    /// Returns the number that was sure before the first refusal that the client may not have heard
+    /// of; `None` if there was none.
+    pub(crate) fn doubt(&self) -> Option<u32> {
+        self.doubtful.or_else(|| self.has_refused.load(Ordering::Acquire).then_some(self.sure))
+    }
+
     /// Returns the number of stanzas that were taken.
     pub fn handled(&self) -> u32 {
         self.handled
@@ -222,9 +233,9 @@ impl Ledger {
     }
 
     /// Returns what is left of it when a session ends that can't be told any more what is refused.
-    /// `missed`: some errors were not acknowledged, which its client may never have read.
-    pub(crate) fn end_untold(mut self, missed: bool) -> Balance {
-        let sure = self.doubtful.take().filter(|_| missed).unwrap_or(self.sure);
+    /// Errors that were not acknowledged until then, its client may never have read.
+    pub(crate) fn end_untold(mut self) -> Balance {
+        let sure = self.doubtful.take().unwrap_or(self.sure);
         let has_refused = self.has_refused.clone();
         // What comes behind a message in doubt is in doubt.
         has_refused.fetch_or(sure != self.sure, Ordering::AcqRel);
@@ -330,9 +341,12 @@ mod tests {
             if settles_before {
                 drop(custody);
                 assert!(ledger.is_settled() && ledger.is_doubtful());
-                assert_eq!(ledger.end_untold(missed).sure(), sure);
+                if !missed {
+                    ledger.clear();
+                }
+                assert_eq!(ledger.end_untold().sure(), sure);
             } else {
-                let balance = ledger.end_untold(missed);
+                let balance = ledger.end_untold();
                 drop(custody);
                 assert_eq!(balance.sure(), sure);
             }
@@ -342,7 +356,7 @@ mod tests {
         assert!(ledger.is_settled());
         ledger.clear();
         drop(ledger.count());
-        assert_eq!(ledger.end_untold(true).sure(), 2, "the client has heard of it");
+        assert_eq!(ledger.end_untold().sure(), 2, "the client has heard of it");
     }
 
     #[test]

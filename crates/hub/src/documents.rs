@@ -31,9 +31,15 @@ use crate::at_hand::{AbsentState, AtHand, Kept, MAX_ABSENT_BYTES, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
 use crate::failure::condition;
+use crate::hold::Hold;
 use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
+
+/// The claim of those who load what is needed of an account; see [`World::begin_loading`].
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Loading(Hold);
 
 impl AtHand {
     /// Reads the documents of an account.
@@ -152,9 +158,7 @@ impl World {
         if !self.catalogue.registry.has_documents() {
             return;
         }
-        self.people.absent.forget(account.bare_str());
-        self.set_at_hand(account, Some(AtHand { is_loading: true, ..AtHand::default() }));
-        let Some(hold) = self.hold(account) else { return };
+        let Some(Loading(hold)) = self.begin_loading(account) else { return };
         let loaded = self.stores.documents.starting(account, PREFIX);
         let account = account.bare().to_jid();
         self.wait_in_lane(session, loaded, move |world, loaded| match loaded {
@@ -169,6 +173,46 @@ impl World {
                 world.have_at_hand(session, &account, Err(error));
                 world.release(hold);
             }
+        });
+    }
+
+    /// Keeps everything from an account that has a session, until [`World::end_loading`]: what is
+    /// needed of it is about to be loaded.
+    pub(crate) fn begin_loading(&mut self, account: JidRef<'_>) -> Option<Loading> {
+        self.people.absent.forget(account.bare_str());
+        if self.catalogue.registry.has_documents() {
+            self.set_at_hand(account, Some(AtHand { is_loading: true, ..AtHand::default() }));
+        }
+        self.hold(account).map(Loading)
+    }
+
+    /// Lets an account have what has waited since [`World::begin_loading`].
+    pub(crate) fn end_loading(&mut self, Loading(hold): Loading) {
+        self.release(hold);
+    }
+
+    /// Loads what is needed of an account, which is kept from it until then.
+    pub(crate) fn load_at_hand(
+        &mut self,
+        account: &Jid,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        if !self.catalogue.registry.has_documents() {
+            return then(self, Ok(()));
+        }
+        let loaded = self.stores.documents.starting(account.as_ref(), PREFIX);
+        let account = account.clone();
+        self.wait(loaded, move |world, loaded| match loaded {
+            Ok(documents) => {
+                let at_hand = AtHand::read(&world.catalogue.registry, account.as_ref(), &documents);
+                world.with_roster(None, &account.clone(), at_hand, move |world, at_hand| {
+                    let loaded = at_hand.map(|at_hand| {
+                        world.set_at_hand(account.as_ref(), Some(at_hand).filter(|found| !found.is_empty()));
+                    });
+                    then(world, loaded);
+                });
+            }
+            Err(error) => then(world, Err(error)),
         });
     }
 

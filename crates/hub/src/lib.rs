@@ -34,7 +34,8 @@
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
 //!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
-//!   sessions that survive their process, [`card`]: what they take along.
+//!   sessions that survive their process, `returning`: how they go on in the next, [`card`]: what
+//!   they take along.
 //! * [`login`], [`fast`]: what a connection needs before it has a session.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
 //!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
@@ -101,6 +102,7 @@ pub mod rate;
 mod remote;
 pub mod removal;
 mod reply;
+mod returning;
 pub mod roll;
 pub mod roster;
 pub mod route;

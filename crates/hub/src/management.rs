@@ -222,10 +222,15 @@ impl World {
     /// They are more than it was sent (§6).
     pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), StreamError> {
         let acknowledged = self.outboxes.acknowledge(link, h);
+        self.resolve_doubt(link);
+        acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
+    }
+
+    /// Takes note that a client has heard of all that was refused, if it has.
+    pub(crate) fn resolve_doubt(&mut self, link: Link) {
         if self.ledger(link).is_some_and(|ledger| ledger.is_doubtful()) && !self.outboxes.holds_errors(link) {
             self.ledger(link).into_iter().for_each(Ledger::clear);
         }
-        acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
     }
 
     /// Looks after the requests for acknowledgements of sessions that were flushed.
@@ -317,8 +322,7 @@ impl World {
         // The older connection may still be there.
         self.outboxes.detach(link);
         self.outboxes.resume(link);
-        let managed = self.at_mut(link).and_then(|session| session.rare.as_mut()?.managed.as_mut());
-        managed.map_or(0, |managed| {
+        self.managed_mut(link).map_or(0, |managed| {
             managed.turn = managed.turn.wrapping_add(1);
             managed.ledger.unanswered = false;
             managed.ledger.sure()
@@ -338,8 +342,7 @@ impl World {
         if let Some(managed) = rare.and_then(|rare| rare.managed.take())
             && let Some(id) = managed.id
         {
-            let missed = self.outboxes.holds_errors(link);
-            self.people.ended.push(id, address, managed.ledger.end_untold(missed));
+            self.people.ended.push(id, address, managed.ledger.end_untold());
         }
     }
 
@@ -352,8 +355,12 @@ impl World {
         self.session_at(link)?.rare.as_ref()?.managed.as_deref()
     }
 
+    pub(crate) fn managed_mut(&mut self, link: Link) -> Option<&mut Managed> {
+        self.at_mut(link)?.rare.as_mut()?.managed.as_deref_mut()
+    }
+
     pub(crate) fn ledger(&mut self, link: Link) -> Option<&mut Ledger> {
-        Some(&mut self.at_mut(link)?.rare.as_mut()?.managed.as_mut()?.ledger)
+        Some(&mut self.managed_mut(link)?.ledger)
     }
 
     pub(crate) fn module_of(&self, link: Link, name: &str) -> Option<&Options> {

@@ -26,6 +26,7 @@ use crate::module::Registry;
 use crate::names::{NameId, NameTable};
 use crate::rate::Paid;
 use crate::remote::Federation;
+use crate::returning::Returning;
 use crate::served::{Served, Service};
 use crate::session::{Contact, Session};
 use crate::settings::Settings;
@@ -123,6 +124,7 @@ pub(crate) struct People {
     pub(crate) absent: Absent,
     pub(crate) ended: Ended,
     pub(crate) paid: Paid,
+    pub(crate) returning: Returning,
 }
 
 /// An account with at least one session.

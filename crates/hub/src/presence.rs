@@ -163,6 +163,21 @@ impl World {
         self.probe_circle(&from);
     }
 
+    /// Asks for the presence of the contacts elsewhere whom an account sees, in the name of the
+    /// account (RFC 6121 §4.3), if one of its sessions is available. The answers are for all of
+    /// these. Returns the number of contacts.
+    pub(crate) fn probe_elsewhere(&mut self, account: &Jid) -> usize {
+        let links = self.links_of(account.as_ref());
+        let available = links.iter().filter_map(|&link| Some((link, self.session_at(link)?)));
+        let found = available.into_iter().find(|(_, session)| session.is_available());
+        let Some((link, user)) = found.map(|(link, session)| (link, session.user)) else { return 0 };
+        let Some(probe) = probe(account) else { return 0 };
+        let shunned = self.shunned(link, &probe);
+        let away: Vec<_> = self.contacts_away(user, Contact::to, &shunned).into_values().flatten().collect();
+        away.iter().for_each(|contact| self.route_away(&probe, contact.as_ref()));
+        away.len()
+    }
+
     /// Returns the contacts of other servers, by domain, without those that are left out.
     fn contacts_away(
         &self,

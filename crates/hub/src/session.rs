@@ -39,6 +39,9 @@ pub struct Session {
     pub(crate) interested: bool,
     /// The client wants copies of what other resources of the account send and get (XEP-0280 §4).
     pub(crate) carbons: bool,
+    /// A stop has taken the connection, and the user has not been called for what the client may
+    /// have missed.
+    pub(crate) is_uncalled: bool,
     /// The last available presence; `None` while the resource is not available.
     pub presence: Option<Packet>,
     /// The state that only some sessions have.

@@ -69,12 +69,18 @@ impl World {
         pending: P,
         then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
-        let held = self.session_mut(session).map(|session| session.rare().lane.waiting += 1);
+        let held = self.hold_lane(session);
         debug_assert!(
             held.is_none() || self.session(session).is_some_and(|session| session.is_busy()),
             "what a session sends now waits"
         );
         self.spawn(held.map(|()| session), pending, then);
+    }
+
+    /// Lets what a session sends from now on wait in its lane, until `World::lane_done`. `None` if
+    /// the session is gone.
+    pub(crate) fn hold_lane(&mut self, session: SessionRef) -> Option<()> {
+        self.session_mut(session).map(|session| session.rare().lane.waiting += 1)
     }
 
     fn spawn<P: Future + Unpin + 'static>(
@@ -111,6 +117,12 @@ impl World {
             }
         }
         !woken.is_empty()
+    }
+
+    /// Returns whether anything is under way that the store, or another thread, has still to answer.
+    /// Something that goes on from another process and is to be tried again isn't.
+    pub fn is_at_work(&self) -> bool {
+        self.tasks_waiting() > self.people.returning.watchers()
     }
 
     /// Returns the number of outstanding continuations.

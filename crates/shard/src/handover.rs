@@ -2,15 +2,19 @@
 //!
 //! When the server stops, a session whose client may come back (XEP-0198) loses its connection as
 //! if the network had failed: a stream that ends with a word would end the session (§5). It stays
-//! in the world until all others are gone, and leaves as a card. The next process makes a session
-//! without a connection of the card before anybody is let in.
+//! in the world until all others are gone, also those that turn out to have no place, and leaves as
+//! a card when the server has come to rest. The next process makes sessions without connections of
+//! all cards; then it lets them, and what else was handed on, go on before anybody is let in.
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
 
+use rookery_base::lock::lock;
 use rookery_fanout::Link;
 use rookery_hub::{Bound, Card, Custody, Most, Per, Unit};
 
 use crate::connection::{Connection, Stage};
+use crate::connections::Connections;
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -31,35 +35,48 @@ impl<D: Driver> Shard<D> {
         true
     }
 
+    /// Lets a session whose connection is lost wait for its client, here or in the next process.
+    /// Returns `false` if it has to end.
+    pub(crate) fn may_wait(&mut self, link: Link) -> bool {
+        match self.is_stopping() {
+            true => self.timing.hands_on && self.world.part(link),
+            false => self.world.detach(link),
+        }
+    }
+
     /// Returns whether a shard that stops has nothing left but sessions that another process goes
     /// on with, and connections whose clients have still to close them.
     pub fn is_resting(&self) -> bool {
         let is_alone = self.federating.as_ref().is_none_or(|federating| federating.is_empty());
         let is_over = |stage: &Stage| matches!(stage, Stage::Detached | Stage::Lingering);
         self.is_stopping()
-            && self.world.tasks_waiting() == 0
+            && !self.world.is_at_work()
             && is_alone
             && self.connections.iter().all(|(_, connection)| is_over(&connection.stage))
     }
 
-    /// Adds the cards of the sessions that another process goes on with, and forgets these. The
-    /// others end.
-    pub(crate) fn hand_on(&mut self, cards: &mut Vec<Vec<u8>>) {
-        let connections = &self.connections;
-        let peer_of = |link: Link| {
-            let found = connections.get(link).filter(|connection| matches!(connection.stage, Stage::Detached))?;
-            Some(found.peer)
-        };
-        let most = MOST_BYTES / self.common.post.shards().max(1);
-        let found = self.world.cards(most, peer_of);
-        cards.extend(found);
+    /// Ends the sessions that another process can't go on with, while those that it can are still
+    /// here to hear of it. All cards of the shard have at most so many bytes.
+    pub(crate) fn end_others(&mut self, most_bytes: usize) {
+        let peer_of = peers(&self.connections);
+        self.world.end_others(most_bytes, peer_of);
+    }
+
+    /// Gives away the cards of the sessions that another process goes on with, which have at most
+    /// so many bytes, and forgets these sessions. The others end, and all of them if nobody waits
+    /// for cards any more.
+    pub(crate) fn hand_on(&mut self, most_bytes: usize, gathered: &Gathered) {
+        let peer_of = peers(&self.connections);
+        let cards = self.world.cards(most_bytes, peer_of);
+        let are_taken = gathered.add(cards);
         self.timing.hands_on = false;
-        for link in self.world.take_carried() {
+        for link in self.world.give_away(are_taken) {
             self.connections.remove(link);
         }
     }
 
-    /// Goes on with sessions, and whatever else is at home here, of another process.
+    /// Takes up sessions, and whatever else is at home here, of another process, without beginning
+    /// to work on them.
     pub(crate) fn go_on(&mut self, cards: Vec<Card>, custody: Custody) {
         let (mut sessions, mut letters) = (Vec::new(), Vec::new());
         for card in cards {
@@ -70,18 +87,66 @@ impl<D: Driver> Shard<D> {
                         sessions.push((link, *card));
                     }
                 }
-                Card::Letter(_, kind, bytes) => letters.push((kind, bytes)),
+                Card::Letter(home, kind, bytes) => letters.push((home, kind, bytes)),
             }
         }
-        self.world.in_custody(Some(custody), |world| {
-            world.go_on(sessions);
-            letters.iter().for_each(|(kind, bytes)| world.open_handed_on(kind, bytes));
-        });
+        self.world.in_custody(Some(custody), |world| world.go_on(sessions, letters));
+    }
+}
+
+/// Returns the addresses of the clients that sessions wait for.
+fn peers<S>(connections: &Connections<S>) -> impl Fn(Link) -> Option<SocketAddr> {
+    |link| {
+        let found = connections.get(link).filter(|connection| matches!(connection.stage, Stage::Detached))?;
+        Some(found.peer)
+    }
+}
+
+/// The cards of a server that stops, as its shards add them; closed once somebody has taken them.
+#[derive(Debug)]
+pub struct Gathered(Mutex<Option<Vec<Vec<u8>>>>);
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self(Mutex::new(Some(Vec::new())))
+    }
+}
+
+impl Gathered {
+    /// Adds the cards of a shard. Returns `false` if they were taken already, without these.
+    fn add(&self, cards: Vec<Vec<u8>>) -> bool {
+        lock(&self.0).as_mut().map(|gathered| gathered.extend(cards)).is_some()
+    }
+
+    /// Takes all cards. Shards that come later keep theirs.
+    pub fn take(&self) -> Vec<Vec<u8>> {
+        lock(&self.0).take().unwrap_or_default()
     }
 }
 
 /// Bytes of all cards of a server; the sessions that have no place end as if they could not go on.
 pub const MOST_BYTES: usize = 256 << 20;
+
+/// Returns the bytes that the cards of each of so many shards may have. Before the others end, so
+/// many stay free: for rooms, and for what is still to come into those that go on.
+pub(crate) fn share(shards: usize) -> (usize, usize) {
+    let share = MOST_BYTES / shards.max(1);
+    (share / 4 * 3, share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shard that answers when nobody waits any more has to know that.
+    #[test]
+    fn cards_are_taken_or_stay() {
+        let gathered = Gathered::default();
+        assert!(gathered.add(vec![vec![1]]) && gathered.add(vec![vec![2], vec![3]]));
+        assert_eq!(gathered.take(), [[1], [2], [3]]);
+        assert!(!gathered.add(vec![vec![4]]) && gathered.take().is_empty());
+    }
+}
 
 /// The same for the page of limits.
 pub const BOUNDS: &[Bound] = &[Bound::on(

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rookery_base::Transport;
@@ -22,6 +23,7 @@ use rookery_xml::Limits;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::gate::LoginTerms;
+use crate::handover::Gathered;
 use crate::sids::Sids;
 use crate::wires::{Federation, Moving};
 
@@ -117,16 +119,22 @@ pub enum Envelope<S> {
         /// True if another process goes on with these sessions.
         hands_on: bool,
     },
-    /// Give up the sessions that another process goes on with: add their cards to these.
-    HandOn(Arc<Mutex<Vec<Vec<u8>>>>, std::sync::mpsc::SyncSender<()>),
-    /// Go on with these parts of another process. All that this takes is in the custody.
+    /// End the sessions that another process can't go on with, so that the cards of the others have
+    /// at most so many bytes.
+    EndOthers(usize, SyncSender<()>),
+    /// Give up the sessions that another process goes on with: add their cards, of at most so many
+    /// bytes, to these.
+    HandOn(usize, Arc<Gathered>, SyncSender<()>),
+    /// Take up these parts of another process. All that this takes is in the custody.
     GoOn(Vec<Card>, Custody),
+    /// Go on with them: all shards have taken up theirs.
+    Proceed,
     /// Add the streams with other servers to these.
-    Servers(Arc<Mutex<Vec<Report>>>, std::sync::mpsc::SyncSender<()>),
+    Servers(Arc<Mutex<Vec<Report>>>, SyncSender<()>),
     /// End the streams with a domain, and add how many there were.
-    CloseServers(Arc<Closing>, std::sync::mpsc::SyncSender<()>),
+    CloseServers(Arc<Closing>, SyncSender<()>),
     /// Add what there is to count to this.
-    Count(Arc<Mutex<Census>>, std::sync::mpsc::SyncSender<()>),
+    Count(Arc<Mutex<Census>>, SyncSender<()>),
 }
 
 /// The streams with other servers that are to end.
@@ -204,8 +212,10 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
             Self::Stop { .. } => "Stop",
+            Self::EndOthers(..) => "EndOthers",
             Self::HandOn(..) => "HandOn",
             Self::GoOn(..) => "GoOn",
+            Self::Proceed => "Proceed",
             Self::Servers(..) => "Servers",
             Self::CloseServers(..) => "CloseServers",
             Self::Count(..) => "Count",

@@ -224,7 +224,7 @@ impl<D: Driver> Shard<D> {
         self.timing.stopping
             && !self.timing.hands_on
             && self.connections.is_empty()
-            && self.world.tasks_waiting() == 0
+            && !self.world.is_at_work()
             && is_alone
     }
 
@@ -311,12 +311,17 @@ impl<D: Driver> Shard<D> {
                 self.common.generation = generation;
             }
             Envelope::Stop { hands_on } => self.stop(hands_on),
-            Envelope::HandOn(cards, done) => {
-                self.hand_on(&mut lock(&cards));
+            Envelope::EndOthers(most_bytes, done) => {
+                self.end_others(most_bytes);
+                let _ = done.try_send(());
+            }
+            Envelope::HandOn(most_bytes, gathered, done) => {
+                self.hand_on(most_bytes, &gathered);
                 // The asker may have stopped waiting.
                 let _ = done.try_send(());
             }
             Envelope::GoOn(cards, custody) => self.go_on(cards, custody),
+            Envelope::Proceed => self.world.proceed(),
             Envelope::Servers(all, done) => {
                 lock(&all).extend(self.reported());
                 let _ = done.try_send(());
@@ -430,7 +435,7 @@ impl<D: Driver> Shard<D> {
         if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
             let is_bound = matches!(connection.stage, Stage::Bound);
             connection.stage = Stage::Lingering;
-            if is_bound && !self.timing.stopping && self.world.detach(link) {
+            if is_bound && self.may_wait(link) {
                 self.tell_waiting(link);
                 self.detached(link);
             } else {

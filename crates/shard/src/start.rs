@@ -23,6 +23,7 @@ use tracing::{error, warn};
 use crate::census::{Census, Coverage};
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
+use crate::handover::{self, Gathered};
 use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, Kind, Outlet, Port, Post, Posted};
 use crate::shard::{Setup, Shard};
 
@@ -140,6 +141,8 @@ fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view
         post.send(shard, Envelope::GoOn(cards, custody.clone()));
     }
     drop(custody);
+    // What comes of them finds all others there.
+    (0..post.shards()).for_each(|shard| post.send(shard, Envelope::Proceed));
     let waker = Waker::from(Arc::new(Waking(woken)));
     let deadline = Instant::now() + GO_ON;
     while Pin::new(&mut settled).poll(&mut Context::from_waker(&waker)).is_pending() {
@@ -181,12 +184,19 @@ impl Running {
         self.post.is_at_rest()
     }
 
-    /// Takes what another process is to go on with, in the wire form of cards. Shards that don't
-    /// answer within some seconds keep theirs; until then this blocks.
+    /// Takes what another process is to go on with, in the wire form of cards. Those that have no
+    /// place end before, while the others are there to hear of it. Shards that don't answer within
+    /// some seconds keep theirs; until then this blocks.
     pub fn hand_on(&self) -> Vec<Vec<u8>> {
-        let cards = Arc::new(Mutex::new(Vec::new()));
-        self.door().ask_all_within(HAND_ON, |done| Envelope::HandOn(cards.clone(), done));
-        std::mem::take(&mut *lock(&cards))
+        let (until_others_ended, most_bytes) = handover::share(self.post.shards());
+        self.door().ask_all_within(HAND_ON, |done| Envelope::EndOthers(until_others_ended, done));
+        let deadline = Instant::now() + OTHERS_END;
+        while !self.is_resting() && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+        let gathered = Arc::new(Gathered::default());
+        self.door().ask_all_within(HAND_ON, |done| Envelope::HandOn(most_bytes, gathered.clone(), done));
+        gathered.take()
     }
 
     /// Returns whether all shards have ended.
@@ -530,6 +540,9 @@ fn is_exhausted(error: &io::Error) -> bool {
 
 /// The time that shards have to write their cards.
 const HAND_ON: Duration = Duration::from_secs(10);
+/// The time that those sessions have to end that have no card, and the time between two looks.
+const OTHERS_END: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
 /// The time that the store has for the sessions of an earlier process before others are let in.
 const GO_ON: Duration = Duration::from_secs(20);
 /// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.

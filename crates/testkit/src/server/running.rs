@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use rookery_hub::{Card, Custody, Registry, Wakeups, World};
 use rookery_modules::Shared;
 use rookery_operations::process::Wish;
+use rookery_shard::handover::Gathered;
 use rookery_shard::{Envelope, Gate, Setup, Shard};
 use rookery_store::Background;
 use rookery_store::shuffled::Shuffled;
@@ -110,24 +111,44 @@ impl Running {
         }
     }
 
-    /// Stops in order, and returns the cards of what another process is to go on with.
-    pub(super) fn hand_on(&mut self) -> Vec<Vec<u8>> {
+    /// Begins to stop in order, for another process that goes on.
+    pub(super) fn stop_for_next(&mut self) {
         for shard in 0..self.shards.len() {
             self.nodes.send(shard, Envelope::Stop { hands_on: true });
         }
         self.settle();
-        assert!(self.shards.iter().all(Shard::is_resting), "a server that stops comes to rest");
-        let cards = Arc::<Mutex<Vec<Vec<u8>>>>::default();
-        let (done, _answers) = std::sync::mpsc::sync_channel(self.shards.len());
-        for shard in 0..self.shards.len() {
-            self.nodes.send(shard, Envelope::HandOn(cards.clone(), done.clone()));
-        }
-        self.settle();
-        std::mem::take(&mut *cards.lock().expect("no test panics here"))
     }
 
-    /// Gives the shards the cards of an earlier process, as the start of a server does.
-    pub(super) fn go_on(&mut self, cards: &[Vec<u8>]) {
+    /// Returns the cards of what another process is to go on with; those of a shard have at most so
+    /// many bytes, and three quarters of that when the others end.
+    pub(super) fn hand_on(&mut self, most_bytes: usize) -> Vec<Vec<u8>> {
+        assert!(self.shards.iter().all(Shard::is_resting), "a server that stops comes to rest");
+        let gathered = Arc::new(Gathered::default());
+        let (done, _answers) = std::sync::mpsc::sync_channel(2 * self.shards.len());
+        for shard in 0..self.shards.len() {
+            self.nodes.send(shard, Envelope::EndOthers(most_bytes / 4 * 3, done.clone()));
+        }
+        self.settle();
+        assert!(self.shards.iter().all(Shard::is_resting), "those who can't go on end");
+        for shard in 0..self.shards.len() {
+            self.nodes.send(shard, Envelope::HandOn(most_bytes, gathered.clone(), done.clone()));
+        }
+        self.settle();
+        gathered.take()
+    }
+
+    /// Lets time pass as for a server that has handed on its sessions and waits for the last
+    /// clients to close.
+    pub(super) fn linger(&mut self, ms: u64) {
+        let until = self.now_ms + ms;
+        while self.advance_to_next_timer(until) {}
+        self.now_ms = until;
+        self.settle();
+    }
+
+    /// Gives the shards the cards of an earlier process, as the start of a server does. Returns
+    /// whether all of them go on already.
+    pub(super) fn go_on(&mut self, cards: &[Vec<u8>]) -> bool {
         let (custody, mut settled) = Custody::apart();
         let mut of_shards: Vec<Vec<Card>> = self.shards.iter().map(|_| Vec::new()).collect();
         for card in cards.iter().filter_map(|card| Card::decode(card).ok()) {
@@ -138,9 +159,10 @@ impl Running {
             self.nodes.send(shard, Envelope::GoOn(cards, custody.clone()));
         }
         drop(custody);
+        (0..self.shards.len()).for_each(|shard| self.nodes.send(shard, Envelope::Proceed));
         self.settle();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(std::pin::Pin::new(&mut settled).poll(&mut context).is_ready(), "all sessions go on");
+        std::pin::Pin::new(&mut settled).poll(&mut context).is_ready()
     }
 
     pub(super) fn kill(&mut self) {

@@ -1,0 +1,284 @@
+//! A restart with a store that is slow, busy or away, with sessions that have no place, and at
+//! moments that don't suit.
+
+use std::sync::Arc;
+
+use rookery_store::StoreError;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::Config;
+use rookery_xml::Element;
+
+use super::*;
+
+/// Returns a server with a store that can be held back.
+fn with_held(shards: usize) -> (Server, Arc<Held>) {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    (Server::with(Config { stores: held.stores(), shards, ..Config::default() }), held)
+}
+
+/// Returns the addresses of those who were heard to be gone.
+fn gone(heard: &[Element]) -> Vec<String> {
+    let gone = heard.iter().filter(|found| found.name() == "presence" && found.attr("type") == Some("unavailable"));
+    gone.filter_map(|found| Some(found.attr("from")?.to_owned())).collect()
+}
+
+/// Makes a client available that wasn't, and returns the messages that have waited for it.
+fn waiting_for(client: &Client, resource: &str) -> Vec<String> {
+    let mut again = client.again();
+    again.bind(resource);
+    again.send("<presence/>");
+    again.bodies()
+}
+
+/// The process that has given its cards away is there for a while yet.
+#[test]
+fn a_session_whose_time_ends_meanwhile_is_in_one_process() {
+    let server = Server::new();
+    let [mut juliet, mut romeo] = ["juliet/balcony", "romeo/orchard"].map(|name| server.online(name));
+    befriend(&mut juliet, &mut romeo);
+    romeo.all();
+    let ids = [juliet.enable(), romeo.enable()];
+    romeo.vanish();
+    write(&mut juliet, "romeo@example.org", "hi");
+    juliet.all();
+    server.advance(PATIENCE_MS - 500);
+    juliet.all();
+    assert_eq!(server.hand_over(AWAY_MS).len(), 2);
+    server.advance(2000);
+    let (mut juliet, _) = back(&juliet, &ids[0], 0);
+    assert_eq!(gone(&juliet.all()), ["romeo@example.org/orchard"], "once");
+    assert_eq!(waiting_for(&romeo, "orchard"), ["hi"], "once");
+}
+
+/// Sessions that have no place end while those that go on can hear of it.
+#[test]
+fn a_session_without_a_place_ends_in_the_hearing_of_others() {
+    let (server, _) = with_held(1);
+    let [mut juliet, mut romeo] = ["juliet/x", "romeo/x"].map(|name| server.online(name));
+    befriend(&mut juliet, &mut romeo);
+    let ids = [juliet.enable(), romeo.enable()];
+    let to = romeo.bare().to_owned();
+    write(&mut juliet, &to, "hi");
+    let both = server.hand_over(AWAY_MS).iter().map(Vec::len).sum();
+    let (mut juliet, _) = back(&juliet, &ids[0], 0);
+    juliet.all();
+    // Of what is there three quarters are for those who don't end.
+    assert_eq!(server.hand_over_within(AWAY_MS, both).len(), 1);
+    let (mut juliet, _) = back(&juliet, &ids[0], 0);
+    assert_eq!(gone(&juliet.all()), [romeo.full()]);
+    assert_eq!(waiting_for(&romeo, "x"), ["hi"]);
+}
+
+/// A store that has too much to do, or is away, delays a restart and costs nobody anything.
+#[test]
+fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
+    let (server, held) = with_held(2);
+    let [mut juliet, mut romeo] = ["juliet/balcony", "romeo/orchard"].map(|name| server.online(name));
+    befriend(&mut juliet, &mut romeo);
+    let ids = [juliet.enable(), romeo.enable()];
+    write(&mut juliet, "romeo@example.org", "hi");
+    let _ = [&mut juliet, &mut romeo].map(Client::all);
+    assert!(!server.hand_over_early(AWAY_MS, || held.set_fault(Some(StoreError::Busy))));
+    server.advance(120_000);
+    // The next restart comes before all of the last is over.
+    assert!(!server.hand_over_early(AWAY_MS, || {}));
+    server.advance(120_000);
+    held.set_fault(None);
+    server.advance(20_000);
+    let (mut romeo, _) = back(&romeo, &ids[1], 0);
+    let (mut juliet, _) = back(&juliet, &ids[0], 0);
+    assert_eq!(romeo.bodies().last().map(String::as_str), Some("hi"));
+    assert_eq!(gone(&juliet.all()), [""; 0]);
+    write(&mut juliet, "romeo@example.org", "here?");
+    assert_eq!(romeo.bodies(), ["here?"], "it takes messages to the bare JID");
+}
+
+/// Lets each of the questions fail that a start asks the store, one after the other, each in a
+/// restart of its own. `look` gets the server, one of two friends and the id of its session.
+fn failing(fault: &StoreError, look: impl Fn(&Server, &Client, &str)) {
+    for at in 0.. {
+        let (server, held) = with_held(1);
+        let [mut juliet, mut romeo] = ["juliet/balcony", "romeo/orchard"].map(|name| server.online(name));
+        befriend(&mut juliet, &mut romeo);
+        let (id, _) = (juliet.enable(), romeo.enable());
+        let _ = [&mut juliet, &mut romeo].map(Client::all);
+        server.hand_over_early(AWAY_MS, || held.fail_one(at, fault.clone()));
+        if !held.has_failed() {
+            assert!(at >= 6, "three questions for each account: {at}");
+            return;
+        }
+        server.advance(2000);
+        look(&server, &juliet, &id);
+    }
+}
+
+/// Whatever of the questions about an account fails.
+#[test]
+fn a_question_that_fails_once_is_asked_again() {
+    for fault in [StoreError::Busy, StoreError::Panicked("once".into())] {
+        failing(&fault, |server, juliet, id| {
+            assert_eq!(server.sessions(), 2);
+            assert_eq!(gone(&back(juliet, id, 0).0.all()), [""; 0]);
+            let mut late = server.login("juliet/late");
+            late.send("<presence/>");
+            let seen = late.all();
+            assert!(seen.iter().any(|seen| seen.attr("from") == Some("romeo@example.org/orchard")), "{seen:?}");
+        });
+    }
+}
+
+/// A store that is broken for good keeps nobody waiting.
+#[test]
+fn sessions_end_with_a_store_that_is_broken() {
+    let (server, held) = with_held(2);
+    let mut romeo = server.online("romeo/orchard");
+    let id = romeo.enable();
+    let broken = StoreError::Panicked("a damaged page".into());
+    assert!(!server.hand_over_early(AWAY_MS, || held.set_fault(Some(broken))));
+    assert_eq!(server.sessions(), 1);
+    server.advance(120_000);
+    assert_eq!(server.sessions(), 0);
+    held.set_fault(None);
+    let mut again = romeo.again();
+    again.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='0'/>"));
+    assert_eq!(again.expect_element().name(), "failed");
+}
+
+/// However many sessions there are, the store has no more to do at a time than it can take.
+#[test]
+fn the_store_is_asked_for_some_accounts_at_a_time() {
+    let (server, held) = with_held(1);
+    let names: Vec<_> = (0..300).map(|number| format!("user{number}/x")).collect();
+    let clients: Vec<_> = names.iter().map(|name| server.online(name)).collect();
+    let ids: Vec<_> = clients.into_iter().map(|mut client| (client.enable(), client)).collect();
+    assert!(!server.hand_over_early(AWAY_MS, || held.set_flowing(false)));
+    assert_eq!(server.sessions(), names.len(), "all are there at once");
+    let mut rounds = 0;
+    while held.waiting() > 0 {
+        assert!(held.waiting() < names.len() / 2, "{} at a time", held.waiting());
+        held.release_all();
+        server.settle();
+        rounds += 1;
+    }
+    assert!(rounds > 3, "by turns: {rounds}");
+    held.set_flowing(true);
+    for (id, client) in ids.iter().rev().take(3) {
+        back(client, id, 0).0.expect_alive();
+    }
+    assert_eq!(server.inspect(|world| world.tasks_waiting()), [0]);
+}
+
+/// A client that comes back before its session goes on has come back for good.
+#[test]
+fn a_client_that_comes_early_stays() {
+    let (server, held) = with_held(2);
+    let [mut juliet, mut romeo] = ["juliet/balcony", "romeo/orchard"].map(|name| server.online(name));
+    let id = romeo.enable();
+    assert!(!server.hand_over_early(AWAY_MS, || held.set_fault(Some(StoreError::Busy))));
+    held.set_fault(None);
+    let (mut romeo, _) = back(&romeo, &id, 0);
+    romeo.send("<iq type='get' id='p' to='example.org'><ping xmlns='urn:xmpp:ping'/></iq>");
+    romeo.expect_nothing();
+    server.advance(2000);
+    let answered: Vec<_> = romeo.all().iter().filter_map(|found| found.attr("id").map(str::to_owned)).collect();
+    assert_eq!(answered, ["p"], "what it sends waits until then");
+    romeo.send("<a xmlns='urn:xmpp:sm:3' h='1'/>");
+    server.advance(PATIENCE_MS + AWAY_MS);
+    romeo.expect_alive();
+    juliet = juliet.again();
+    juliet.bind("balcony");
+    write(&mut juliet, "romeo@example.org", "hi");
+    assert_eq!(romeo.bodies(), ["hi"]);
+}
+
+/// A connection that breaks while the server waits for the store, before it closes it itself.
+#[test]
+fn a_connection_that_is_lost_at_the_stop_is_no_end() {
+    let (server, held) = with_held(2);
+    let mut romeo = server.online("romeo/orchard");
+    server.account("nurse");
+    let id = romeo.enable();
+    held.set_flowing(false);
+    write(&mut romeo, "nurse@example.org", "hi");
+    let cards = server.hand_over_while(AWAY_MS, || {
+        romeo.vanish();
+        server.settle();
+        held.set_flowing(true);
+        while held.release_all() > 0 {
+            server.settle();
+        }
+    });
+    assert_eq!(cards.len(), 1);
+    let (mut romeo, handled) = back(&romeo, &id, 0);
+    assert_eq!(handled, 1);
+    romeo.expect_alive();
+    let nurse = server.login("nurse/x");
+    assert_eq!(waiting_for(&nurse, "y"), ["hi"]);
+}
+
+/// Sessions that can't go on don't deliver what another has, nor twice, nor before others are here.
+#[test]
+fn what_several_sessions_got_is_delivered_once() {
+    // The resources whose cards can't be read, and what waits for the next one.
+    for (broken, waiting) in [(&[0][..], &[""; 0][..]), (&[1], &[]), (&[0, 1], &["hi", "hi", "you"])] {
+        let server = Server::new();
+        let mut juliet = server.online("juliet/balcony");
+        let [mut phone, mut desk] = ["romeo/phone", "romeo/desk"].map(|name| server.online(name));
+        let _ = [&mut phone, &mut desk].map(Client::all);
+        let ids = [phone.enable(), desk.enable()];
+        for body in ["hi", "hi", "you"] {
+            write(&mut juliet, "romeo@example.org", body);
+        }
+        server.hand_over_with(AWAY_MS, |mut cards| {
+            broken.iter().for_each(|&at| cards[at] = unreadable(&cards[at]));
+            cards
+        });
+        assert_eq!(server.sessions(), 2 - broken.len());
+        for (at, client) in [&phone, &desk].into_iter().enumerate().filter(|(at, _)| !broken.contains(at)) {
+            let (mut client, _) = back(client, &ids[at], 0);
+            let bodies = client.bodies();
+            assert_eq!(bodies, ["hi", "hi", "you"], "{broken:?}");
+        }
+        assert_eq!(waiting_for(&phone, "next"), waiting, "{broken:?}");
+    }
+}
+
+/// The same where the next process is set up otherwise: nobody can come back to a session there.
+#[test]
+fn sessions_end_where_none_can_be_resumed_any_more() {
+    let server = Server::new();
+    let [mut juliet, mut phone, mut desk] =
+        ["juliet/balcony", "romeo/phone", "romeo/desk"].map(|name| server.online(name));
+    let _ = [&mut juliet, &mut phone, &mut desk].map(Client::all);
+    let _ = [&mut juliet, &mut phone, &mut desk].map(Client::enable);
+    write(&mut juliet, "romeo@example.org", "hi");
+    server.reload(|config| config.modules_off.push("stream_management"));
+    assert_eq!(server.hand_over(AWAY_MS).len(), 3);
+    assert_eq!(server.sessions(), 0);
+    assert_eq!(waiting_for(&phone, "next"), ["hi"]);
+}
+
+/// XEP-0198 §5: what was refused and the client may not have heard of isn't counted as handled,
+/// though its session was in two processes.
+#[test]
+fn a_doubt_outlives_the_process() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let config = Config { stores: held.stores(), modules_off: vec!["archive"], ..Config::default() };
+    let server = Server::with(config);
+    let mut romeo = server.online("romeo/orchard");
+    server.account("nurse");
+    let id = romeo.enable();
+    held.set_fault(Some(StoreError::Busy));
+    write(&mut romeo, "nurse@example.org", "hi");
+    held.set_fault(None);
+    server.hand_over(AWAY_MS);
+    server.advance(PATIENCE_MS + AWAY_MS);
+    let mut again = romeo.again();
+    again.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='0'/>"));
+    again.expect(
+        "<failed xmlns='urn:xmpp:sm:3' h='0'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
+    );
+}
