@@ -3,15 +3,19 @@
 //! doesn't have the whole room travels.
 //!
 //! Occupants that did not outlive the restart leave as always: sessions of this server when their
-//! time is over, those of other servers when a message comes back from there, see
-//! [`super::ghosts`].
+//! time is over, or at once if their home doesn't know them ([`Seated`]), those of other servers
+//! when a message comes back from there, see [`super::ghosts`]. If the room itself doesn't go on,
+//! because there is another one of its name or none, all hear that they are out of it.
+
+use std::collections::BTreeMap;
 
 use rookery_base::Map;
 use rookery_fanout::Packet;
+use rookery_hub::failure::condition;
 use rookery_hub::{Letter, World};
 use rookery_jid::Jid;
-use rookery_store::{Affiliated, RoomDocument, StoredRoom};
-use rookery_stream::error::Condition;
+use rookery_store::{Affiliated, RoomDocument, StoreError, StoredRoom};
+use rookery_xml::{Writer, ns};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -77,41 +81,92 @@ pub(super) fn hand_on(world: &mut World) {
 }
 
 /// Goes on with a room of another process.
-fn go_on_with(world: &mut World, mut continued: Continued) {
-    let jid = continued.jid.clone();
-    if world.state::<Actors>().has(&jid) {
+fn go_on_with(world: &mut World, continued: Continued) {
+    if world.state::<Actors>().has(&continued.jid) {
         return;
     }
+    world.state_mut::<Actors>().expect(continued.jid.clone());
+    world.in_turn(move |world| load(world, continued, 0));
+}
+
+/// Looks for the room in the store, which may have one of that name by now in any case. `failures`:
+/// how often that has failed.
+fn load(world: &mut World, continued: Continued, failures: u32) {
+    let jid = continued.jid.clone();
     let removed = world.state::<Directory>().removed_count();
-    world.state_mut::<Actors>().expect(jid.clone());
-    if let Some(whole) = continued.take_whole() {
-        let room = Room::stored(world, &jid, (&whole, removed));
-        return match room {
-            Some(mut room) => {
-                room.go_on(world, continued);
-                room.set_stored(world, false);
-                actor::go_on(world, Box::new(room));
-            }
-            None => actor::turn_all_away(world, &jid, (&Condition::InternalServerError, None)),
-        };
-    }
     world.state_mut::<Actors>().begin_loading(jid.clone(), removed);
     let loaded = world.stores.rooms.load(jid.as_ref());
     world.wait(loaded, move |world, loaded| {
-        let room = match &loaded {
-            Ok(Some(stored)) => Room::stored(world, &jid, (stored, removed)),
-            _ => None,
-        };
-        match room {
-            Some(mut room) => {
-                room.go_on(world, continued);
-                room.set_stored(world, true);
-                actor::go_on(world, Box::new(room));
-            }
-            None => actor::arrived(world, &jid, loaded, removed),
+        match loaded {
+            Err(error) if error.is_temporary() => load_again(world, continued, failures, &error),
+            loaded => loaded_with(world, continued, loaded, removed),
         }
         world.state_mut::<Actors>().end_loading(&jid);
     });
+}
+
+/// Looks again in a while: those who are in the room don't lose it because the store was away.
+/// Those who speak to it meanwhile hear that.
+fn load_again(world: &mut World, continued: Continued, failures: u32, error: &StoreError) {
+    let jid = &continued.jid;
+    world.store_failed("going on with a room", jid, error);
+    actor::turn_all_away(world, jid, (&condition(error), Some(error)));
+    world.state_mut::<Actors>().expect(jid.clone());
+    let custody = world.custody();
+    let delay_ms = AGAIN_MS << failures.min(MOST_DOUBLINGS);
+    world.after(delay_ms, move |world| {
+        world.in_custody(custody, |world| load(world, continued, failures + 1));
+    });
+}
+
+fn loaded_with(
+    world: &mut World,
+    mut continued: Continued,
+    loaded: Result<Option<StoredRoom>, StoreError>,
+    removed: usize,
+) {
+    let jid = continued.jid.clone();
+    let whole = continued.take_whole();
+    let room = match (&loaded, &whole) {
+        (Ok(None), Some(whole)) => Room::stored(world, &jid, (whole, removed)).map(|room| (room, false)),
+        // Another room of that name.
+        (Ok(Some(stored)), Some(whole)) if stored.document.creator != whole.document.creator => None,
+        (Ok(Some(stored)), _) => Room::stored(world, &jid, (stored, removed)).map(|room| (room, true)),
+        _ => None,
+    };
+    match room {
+        Some((mut room, is_stored)) => {
+            room.go_on(world, continued);
+            room.set_stored(world, is_stored);
+            actor::go_on(world, Box::new(room));
+        }
+        None => {
+            actor::arrived(world, &jid, loaded, removed);
+            continued.tell_all_out(world);
+        }
+    }
+}
+
+/// Asks the home of some sessions whether they go on; those that don't leave.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Seated {
+    /// Each session with its address in the room.
+    seats: Vec<(Jid, Jid)>,
+}
+
+impl Letter for Seated {
+    const NAME: &'static str = "rooms seated";
+
+    fn open(self, world: &mut World) {
+        for (session, occupant) in self.seats {
+            if world.goes_on(session.as_ref()) {
+                continue;
+            }
+            let mut presence = Writer::new("presence");
+            presence.attr("type", "unavailable").attr("from", session.as_str());
+            world.send(&presence.finish(), &occupant);
+        }
+    }
 }
 
 impl Continued {
@@ -136,8 +191,24 @@ impl Continued {
         }
     }
 
+    /// Tells all who were in a room that doesn't go on that they are out of it (XEP-0045 §15.6.2).
+    fn tell_all_out(&self, world: &mut World) {
+        for Carried { jid, seats, .. } in &self.occupants {
+            for (session, ..) in seats {
+                let mut presence = Writer::new("presence");
+                presence.attr("type", "unavailable").attr("from", jid.as_str());
+                presence.start_ns("x", ns::MUC_USER);
+                presence.start("item").attr("affiliation", "none").attr("role", "none").end();
+                for code in ["110", "333"] {
+                    presence.start("status").attr("code", code).end();
+                }
+                world.send(&presence.finish(), session);
+            }
+        }
+    }
+
     /// Takes the whole room, if the store doesn't have it.
-    pub(super) fn take_whole(&mut self) -> Option<StoredRoom> {
+    fn take_whole(&mut self) -> Option<StoredRoom> {
         self.whole.take().map(Whole::stored)
     }
 }
@@ -190,6 +261,7 @@ impl Room {
         self.set_last_number(last_number);
         self.history.restore(history);
         let mut elsewhere = Map::<String, ()>::default();
+        let mut here = BTreeMap::<usize, Vec<(Jid, Jid)>>::new();
         for Carried { jid, role, seats } in occupants {
             let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), Role::named(&role)) else { continue };
             let Some(account) = seats.first().map(|(session, ..)| session.to_bare()) else { continue };
@@ -206,8 +278,11 @@ impl Room {
                 if !may {
                     continue;
                 }
-                if !is_here {
-                    elsewhere.insert(session.domain().to_owned(), ());
+                match is_here {
+                    true => {
+                        here.entry(world.home_of(session.as_ref())).or_default().push((session.clone(), jid.clone()))
+                    }
+                    false => drop(elsewhere.insert(session.domain().to_owned(), ())),
                 }
                 world.enroll(self.roll(role), session.as_ref());
                 self.seats.insert(session.clone(), at);
@@ -237,5 +312,12 @@ impl Room {
         for domain in elsewhere.into_keys() {
             ghosts::look_at(world, domain);
         }
+        for (shard, seats) in here {
+            world.send_letter(shard, Seated { seats });
+        }
     }
 }
+
+/// Milliseconds until a store that has failed is asked again; then twice as long, so many times.
+const AGAIN_MS: u64 = 1000;
+const MOST_DOUBLINGS: u32 = 4;

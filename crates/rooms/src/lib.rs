@@ -180,6 +180,7 @@ impl Module for Rooms {
         hooks.stopping(actor::shut_down);
         hooks.handing_on(continued::hand_on);
         hooks.letter::<continued::Continued>();
+        hooks.letter::<continued::Seated>();
         hooks.moved(actor::let_go);
         hooks.every(unsaved::RETRY_MS, actor::save_again);
         hooks.every(HEED_MS, actor::heed_removals);

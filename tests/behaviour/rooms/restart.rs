@@ -1,9 +1,21 @@
 //! Rooms outlive the server's process: a restart in order puts nobody out.
 
+use rookery_hub::Card;
+use rookery_jid::Jid;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_store::{RoomDocument, StoreError};
+
 use super::*;
 
 /// The milliseconds that a restart takes.
 const AWAY_MS: u64 = 3000;
+
+fn resume(client: &mut Client, id: &str) {
+    let mut again = client.again();
+    again.resume(client.jid.as_ref().expect("bound"), id, 0);
+    *client = again;
+}
 
 impl Scene {
     /// Restarts the server; all three come back to their sessions.
@@ -11,11 +23,20 @@ impl Scene {
         self.hush();
         let ids = [&mut self.crone, &mut self.wiccarocks, &mut self.hag].map(Client::enable);
         self.server.hand_over(AWAY_MS);
-        for (client, id) in [&mut self.crone, &mut self.wiccarocks, &mut self.hag].into_iter().zip(ids) {
-            let mut again = client.again();
-            again.resume(client.jid.as_ref().expect("bound"), &id, 0);
-            *client = again;
-        }
+        self.back(ids)
+    }
+
+    /// Lets all three come back to their sessions.
+    fn back(mut self, ids: [String; 3]) -> Self {
+        self = self.back_but_one(&ids);
+        resume(&mut self.hag, &ids[2]);
+        self
+    }
+
+    /// Lets the first two come back.
+    fn back_but_one(mut self, ids: &[String; 3]) -> Self {
+        resume(&mut self.crone, &ids[0]);
+        resume(&mut self.wiccarocks, &ids[1]);
         self
     }
 }
@@ -79,4 +100,87 @@ fn who_does_not_outlive_the_restart_leaves() {
     s.server.advance(600_000);
     let heard = other.all();
     assert_eq!((gone("thirdwitch", &heard), gone("secondwitch", &heard)), (0, 1), "{heard:?}");
+}
+
+/// A store that is away for a while puts nobody out; who speaks meanwhile hears that it is.
+#[test]
+fn rooms_wait_for_a_store_that_is_away() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1").all_in();
+    s.hush();
+    let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
+    for _ in 0..2 {
+        // The second time before all of the first is over.
+        assert!(!s.server.hand_over_early(AWAY_MS, || held.set_fault(Some(StoreError::Busy))));
+        s.server.advance(60_000);
+    }
+    held.set_fault(None);
+    s.server.advance(20_000);
+    let mut s = s.back(ids);
+    s.crone_hears(&[]);
+    say(&mut s.hag, "after");
+    for client in [&mut s.crone, &mut s.wiccarocks, &mut s.hag] {
+        assert_eq!(client.bodies(), ["after"]);
+    }
+}
+
+/// Nobody stays in a room as a ghost whose session is gone without a word: its card was damaged, or
+/// can't be read.
+#[test]
+fn ghosts_leave() {
+    for is_unreadable in [false, true] {
+        let mut s = Scene::opened().all_in();
+        s.hush();
+        let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
+        let hag = s.hag.full().to_owned();
+        s.server.hand_over_with(AWAY_MS, |cards| {
+            let of_hag = |card: &[u8]| {
+                matches!(Card::decode(card), Ok(Card::Session(_)))
+                    && card.windows(hag.len()).any(|at| at == hag.as_bytes())
+            };
+            let cards = cards.into_iter().filter_map(|card| match of_hag(&card) {
+                true => is_unreadable.then(|| crate::restart::unreadable(&card)),
+                false => Some(card),
+            });
+            cards.collect()
+        });
+        assert_eq!(s.server.sessions(), 2);
+        let mut s = s.back_but_one(&ids);
+        s.crone_hears(&["thirdwitch presence/unavailable none/none jid=HAG/r"]);
+    }
+}
+
+/// A room that the store didn't have isn't taken for one of that name that it has by now, and one
+/// that was removed doesn't come back: those who were in it hear that they are out.
+#[test]
+fn who_was_in_a_room_that_is_gone_hears_it() {
+    for fields in ["", "persistentroom=1"] {
+        let mut s = Scene::configured(fields).all_in();
+        s.hush();
+        let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
+        let (stores, room) = (s.server.stores(), Jid::parse(COVEN).unwrap());
+        let other = RoomDocument {
+            name: "another".into(),
+            is_public: true,
+            creator: Some(Jid::parse("other@example.org").unwrap()),
+            config: Vec::new(),
+            archive_days: 0,
+            subject: None,
+            vcard: None,
+            of_users: Vec::new(),
+        };
+        s.server.hand_over_with(AWAY_MS, |cards| {
+            match fields {
+                "" => s.server.done(stores.rooms.put(room.as_ref(), other)).unwrap(),
+                _ => assert!(s.server.done(stores.rooms.remove(room.as_ref())).unwrap()),
+            }
+            cards
+        });
+        let mut s = s.back(ids);
+        s.crone_hears(&["firstwitch presence/unavailable none/none 110 333"]);
+        s.hag_hears(&["thirdwitch presence/unavailable none/none 110 333"]);
+        say(&mut s.crone, "hello?");
+        assert!(heard(&mut s.crone)[0].starts_with("ROOM message/error"), "{fields}");
+    }
 }
