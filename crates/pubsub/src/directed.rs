@@ -81,6 +81,13 @@ impl Directed {
         told.nodes.as_ref()
     }
 
+    /// Returns the capabilities that a session has told accounts, with the nodes that they mean, as
+    /// far as that is known, and those accounts.
+    pub fn told(&self, link: Link) -> impl Iterator<Item = (&Caps, Option<&Nodes>, impl Iterator<Item = &Jid>)> {
+        let told = self.0.get(&link).into_iter().flatten();
+        told.map(|told| (&*told.caps, told.nodes.as_ref(), told.accounts.keys()))
+    }
+
     /// Forgets the capabilities that a session has told an account.
     pub fn take_back(&mut self, link: Link, account: &Jid) {
         let Some(told) = self.0.get_mut(&link) else { return };

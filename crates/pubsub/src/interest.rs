@@ -16,6 +16,7 @@ use rookery_hub::{Carry, SessionRef, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::caps;
 use rookery_xml::{Element, ns};
+use serde::{Deserialize, Serialize};
 
 use super::afar::Afar;
 use super::caps::{Caps, Nodes, nodes_of, read, texts};
@@ -27,29 +28,77 @@ fn interests(world: &mut World) -> &mut Interests {
     world.state_mut::<Interests>()
 }
 
+/// The wishes of a session, for another process.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Wishes {
+    /// The capabilities that it broadcasts.
+    broadcast: Option<Wish>,
+    /// Those that it has told single accounts.
+    directed: Vec<(Wish, Vec<Jid>)>,
+}
+
+/// Capabilities, and the nodes that are wanted by them, if that is known.
+#[derive(Debug, Serialize, Deserialize)]
+struct Wish {
+    hash: Option<String>,
+    node: String,
+    ver: String,
+    nodes: Option<Vec<String>>,
+}
+
+impl Wish {
+    fn new(caps: &Caps, nodes: Option<&Nodes>) -> Self {
+        let Caps { hash, node, ver } = caps.clone();
+        Self { hash, node, ver, nodes: nodes.map(texts) }
+    }
+
+    fn read(self) -> (Rc<Caps>, Option<Nodes>) {
+        let Self { hash, node, ver, nodes } = self;
+        let nodes = nodes.map(|nodes| {
+            let mut nodes: Vec<_> = nodes.into_iter().map(String::into_boxed_str).collect();
+            nodes.sort();
+            Nodes::from(nodes)
+        });
+        (Rc::new(Caps { hash, node, ver }), nodes)
+    }
+}
+
 /// Returns what a session wants to be notified of, for another process.
 pub(super) fn save(world: &World, link: Link) -> Carry {
-    let Some(interest) = world.state::<Interests>().sessions.get(&link) else { return Carry::Nothing };
-    let Caps { hash, node, ver } = &*interest.caps;
-    let known: Known = (hash.clone(), node.clone(), ver.clone(), texts(interest.nodes()));
-    postcard::to_allocvec(&known).map_or(Carry::Nothing, Carry::State)
+    let interests = world.state::<Interests>();
+    let broadcast = interests.sessions.get(&link).map(|interest| Wish::new(&interest.caps, Some(interest.nodes())));
+    let directed = interests.directed.told(link);
+    let directed: Vec<_> =
+        directed.map(|(caps, nodes, accounts)| (Wish::new(caps, nodes), accounts.cloned().collect())).collect();
+    if broadcast.is_none() && directed.is_empty() {
+        return Carry::Nothing;
+    }
+    postcard::to_allocvec(&Wishes { broadcast, directed }).map_or(Carry::Nothing, Carry::State)
 }
 
 /// Takes up what [`save`] has returned. What is already known of a session is not asked again, and
 /// its client has the last items.
 pub(super) fn restore(world: &mut World, link: Link, state: Option<&[u8]>) {
-    let Some(known) = state.and_then(|state| postcard::from_bytes::<Known>(state).ok()) else {
-        return presence(world, link);
-    };
-    let (hash, node, ver, wanted) = known;
-    let mut wanted: Vec<Box<str>> = wanted.into_iter().map(String::into_boxed_str).collect();
-    wanted.sort();
-    let (caps, nodes) = (Rc::new(Caps { hash, node, ver }), Nodes::from(wanted));
-    // Known of this session alone: it may be what the client claims.
-    interests(world).set(link, caps, nodes);
+    let wishes = state.and_then(|state| postcard::from_bytes::<Wishes>(state).ok()).unwrap_or_default();
+    match wishes.broadcast.map(Wish::read) {
+        // Known of this session alone: it may be what the client claims.
+        Some((caps, Some(nodes))) => drop(interests(world).set(link, caps, nodes)),
+        _ => presence(world, link),
+    }
+    let Some(session) = world.reference(link) else { return };
+    for (wish, accounts) in wishes.directed {
+        let (caps, nodes) = wish.read();
+        let is_new = accounts.iter().fold(false, |any, account| {
+            let directed = &mut interests(world).directed;
+            directed.tell(link, &caps, account) | any
+        });
+        match nodes {
+            Some(nodes) => drop(interests(world).directed.learn(link, &caps, &nodes)),
+            None if is_new => find_out(world, Asker::Session(session), (*caps).clone()),
+            None => {}
+        }
+    }
 }
-
-type Known = (Option<String>, String, String, Vec<String>);
 
 /// Hears that the presence of a session has changed.
 pub(super) fn presence(world: &mut World, link: Link) {

@@ -132,3 +132,24 @@ fn questions_are_bounded() {
     assert_eq!(francisco.all().iter().filter(|element| element.name() == "iq").count(), 8);
     hamlet.all();
 }
+
+/// It outlives the server's process with its session (XEP-0198 §5).
+#[test]
+fn what_was_told_outlives_a_restart() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let owner = hamlet.bare().to_owned();
+    befriend(&mut hamlet, &mut francisco);
+    tells(&mut francisco, &owner, &[TUNE]);
+    let _ = [&mut hamlet, &mut francisco].map(Client::all);
+    let ids = [hamlet.enable(), francisco.enable()];
+    server.hand_over(3000);
+    for (client, id) in [&mut hamlet, &mut francisco].into_iter().zip(ids) {
+        let mut again = client.again();
+        again.resume(client.jid.as_ref().expect("bound"), &id, 0);
+        again.all();
+        *client = again;
+    }
+    publishes(&mut hamlet, MOOD, "m");
+    publishes(&mut hamlet, TUNE, "t");
+    francisco.expect(&notification(&owner, TUNE, "t"));
+}
