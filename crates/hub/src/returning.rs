@@ -52,10 +52,13 @@ pub(crate) struct Returning {
     to_ask: VecDeque<Jid>,
 }
 
+/// The beginning of a module's work.
+type Begin = Box<dyn FnOnce(&mut World)>;
+
 enum Job {
     Account(Box<Account>),
     /// Work of a module, until it is begun.
-    Work(Option<Box<dyn FnOnce(&mut World)>>, Option<Custody>),
+    Work(Option<Begin>, Option<Custody>),
 }
 
 /// An account with sessions that go on.
