@@ -1,13 +1,8 @@
-//! Looks over databases that are other processes, before a start and for `rookery check`: the same
-//! way for each engine.
+//! The answers of engines in their own ways, when a database that is another process is looked
+//! over: before a start, and for `rookery check`.
 
-use super::finding::{self, Finding, Severity, clock, connections, distance, divided};
-use super::migrate;
-use super::opening::{Openable, Wanted};
 use super::remote::Distant;
 use crate::StoreError;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// A connection, with what an engine says of itself in its own way.
 pub(crate) trait Checked: Distant {
@@ -32,53 +27,3 @@ pub(crate) trait Checked: Distant {
         Ok(None)
     }
 }
-
-/// Checks a database that may be in use: whether it can be reached and is fit, its schema, its
-/// settings, and how far away it is. Changes nothing in it.
-pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Err(error) = look::<E>(target, wanted, &mut findings) {
-        findings.push(finding::failed(&error));
-    }
-    findings
-}
-
-/// Stops at the first thing that makes further looks pointless.
-fn look<E: Openable>(target: &Arc<E::Target>, wanted: Wanted, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
-    let mut note = |severity, text| findings.push(Finding { severity, text });
-    let mut driver = E::connect(target, ANSWER)?;
-    note(Severity::Note, format!("{} at {}", driver.product()?, driver.place()));
-    if driver.is_read_only() {
-        note(Severity::Fault, format!("no host can be written to: {}", E::READ_ONLY));
-    }
-    for reason in driver.unfit(wanted.trusts_durability)? {
-        note(Severity::Fault, reason);
-    }
-    note(Severity::Note, driver.settings()?.join(", "));
-    if let Some(ill_set) = driver.ill_set()? {
-        note(Severity::Fault, ill_set);
-    }
-    let most = driver.setting("max_connections")?.parse().unwrap_or_default();
-    findings.push(connections(most, wanted.connections));
-    findings.extend(clock(driver.now_ms()?));
-    let version = migrate::version(&mut driver)?;
-    findings.push(finding::schema(version, migrate::known(&driver)));
-    if version > 0 {
-        let accounts = driver.column(COUNT_ACCOUNTS)?.concat();
-        findings.push(Finding { severity: Severity::Note, text: format!("{accounts} accounts") });
-        findings.extend(divided(driver.parts()?.len(), wanted.months));
-    }
-    findings.push(distance(wanted.connections, || driver.ping())?);
-    Ok(())
-}
-
-const COUNT_ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
-
-/// Returns the statement above.
-#[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
-    crate::sql::listed::listed![COUNT_ACCOUNTS]
-}
-
-/// The time that an answer to a question of the check may take.
-const ANSWER: Duration = Duration::from_secs(30);

@@ -48,8 +48,6 @@ fn files() -> Vec<(&'static str, Vec<Listed>)> {
         #[cfg(any(feature = "postgres", feature = "mysql"))]
         ("archive/search/fill.rs", super::archive::search::fill::listed()),
         ("browsing.rs", super::browsing::listed()),
-        #[cfg(any(feature = "postgres", feature = "mysql"))]
-        ("checking.rs", super::checking::listed()),
         ("copy/filling.rs", super::copy::filling::listed()),
         ("copy/mark.rs", super::copy::mark::listed()),
         ("copy/mod.rs", super::copy::listed()),
@@ -57,6 +55,8 @@ fn files() -> Vec<(&'static str, Vec<Listed>)> {
         ("invitations.rs", super::invitations::listed()),
         ("meta.rs", super::meta::listed()),
         ("migrate.rs", super::migrate::listed()),
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        ("opening.rs", super::opening::listed()),
         ("presence.rs", super::presence::listed()),
         ("pubsub/statements.rs", super::pubsub::statements::listed()),
         ("rooms.rs", super::rooms::listed()),

@@ -6,6 +6,7 @@ use super::archive::search::fill::{self, Searches};
 use super::checking::Checked;
 use super::copy::copying::Copying;
 use super::fence::{Fence, Fences, Fencing};
+use super::finding::{self, Finding, Severity, clock, connections, distance, divided};
 use super::migrate::{self, IndexPlan, Migrations, Plan};
 use super::queue::{Bounds, Patience};
 use super::store::Connections;
@@ -69,7 +70,7 @@ macro_rules! functions {
         /// Checks a database that may be in use: whether it can be reached and is fit, its schema,
         /// its settings, and how far away it is. Changes nothing in it.
         pub fn check(options: &Options) -> Vec<crate::sql::Finding> {
-            crate::sql::checking::check::<Driver>(&Target::of(options), options.wanted())
+            crate::sql::opening::check::<Driver>(&Target::of(options), options.wanted())
         }
 
         /// Connects to copy from a database.
@@ -202,6 +203,45 @@ pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> R
     Ok(steps)
 }
 
+/// Checks a database that may be in use: whether it can be reached and is fit, its schema, its
+/// settings, and how far away it is. Changes nothing in it.
+pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: Wanted) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = look::<E>(target, wanted, &mut findings) {
+        findings.push(finding::failed(&error));
+    }
+    findings
+}
+
+/// Stops at the first thing that makes further looks pointless.
+fn look<E: Openable>(target: &Arc<E::Target>, wanted: Wanted, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    let mut note = |severity, text| findings.push(Finding { severity, text });
+    let mut driver = E::connect(target, CHECK_ANSWER)?;
+    note(Severity::Note, format!("{} at {}", driver.product()?, driver.place()));
+    if driver.is_read_only() {
+        note(Severity::Fault, format!("no host can be written to: {}", E::READ_ONLY));
+    }
+    for reason in driver.unfit(wanted.trusts_durability)? {
+        note(Severity::Fault, reason);
+    }
+    note(Severity::Note, driver.settings()?.join(", "));
+    if let Some(ill_set) = driver.ill_set()? {
+        note(Severity::Fault, ill_set);
+    }
+    let most = driver.setting("max_connections")?.parse().unwrap_or_default();
+    findings.push(connections(most, wanted.connections));
+    findings.extend(clock(driver.now_ms()?));
+    let version = migrate::version(&mut driver)?;
+    findings.push(finding::schema(version, migrate::known(&driver)));
+    if version > 0 {
+        let accounts = driver.column(COUNT_ACCOUNTS)?.concat();
+        findings.push(Finding { severity: Severity::Note, text: format!("{accounts} accounts") });
+        findings.extend(divided(driver.parts()?.len(), wanted.months));
+    }
+    findings.push(distance(wanted.connections, || driver.ping())?);
+    Ok(())
+}
+
 /// Connects to copy from a database.
 pub(crate) fn source<E: Openable>(target: &Arc<E::Target>) -> Result<Box<dyn Copying + Send>, StoreError> {
     let mut driver = E::connect(target, COPY_ANSWER)?;
@@ -283,8 +323,19 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(6);
 /// archive.
 const LONG_ANSWER: Duration = Duration::from_secs(60);
 
+/// The time that an answer to a question of a check may take.
+const CHECK_ANSWER: Duration = Duration::from_secs(30);
+
 /// The time that an answer may take that a copy waits for, which may be because the other database stands still.
 const COPY_ANSWER: Duration = Duration::from_secs(10 * 60);
 
 /// The number of times that a process is fenced off while its transactions get in the way.
 const ATTEMPTS: u32 = 5;
+
+const COUNT_ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
+
+/// Returns the statement above.
+#[cfg(test)]
+pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
+    crate::sql::listed::listed![COUNT_ACCOUNTS]
+}
