@@ -17,9 +17,11 @@ use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
 
+use crate::acknowledging::ASK_MS;
 use crate::outbound::Purpose;
 use crate::route::{Route, State};
 use crate::servers::Servers;
+use crate::timers::Timer;
 #[cfg(doc)]
 use crate::writing::MOST_WAITING;
 
@@ -48,9 +50,21 @@ impl Servers {
         }
         let (Some(id), Some(sender)) = (packet.id(), packet.sender().filter(Jid::is_domain)) else { return false };
         let Some(at) = self.known_way(to.domain(), sender.domain(), Purpose::Stanzas) else { return false };
-        let Some(Route { state: State::Ready { sent, .. }, .. }) = self.routes.get_mut(at) else { return false };
+        let now_ms = self.now_ms;
+        let Some(Route { state: State::Ready { key, sent, writing, .. }, .. }) = self.routes.get_mut(at) else {
+            return false;
+        };
         let Some(bytes) = sent.answered(&id) else { return false };
         self.waiting_bytes -= bytes;
+        if sent.is_worth_asking()
+            && writing.watched_ms > now_ms + ASK_MS
+            && let Some(stream) = self.streams.get(key.0 as usize)
+        {
+            // More has left since, and perhaps nothing follows it.
+            writing.watched_ms = now_ms + ASK_MS;
+            let watch = Timer::Watch(*key, stream.serial);
+            self.set_timer(ASK_MS, watch);
+        }
         true
     }
 

@@ -103,6 +103,26 @@ fn answers_of_others_and_with_other_ids_count_for_nothing() {
     assert_eq!(back(&server), ["1", "2", "3"]);
 }
 
+/// Stanzas that have left while an answer was on its way are asked about, too, if nothing follows.
+#[test]
+fn a_late_answer_is_followed_by_another_ping() {
+    let (mut server, key) = scene();
+    let theirs = server.proven(address(2), "a.example");
+    server.advance(2_000);
+    let id = asked(&server.said_to(key));
+    server.advance(1_000);
+    server.send("romeo@a.example", "4");
+    server.said_to(key);
+    server.advance(10_000);
+    assert_eq!(server.said_to(key), "", "one at a time");
+    server.hear(theirs, answer(&id));
+    server.advance(2_000);
+    let id = asked(&server.said_to(key));
+    server.hear(theirs, answer(&id));
+    breaks(&mut server, key);
+    assert_eq!(back(&server), [""; 0]);
+}
+
 /// A ping leaves once in a while, and only behind what somebody would miss.
 #[test]
 fn pings_are_few() {
