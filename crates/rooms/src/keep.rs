@@ -115,8 +115,8 @@ impl Room {
         }
     }
 
-    /// Lets the room stay from now on if that is what its configuration says: somebody has spoken in
-    /// it.
+    /// Lets the room stay from now on if that is what its configuration says: somebody has spoken
+    /// in it.
     pub(crate) fn take_root(&mut self, world: &mut World) {
         if self.config.is_persistent && !self.is_stored() {
             self.keep_configured(world, true, Vec::new(), |_, _| {});

@@ -44,7 +44,7 @@ pub async fn serve(
     if let Some(control) = control {
         tokio::spawn(crate::control::serve(control, shared.clone()));
     }
-    tokio::spawn(crate::samples::take(shared.clone()));
+    tokio::spawn(crate::history::take(shared.clone()));
     tokio::spawn(crate::health::watch(shared.clone()));
     let answering = shared.clone();
     tokio::spawn(sweep(shared));

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use rookery_base::lock::lock;
 
 use crate::Shared;
-use crate::samples::Sample;
+use crate::ask::now_ms;
+use crate::samples::{PERIOD, Sample};
 
 /// The points, oldest first, and the samples of the next one.
 #[derive(Debug, Default)]
@@ -71,8 +72,24 @@ impl History {
     }
 }
 
+/// Takes samples until the runtime ends, and keeps what they were.
+pub(crate) async fn take(shared: Arc<Shared>) {
+    let mut rounds = tokio::time::interval(PERIOD);
+    loop {
+        rounds.tick().await;
+        if shared.settings().admin_networks.is_empty() {
+            // Nobody can look at them.
+            continue;
+        }
+        let census = shared.counts_of_shards().await;
+        if let Some(sample) = shared.samples.add(now_ms(), &census) {
+            note(&shared, sample).await;
+        }
+    }
+}
+
 /// Adds a sample, and has the store keep what is complete.
-pub(crate) async fn note(shared: &Arc<Shared>, sample: Sample) {
+async fn note(shared: &Arc<Shared>, sample: Sample) {
     let write = shared.history.add(sample);
     let is_filled = lock(&shared.history.0).is_filled;
     if !is_filled && let Ok(kept) = shared.wait(shared.stores.meta.entries(LIST)).await {

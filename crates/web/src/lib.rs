@@ -197,7 +197,7 @@ pub(crate) struct Shared {
     pub logins: Logins,
     pub instance: Instance,
     pub samples: samples::Samples,
-    /// What the samples were during the last thirty days.
+    /// The samples of the last thirty days, in points.
     pub history: history::History,
     pub admin: admin::Admin,
     /// The tokens and names that guests tried in vain.

@@ -5,15 +5,12 @@
 //! sessions are not looked at one by one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rookery_base::lock::lock;
 use rookery_observe::{Counters, Stage};
 use rookery_shard::Census;
-
-use crate::Shared;
-use crate::ask::now_ms;
 
 /// The samples, oldest first.
 #[derive(Debug, Default)]
@@ -84,22 +81,6 @@ impl Samples {
     }
 }
 
-/// Takes samples until the runtime ends.
-pub(crate) async fn take(shared: Arc<Shared>) {
-    let mut rounds = tokio::time::interval(PERIOD);
-    loop {
-        rounds.tick().await;
-        if shared.settings().admin_networks.is_empty() {
-            // Nobody can look at them.
-            continue;
-        }
-        let census = shared.counts_of_shards().await;
-        if let Some(sample) = shared.samples.add(now_ms(), &census) {
-            crate::history::note(&shared, sample).await;
-        }
-    }
-}
-
 fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, census: &Census) -> Sample {
     let seconds = (unix_ms.saturating_sub(*before_ms) as f64 / 1000.0).max(0.001);
     let now = &census.counters;
@@ -163,7 +144,8 @@ mod tests {
     #[test]
     fn only_an_hour_is_kept() {
         let samples = Samples::default();
-        (0..2 * MOST as u64).for_each(|number| drop(samples.add(number * 5000, &census(number, number))));
+        let added = (0..2 * MOST as u64).filter_map(|number| samples.add(number * 5000, &census(number, number)));
+        assert_eq!(added.count(), 2 * MOST);
         assert_eq!(samples.all().len(), MOST);
         assert_eq!(samples.all()[0].unix_ms, MOST as u64 * 5000);
     }

@@ -2,11 +2,12 @@
 //! of the domain.
 //!
 //! Every report is logged, kept in the list of those that operators have to deal with
-//! ([`rookery_operations::reports`]) and, if the operator wants it, sent as a message. If the operator wants
-//! that too, a report that allows it (`<report-origin/>`, §5) goes to those who care for abuse at
-//! the server of whom it is about, as that server says (XEP-0157): in the name of the domain, and
-//! without saying who has reported. Nothing goes to third parties, since a server could name
-//! anybody as the ones to be told. A report that lacks its reason is none; the block counts anyway.
+//! ([`rookery_operations::reports`]) and, if the operator wants it, sent as a message. If the
+//! operator wants that too, a report that allows it (`<report-origin/>`, §5) goes to those who care
+//! for abuse at the server of whom it is about, as that server says (XEP-0157): in the name of the
+//! domain, and without saying who has reported. Nothing goes to third parties, since a server could
+//! name anybody as the ones to be told. A report that lacks its reason is none; the block counts
+//! anyway.
 
 use rookery_base::Map;
 use rookery_hub::{Answer, Iq, World};

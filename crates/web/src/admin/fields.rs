@@ -7,76 +7,12 @@
 //! * Each field has a label, and what is said about it, hints and mistakes, is tied to it
 //!   (`aria-describedby`). The field with the mistake has the focus when the page is there.
 
-use rookery_operations::{Outcome, Refusal};
-
 use super::frame::token;
-use super::{Done, PREFIX, Visit};
+pub(crate) use super::outcome::{Answered, At, Fault};
+use super::visits::{FORM, Returned, SECRETS, place};
+use super::{PREFIX, Visit};
 use crate::form::value;
 use crate::html::Html;
-
-/// The reason why a form did nothing, and the field that it is about.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    /// The name of the field; `None` if it is about the whole form.
-    pub field: Option<&'static str>,
-    /// The reason.
-    pub refusal: Refusal,
-}
-
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
-        Self { field: None, refusal }
-    }
-}
-
-/// The outcome of a form.
-pub(crate) type Answered = Result<Done, Fault>;
-
-/// Names the field that a refusal is about.
-pub(crate) trait At<T> {
-    /// Says that the reason, if there is one, is in this field.
-    ///
-    /// # Errors
-    /// The refusal, with the field.
-    fn at(self, field: &'static str) -> Result<T, Fault>;
-}
-
-impl<T> At<T> for Outcome<T> {
-    fn at(self, field: &'static str) -> Result<T, Fault> {
-        self.map_err(|refusal| match refusal {
-            // The server's trouble is nobody's mistake.
-            Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_) => refusal.into(),
-            refusal => Fault { field: Some(field), refusal },
-        })
-    }
-}
-
-/// A form that was refused, for the page that shows it again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Returned {
-    /// The id of the form.
-    pub form: String,
-    /// The name of the field with the mistake; `None` if it is in none.
-    pub field: Option<&'static str>,
-    /// The reason, as a sentence.
-    pub words: String,
-    /// What was typed, without secrets.
-    given: Vec<(String, String)>,
-}
-
-impl Returned {
-    /// Keeps the fields of a form.
-    pub fn of(given: &[(String, String)], field: Option<&'static str>, words: String) -> Self {
-        let is_kept = |name: &str| !SECRETS.contains(&name);
-        let given: Vec<_> = given.iter().filter(|(name, _)| is_kept(name)).cloned().collect();
-        Self { form: value(&given, FORM).to_owned(), field, words, given }
-    }
-
-    /// Returns the id of the field with the mistake.
-    pub fn place(&self) -> Option<String> {
-        self.field.filter(|_| !self.form.is_empty()).map(|field| id(&self.form, field))
-    }
-}
 
 /// A form.
 #[derive(Clone, Copy)]
@@ -91,7 +27,7 @@ pub(crate) struct Form<'a> {
 pub(crate) struct Field<'a> {
     /// Its name.
     pub name: &'static str,
-    /// What people read in front of it.
+    /// The words in front of it.
     pub label: &'a str,
     /// The text that is in it unless something else was typed.
     pub value: &'a str,
@@ -125,7 +61,7 @@ impl<'a> Form<'a> {
     /// Adds a line to type in.
     pub fn input(&self, field: Field<'_>, html: &mut Html) {
         self.label(&field, html);
-        html.add("<input id=\"{}\" name=\"{}\" ", &[&id(self.id, field.name), &field.name]);
+        html.add("<input id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         if !SECRETS.contains(&field.name) {
             html.add("value=\"{}\" ", &[&self.typed(field.name).unwrap_or(field.value)]);
         }
@@ -135,7 +71,7 @@ impl<'a> Form<'a> {
     /// Adds a place for a longer text.
     pub fn text(&self, field: Field<'_>, html: &mut Html) {
         self.label(&field, html);
-        html.add("<textarea id=\"{}\" name=\"{}\" ", &[&id(self.id, field.name), &field.name]);
+        html.add("<textarea id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         self.attributes(&field, html);
         html.add(">{}</textarea>", &[&self.typed(field.name).unwrap_or(field.value)]);
         self.remarks(&field, html);
@@ -145,7 +81,7 @@ impl<'a> Form<'a> {
     pub fn choice(&self, field: Field<'_>, options: &[(&str, &str)], html: &mut Html) {
         let chosen = self.typed(field.name).unwrap_or(field.value);
         self.label(&field, html);
-        html.add("<select id=\"{}\" name=\"{}\" ", &[&id(self.id, field.name), &field.name]);
+        html.add("<select id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         self.attributes(&field, html);
         html.add(">", &[]);
         for (value, label) in options {
@@ -160,14 +96,14 @@ impl<'a> Form<'a> {
 
     /// Adds a switch, by its name and label. It is [`YES`] if it is on, and isn't sent otherwise.
     pub fn check(&self, (name, label): (&str, &str), is_on: bool, html: &mut Html) {
-        let place = id(self.id, name);
+        let id = place(self.id, name);
         let is_on = self.typed(name).map_or(is_on, |typed| typed == YES);
         html.add(
             "<div class=\"field check\"><input id=\"{}\" name=\"{}\" type=\"checkbox\" value=\"{}\"",
-            &[&place, &name, &YES],
+            &[&id, &name, &YES],
         );
         html.add(if is_on { " checked" } else { "" }, &[]);
-        html.add("><label for=\"{}\">{}</label></div>", &[&place, &label]);
+        html.add("><label for=\"{}\">{}</label></div>", &[&id, &label]);
     }
 
     /// Adds the choice of a domain, where there is one to be made.
@@ -182,7 +118,7 @@ impl<'a> Form<'a> {
     }
 
     fn label(&self, field: &Field<'_>, html: &mut Html) {
-        html.add("<div class=\"field\"><label for=\"{}\">{}</label>", &[&id(self.id, field.name), &field.label]);
+        html.add("<div class=\"field\"><label for=\"{}\">{}</label>", &[&place(self.id, field.name), &field.label]);
     }
 
     fn finish(&self, field: &Field<'_>, html: &mut Html) {
@@ -193,13 +129,13 @@ impl<'a> Form<'a> {
 
     /// Adds the attributes of a field's element that don't depend on its kind.
     fn attributes(&self, field: &Field<'_>, html: &mut Html) {
-        let place = id(self.id, field.name);
+        let id = place(self.id, field.name);
         let is_wrong = self.mistake(field).is_some();
         match (field.hint.is_empty(), is_wrong) {
             (true, false) => {}
-            (false, false) => html.add("aria-describedby=\"{}-hint\" ", &[&place]),
-            (true, true) => html.add("aria-describedby=\"{}-mistake\" ", &[&place]),
-            (false, true) => html.add("aria-describedby=\"{}-mistake {}-hint\" ", &[&place, &place]),
+            (false, false) => html.add("aria-describedby=\"{}-hint\" ", &[&id]),
+            (true, true) => html.add("aria-describedby=\"{}-mistake\" ", &[&id]),
+            (false, true) => html.add("aria-describedby=\"{}-mistake {}-hint\" ", &[&id, &id]),
         }
         if is_wrong {
             html.add("aria-invalid=\"true\" autofocus ", &[]);
@@ -209,12 +145,12 @@ impl<'a> Form<'a> {
 
     /// Adds what is said about a field, and ends it.
     fn remarks(&self, field: &Field<'_>, html: &mut Html) {
-        let place = id(self.id, field.name);
+        let id = place(self.id, field.name);
         if let Some(words) = self.mistake(field) {
-            html.add("<p id=\"{}-mistake\" class=\"mistake\">{}</p>", &[&place, &words]);
+            html.add("<p id=\"{}-mistake\" class=\"mistake\">{}</p>", &[&id, &words]);
         }
         if !field.hint.is_empty() {
-            html.add("<p id=\"{}-hint\" class=\"hint\">{}</p>", &[&place, &field.hint]);
+            html.add("<p id=\"{}-hint\" class=\"hint\">{}</p>", &[&id, &field.hint]);
         }
         html.add("</div>", &[]);
     }
@@ -225,35 +161,5 @@ impl<'a> Form<'a> {
     }
 }
 
-fn id(form: &str, field: &str) -> String {
-    format!("{form}-{field}")
-}
-
 /// The value of a switch that is on.
 pub(crate) const YES: &str = "yes";
-/// The field that names the form.
-const FORM: &str = "form";
-/// Fields that are never shown again.
-const SECRETS: [&str; 2] = ["password", "csrf"];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_not_kept() {
-        let given = [("form", "new-user"), ("name", "eve"), ("password", "geheim"), ("csrf", "0")];
-        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let returned = Returned::of(&given, Some("name"), "Eve exists already.".into());
-        assert_eq!((returned.form.as_str(), returned.place().as_deref()), ("new-user", Some("new-user-name")));
-        assert!(!format!("{returned:?}").contains("geheim"));
-    }
-
-    #[test]
-    fn the_trouble_of_the_server_is_in_no_field() {
-        let late: Result<(), Fault> = Err(Refusal::Late).at("name");
-        assert_eq!(late.unwrap_err().field, None);
-        let taken: Result<(), Fault> = Err(Refusal::Exists("it exists".into())).at("name");
-        assert_eq!(taken.unwrap_err().field, Some("name"));
-    }
-}

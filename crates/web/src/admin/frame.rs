@@ -4,8 +4,7 @@
 use hyper::{Response, StatusCode};
 use rookery_base::date;
 
-use super::fields::Returned;
-use super::visits::{Notice, Seen};
+use super::visits::{Notice, Returned, Seen};
 use crate::guests::qr;
 use crate::html::Html;
 use crate::reply::{Body, reply};

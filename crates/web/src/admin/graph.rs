@@ -1,5 +1,5 @@
-//! Graphs: lines over an hour, a day or a month, as SVG. The values are with it in words, so that the
-//! script can read them out where somebody points, or goes with the arrow keys.
+//! Graphs: lines over an hour, a day or a month, as SVG. The values are with it in words, so that
+//! the script can read them out where somebody points, or goes with the arrow keys.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +68,8 @@ pub struct GraphLine<'a> {
 }
 
 impl Graph<'_> {
-    /// Returns the figure: its title, the newest values, the lines with their axes, and a place where
-    /// values are read out.
+    /// Returns the figure: its title, the newest values, the lines with their axes, and a place
+    /// where values are read out.
     pub fn html(&self) -> Html {
         let newest = |line: &GraphLine<'_>| self.write(line.values.last().copied().flatten());
         let mut html = Html::of("<figure class=\"graph card\" id=\"{}\"><figcaption>{}", &[&self.id, &self.title]);
@@ -88,8 +88,8 @@ impl Graph<'_> {
         html
     }
 
-    /// Returns the length of the past that is drawn, in milliseconds. Of the shortest one it is as much
-    /// as there is, so that the first minutes of a server fill the graph.
+    /// Returns the length of the past that is drawn, in milliseconds. Of the shortest one it is as
+    /// much as there is, so that the first minutes of a server fill the graph.
     fn span(&self) -> u64 {
         let (first, last) = (self.times.first().copied(), self.times.last().copied());
         let there = last.unwrap_or_default().saturating_sub(first.unwrap_or_default());
@@ -145,8 +145,9 @@ impl Graph<'_> {
         svg
     }
 
-    /// Returns attributes with what can be read out: places from left to right, the time at each, and
-    /// the values in words, in one list for each line. Of several samples in a place it is the last.
+    /// Returns attributes with what can be read out: places from left to right, the time at each,
+    /// and the values in words, in one list for each line. Of several samples in a place it is the
+    /// last.
     fn readings(&self, (end, span): (u64, u64)) -> Html {
         let mut places = BTreeMap::new();
         for (at, &time) in self.times.iter().enumerate() {

@@ -17,8 +17,8 @@
 //!
 //! # Layout
 //!
-//! `frame` is what all pages have in common, `fields` what all forms have. [`visits`], `login`:
-//! signing in.
+//! `frame` is what all pages have in common, `fields` what all forms have, `outcome` what
+//! comes of one. [`visits`], `login`: signing in.
 //! `overview` with [`graph`], `users`, `user`,
 //! `wellness`, `sessions`, `rooms`, `domains`, `servers`, `messages`, `invitations`, `reports`,
 //! `log`: the pages.
@@ -31,6 +31,7 @@ mod invitations;
 mod log;
 mod login;
 mod messages;
+mod outcome;
 mod overview;
 mod reports;
 mod rooms;
@@ -60,9 +61,10 @@ use crate::html::Html;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::Host;
-use fields::{Answered, At, Fault, Returned};
 use frame::{Frame, PAGES};
-use visits::{Notice, Seen};
+pub(crate) use outcome::Done;
+use outcome::{Answered, At, Fault};
+use visits::{Notice, Returned, Seen};
 
 /// The path of the page.
 pub const PREFIX: &str = "/admin";
@@ -87,22 +89,6 @@ pub(crate) struct Visit {
     origin: Origin,
     /// The fields of the query, or of the form.
     given: Vec<(String, String)>,
-}
-
-/// The result of a form.
-pub(crate) struct Done {
-    /// The page to go to, behind [`PREFIX`].
-    pub to: String,
-    /// The message that the page shows.
-    pub words: String,
-    /// A text for the visitor to copy, if there is one.
-    pub copy: Option<String>,
-}
-
-impl Done {
-    fn new(to: impl Into<String>, words: impl Into<String>) -> Self {
-        Self { to: to.into(), words: words.into(), copy: None }
-    }
 }
 
 impl Visit {

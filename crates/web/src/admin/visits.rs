@@ -15,7 +15,7 @@ use rookery_jid::Jid;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::fields::Returned;
+use crate::form::value;
 
 /// All visits.
 #[derive(Debug, Default)]
@@ -32,6 +32,38 @@ pub struct Notice {
     pub copy: Option<String>,
     /// The form that was refused.
     pub(crate) returned: Option<Returned>,
+}
+
+/// A form that was refused, for the page that shows it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Returned {
+    /// The id of the form.
+    pub form: String,
+    /// The name of the field with the mistake; `None` if it is in none.
+    pub field: Option<&'static str>,
+    /// The reason, as a sentence.
+    pub words: String,
+    /// The fields with what was typed, without secrets.
+    pub(super) given: Vec<(String, String)>,
+}
+
+impl Returned {
+    /// Keeps the fields of a form.
+    pub fn of(given: &[(String, String)], field: Option<&'static str>, words: String) -> Self {
+        let is_kept = |name: &str| !SECRETS.contains(&name);
+        let given: Vec<_> = given.iter().filter(|(name, _)| is_kept(name)).cloned().collect();
+        Self { form: value(&given, FORM).to_owned(), field, words, given }
+    }
+
+    /// Returns the id of the field with the mistake.
+    pub fn place(&self) -> Option<String> {
+        self.field.filter(|_| !self.form.is_empty()).map(|field| place(&self.form, field))
+    }
+}
+
+/// Returns the id of a field in the page.
+pub(crate) fn place(form: &str, field: &str) -> String {
+    format!("{form}-{field}")
 }
 
 /// One of them, as a request sees it.
@@ -144,6 +176,10 @@ fn random() -> Option<String> {
     Some(hex::encode(bytes))
 }
 
+/// The field that names the form.
+pub(crate) const FORM: &str = "form";
+/// Fields that are never shown again.
+pub(crate) const SECRETS: [&str; 2] = ["password", "csrf"];
 /// The time that a visit may be idle, and the time that it lasts at most, in milliseconds.
 const IDLE_MS: u64 = 30 * 60_000;
 const LONGEST_MS: u64 = 12 * 3_600_000;
@@ -186,6 +222,15 @@ mod tests {
         assert!(visits.find(&first, 2).is_none());
         (0..2 * MOST).for_each(|number| drop(visits.begin(&account(&number.to_string()), String::new(), 3)));
         assert_eq!(visits.lock().len(), MOST);
+    }
+
+    #[test]
+    fn passwords_are_not_kept() {
+        let given = [("form", "new-user"), ("name", "eve"), ("password", "geheim"), ("csrf", "0")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let returned = Returned::of(&given, Some("name"), "Eve exists already.".into());
+        assert_eq!((returned.form.as_str(), returned.place().as_deref()), ("new-user", Some("new-user-name")));
+        assert!(!format!("{returned:?}").contains("geheim"));
     }
 
     #[test]

@@ -13,9 +13,9 @@
 //!
 //! # Layout
 //!
-//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`], `given`:
-//! parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`,
-//! `invitations`, `reports`, `server`, `profile`, `top`: the operations.
+//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`],
+//! `given`: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`,
+//! `domains`, `invitations`, `reports`, `server`, `profile`, `top`: the operations.
 
 mod call;
 pub mod describe;
