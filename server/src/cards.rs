@@ -9,34 +9,99 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rookery_hub::Card;
+use rookery_hub::{Card, Settings, management};
 use rookery_shard::handover::MOST_BYTES;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
+use crate::clock;
 use crate::folder::Folder;
 
-/// Writes the cards. A folder that takes nothing more costs clients no more than a new login, so
-/// that is no failure.
-pub fn keep(folder: &Folder, cards: &[Vec<u8>]) {
+/// The place of the file, found before any session is touched: a folder that takes nothing more is
+/// known by then, and the sessions end as those of a server that doesn't come back.
+#[derive(Debug)]
+pub struct Place {
+    file: File,
+    /// The name until the file is whole.
+    unfinished: PathBuf,
+    path: PathBuf,
+    is_kept: bool,
+}
+
+/// Makes room for what a server leaves that has so many sessions, for which so many bytes wait.
+/// `None` if there is no room: then the server has to stop without leaving any.
+pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Option<Place> {
     let path = folder.sessions();
-    if cards.is_empty() {
-        return;
-    }
-    match write(&path, cards) {
-        Ok(()) => info!(cards = cards.len(), file = %path.display(), "sessions are kept for the next start"),
+    match Place::make(&path, (sessions * SESSION_BYTES + 2 * unread_bytes).clamp(SESSION_BYTES, MOST_BYTES)) {
+        Ok(place) => Some(place),
         Err(error) => {
-            let file = path.display();
-            warn!(%file, %error, "sessions can't be kept; clients log in again, and find their messages in the archive");
+            warn!(file = %path.display(), %error, "sessions can't be kept for the next start, and end");
+            None
         }
     }
 }
 
-/// Reads the cards that the last process has left, and removes them.
-pub fn take(folder: &Folder) -> Vec<Card> {
+impl Place {
+    fn make(path: &Path, bytes: usize) -> io::Result<Place> {
+        let unfinished = unfinished(path);
+        let _ = fs::remove_file(&unfinished);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let place = Place { file, unfinished, path: path.to_owned(), is_kept: false };
+        match fallocate(&place.file, FallocateFlags::KEEP_SIZE, 0, bytes as u64) {
+            // A file system that knows no such promise tells when it is written to.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            allocated => allocated?,
+        }
+        Ok(place)
+    }
+
+    /// Writes the cards.
+    pub fn keep(mut self, cards: &[Vec<u8>]) {
+        if cards.is_empty() {
+            return;
+        }
+        let file = self.path.display().to_string();
+        match self.write(cards, clock::now()) {
+            Ok(()) => info!(cards = cards.len(), file, "sessions are kept for the next start"),
+            Err(error) => {
+                warn!(file, %error, "sessions can't be kept; clients log in again, and find their messages in the archive");
+            }
+        }
+    }
+
+    /// Writes the file under another name first: what has the right name is whole.
+    fn write(&mut self, cards: &[Vec<u8>], now: u64) -> io::Result<()> {
+        let bytes = encode(cards, now);
+        self.file.write_all(&bytes)?;
+        // More room may have been made.
+        self.file.set_len(bytes.len() as u64)?;
+        self.file.sync_all()?;
+        fs::rename(&self.unfinished, &self.path)?;
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What isn't written must not fill the disk.
+        if !self.is_kept {
+            let _ = fs::remove_file(&self.unfinished);
+        }
+    }
+}
+
+/// Reads the cards that the last process has left, and removes them. If that was longer ago than
+/// any session waits, its rooms are over: others may have their names by now.
+pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
     let path = folder.sessions();
+    // Of a process that died while it wrote.
+    let _ = fs::remove_file(unfinished(&path));
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
@@ -50,9 +115,36 @@ pub fn take(folder: &Folder) -> Vec<Card> {
         warn!(file = %path.display(), %error, "the sessions of the last process end, since their file can't be removed");
         return Vec::new();
     }
-    let cards = decode(&bytes);
-    info!(cards = cards.len(), "sessions of the last process go on");
+    let (written, mut cards) = decode(&bytes);
+    let seconds = clock::now().saturating_sub(written);
+    if seconds > longest_wait.as_secs() {
+        info!(cards = cards.len(), seconds, "sessions of a process long ago end; their messages are delivered");
+        cards.retain(|card| matches!(card, Card::Session(_)));
+    } else {
+        info!(cards = cards.len(), "sessions of the last process go on");
+    }
     cards
+}
+
+/// Removes what an earlier process has left, before this was a node of a cluster: it must not come
+/// back when it no longer is.
+pub fn discard(folder: &Folder) {
+    let path = folder.sessions();
+    if fs::remove_file(&path).is_ok() {
+        warn!(file = %path.display(), "sessions of a process that was no node of a cluster end");
+    }
+}
+
+/// Returns the longest time for which a session of any domain waits for its client.
+pub fn longest_wait(settings: &Settings) -> Duration {
+    let options = settings.domains.iter().filter_map(|domain| domain.module(management::MODULE));
+    let seconds = options.map(|options| options.number(management::RESUME_SECONDS));
+    Duration::from_secs(seconds.max().unwrap_or_default())
+}
+
+/// Returns the name of the file while it is written.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension("new")
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -62,20 +154,9 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes the file under another name first: what has the right name is whole.
-fn write(path: &Path, cards: &[Vec<u8>]) -> io::Result<()> {
-    let unfinished = path.with_extension("new");
-    let _ = fs::remove_file(&unfinished);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-    let written = file.write_all(&encode(cards)).and_then(|()| file.sync_all());
-    written.and_then(|()| fs::rename(&unfinished, path)).inspect_err(|_| {
-        // What can't be written must not fill the disk.
-        let _ = fs::remove_file(&unfinished);
-    })
-}
-
-fn encode(cards: &[Vec<u8>]) -> Vec<u8> {
+fn encode(cards: &[Vec<u8>], now: u64) -> Vec<u8> {
     let mut bytes = HEAD.to_vec();
+    bytes.extend(now.to_le_bytes());
     for card in cards {
         // No card is as long as that: all of them together are bounded.
         let Ok(length) = u32::try_from(card.len()) else { continue };
@@ -86,11 +167,11 @@ fn encode(cards: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Reads as many cards as are whole.
-fn decode(bytes: &[u8]) -> Vec<Card> {
-    let Some(mut rest) = bytes.strip_prefix(HEAD) else {
+/// Reads as many cards as are whole, and when they were written, in seconds since 1970.
+fn decode(bytes: &[u8]) -> (u64, Vec<Card>) {
+    let Some((written, mut rest)) = bytes.strip_prefix(HEAD).and_then(<[u8]>::split_first_chunk) else {
         warn!("the file with the sessions of the last process is none, or of another version; they end");
-        return Vec::new();
+        return (0, Vec::new());
     };
     let mut cards = Vec::new();
     while !rest.is_empty() {
@@ -108,7 +189,7 @@ fn decode(bytes: &[u8]) -> Vec<Card> {
             Err(error) => warn!(%error, "a session of the last process can't be read and ends"),
         }
     }
-    cards
+    (u64::from_le_bytes(*written), cards)
 }
 
 /// Returns the first card, its checksum, and what follows.
@@ -124,8 +205,10 @@ fn checksum(card: &[u8]) -> [u8; CHECKSUM] {
     std::array::from_fn(|at| digest.get(at).copied().unwrap_or_default())
 }
 
-/// The first bytes of the file: what it is, and the version of its form.
-const HEAD: &[u8] = b"rookery sessions 1\n";
+/// The first bytes of the file: what it is, and the version of its form. The time follows.
+const HEAD: &[u8] = b"rookery sessions 2\n";
+/// Bytes that the card of a session has, apart from what waits for it; a generous guess.
+const SESSION_BYTES: usize = 4096;
 /// Bytes of a checksum.
 const CHECKSUM: usize = 8;
 
@@ -141,6 +224,12 @@ mod tests {
         Card::Letter(home.into(), "kind".into(), vec![7; 40].into()).encode().expect("a card")
     }
 
+    const WAIT: Duration = Duration::from_secs(600);
+
+    fn keep(folder: &Folder, cards: &[Vec<u8>]) {
+        make_room(folder, cards.len(), 0).expect("room").keep(cards);
+    }
+
     fn homes(cards: &[Card]) -> Vec<&str> {
         cards.iter().map(Card::home).collect()
     }
@@ -150,21 +239,60 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let folder = Folder::new(directory.path().to_owned());
         keep(&folder, &[card("a@x"), card("b@x")]);
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
         let mode = fs::metadata(folder.sessions()).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
-        assert_eq!(homes(&take(&folder)), ["a@x", "b@x"]);
-        assert!(take(&folder).is_empty() && !folder.sessions().exists());
+        assert_eq!(homes(&take(&folder, WAIT)), ["a@x", "b@x"]);
+        assert!(take(&folder, WAIT).is_empty() && !folder.sessions().exists());
+    }
+
+    #[test]
+    fn room_that_is_not_used_is_given_back() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = Folder::new(directory.path().to_owned());
+        keep(&folder, &[]);
+        drop(make_room(&folder, 10, 10_000).expect("room"));
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
+    }
+
+    #[test]
+    fn a_server_without_room_knows_it_before_its_sessions_do() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = Folder::new(directory.path().join("missing"));
+        assert!(make_room(&folder, 10, 10_000).is_none());
+    }
+
+    /// Rooms of long ago could take the place of others; sessions of long ago end by themselves,
+    /// and what they had not got is delivered.
+    #[test]
+    fn rooms_of_long_ago_do_not_go_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = Folder::new(directory.path().to_owned());
+        let mut place = make_room(&folder, 0, 0).expect("room");
+        place.write(&[card("a@x")], clock::now() - WAIT.as_secs() - 60).expect("written");
+        assert!(take(&folder, WAIT).is_empty() && !folder.sessions().exists());
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_leaves_nothing_for_later() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = Folder::new(directory.path().to_owned());
+        keep(&folder, &[card("a@x")]);
+        discard(&folder);
+        assert!(!folder.sessions().exists());
+        discard(&folder);
     }
 
     #[test]
     fn a_damaged_card_does_not_take_others_along() {
-        let mut bytes = encode(&[card("a@x"), card("b@x"), card("c@x")]);
-        let second = HEAD.len() + 4 + CHECKSUM + card("a@x").len() + 4 + CHECKSUM + 3;
+        let mut bytes = encode(&[card("a@x"), card("b@x"), card("c@x")], 7);
+        let second = HEAD.len() + 8 + 4 + CHECKSUM + card("a@x").len() + 4 + CHECKSUM + 3;
         bytes[second] ^= 1;
-        assert_eq!(homes(&decode(&bytes)), ["a@x", "c@x"]);
+        assert_eq!(homes(&decode(&bytes).1), ["a@x", "c@x"]);
         bytes.truncate(bytes.len() - 1);
-        assert_eq!(homes(&decode(&bytes)), ["a@x"]);
-        assert!(decode(b"something else").is_empty() && decode(b"").is_empty());
+        assert_eq!(homes(&decode(&bytes).1), ["a@x"]);
+        assert_eq!(decode(&bytes).0, 7);
+        assert!(decode(b"something else").1.is_empty() && decode(b"").1.is_empty() && decode(HEAD).1.is_empty());
     }
 
     proptest! {

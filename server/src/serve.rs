@@ -21,7 +21,7 @@ use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
 use crate::acme::{self, Plan, Renewal};
-use crate::cards;
+use crate::cards::{self, Place};
 use crate::certificate::Certificate;
 use crate::check;
 use crate::clock;
@@ -178,8 +178,9 @@ impl Threads {
             Ok(beside) => Ok(Threads { shards, relay, beside }),
             Err(failure) => {
                 // Sessions of the last process wait in the shards: they wait for the next start again.
-                shards.stop(hands_on);
-                if let Err(late) = finish(shards, hands_on, &start.loaded.source.folder, || false) {
+                let place = if hands_on { make_room(&start.loaded.source.folder, &shards) } else { None };
+                shards.stop(place.is_some());
+                if let Err(late) = finish(shards, place, || false) {
                     error!("{late}");
                 }
                 Err(failure)
@@ -319,7 +320,14 @@ fn start_shards(start: &Start, listeners: Vec<Listener>, joined: Option<&Joined>
         secrets: keys,
     };
     // Nodes of a cluster are home to other accounts when they come back.
-    let cards = if joined.is_none() { cards::take(&start.loaded.source.folder) } else { Vec::new() };
+    let folder = &start.loaded.source.folder;
+    let cards = match joined {
+        None => cards::take(folder, cards::longest_wait(&start.loaded.settings)),
+        Some(_) => {
+            cards::discard(folder);
+            Vec::new()
+        }
+    };
     let running = rookery_shard::start(shards, cards);
     running.map_err(|error| Failure::Failed(format!("the shards can't be started: {error}")))
 }
@@ -487,12 +495,12 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     }
     // The shards before the front: what they say last to clients of BOSH leaves through the web
     // front.
-    let hands_on = cluster.is_none();
-    running.stop(hands_on);
+    let place = if cluster.is_none() { make_room(&start.loaded.source.folder, &running) } else { None };
+    running.stop(place.is_some());
     let web_ended = web.stop();
     let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
     let is_over = || calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT)));
-    let shards_ended = finish(running, hands_on, &start.loaded.source.folder, is_over)?;
+    let shards_ended = finish(running, place, is_over)?;
     let clean = web_ended && dpm_ended && relay_ended && shards_ended;
     if let Some(cluster) = cluster {
         cluster.stop();
@@ -505,19 +513,28 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     }
 }
 
-/// Waits until shards that were told to stop have ended, and keeps the sessions that they hand on.
-/// Returns whether all of them worked to their end; true, too, if clients took too long.
+/// Makes room for the sessions that wait for the next start; `None` if there is none.
+fn make_room(folder: &Folder, running: &Running) -> Option<Place> {
+    let Census { sessions, unread, .. } = running.census();
+    cards::make_room(folder, sessions, unread.bytes)
+}
+
+/// Waits until shards that were told to stop have ended, and keeps the sessions that they hand on,
+/// if there is a place for them. Returns whether all of them worked to their end; true, too, if
+/// clients took too long.
 ///
 /// # Errors
 ///
 /// [`Failure::Failed`] if the operator doesn't wait for that: `is_over` is true.
-fn finish(running: Running, hands_on: bool, folder: &Folder, is_over: impl Fn() -> bool) -> Result<bool, Failure> {
+fn finish(running: Running, mut place: Option<Place>, is_over: impl Fn() -> bool) -> Result<bool, Failure> {
     let deadline = Instant::now() + PATIENCE;
     let mut handed_on = None;
     while !running.is_finished() {
         let (is_late, is_resting) = (Instant::now() >= deadline, running.is_resting());
-        if hands_on && handed_on.is_none() && (is_late || is_resting) {
-            cards::keep(folder, &running.hand_on());
+        if (is_late || is_resting)
+            && let Some(place) = place.take()
+        {
+            place.keep(&running.hand_on());
             handed_on = Some(Instant::now());
             continue;
         }

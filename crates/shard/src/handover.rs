@@ -134,6 +134,18 @@ pub(crate) fn share(shards: usize) -> (usize, usize) {
     (share / 4 * 3, share)
 }
 
+/// The same for the page of limits.
+pub const BOUNDS: &[Bound] = &[Bound::on(
+    "what waits for the next start: sessions with their unacknowledged stanzas, and rooms",
+    Per::Server,
+    Most::Fixed(MOST_BYTES as u64),
+    Unit::Bytes,
+)
+.or("sessions that have no place end at the stop, as those without stream management do")];
+
+/// The address of a client of which nothing is known.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +159,3 @@ mod tests {
         assert!(!gathered.add(vec![vec![4]]) && gathered.take().is_empty());
     }
 }
-
-/// The same for the page of limits.
-pub const BOUNDS: &[Bound] = &[Bound::on(
-    "what waits for the next start: sessions with their unacknowledged stanzas, and rooms",
-    Per::Server,
-    Most::Fixed(MOST_BYTES as u64),
-    Unit::Bytes,
-)
-.or("sessions that have no place end at the stop, as those without stream management do")];
-
-/// The address of a client of which nothing is known.
-const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
