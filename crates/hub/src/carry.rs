@@ -109,7 +109,8 @@ impl World {
         carried
     }
 
-    /// Lets a module go on in another process: the letter is opened there, at the home of a text.
+    /// Lets a module go on in another process: the letter is opened there, at the home of a text,
+    /// before anything goes on. It may claim a place then; the rest is for [`World::in_turn`].
     pub fn hand_on<L: Letter>(&mut self, home: &str, letter: &L) {
         debug_assert!(self.registry().letter_kind(L::NAME).is_some(), "no module declares the letter {:?}", L::NAME);
         match postcard::to_allocvec(letter) {

@@ -5,12 +5,12 @@
 //!
 //! * A session is there before any shard begins to work ([`World::go_on`] comes before
 //!   [`World::proceed`], everywhere): what is for it finds it, and its client may come back to it.
-//!   It isn't available, its account takes nothing, and its lane waits until the store has told what
-//!   this process has to know of the account. So it is with what modules have handed on: they make
-//!   its place at once, and ask the store in its turn ([`World::in_turn`]).
-//! * The store is asked for some accounts and rooms at a time, whatever their number. If it is busy or away,
-//!   it is asked again, for as long as it takes: no session ends and no message bounces because the
-//!   server was stopped.
+//!   It isn't available, its account takes nothing, and its lane waits until the store has told
+//!   what this process has to know of the account. So it is with what modules have handed on: they
+//!   make its place at once, and ask the store in its turn ([`World::in_turn`]).
+//! * The store is asked for some accounts and rooms at a time, whatever their number. If it is busy
+//!   or away, it is asked again, for as long as it takes: no session ends and no message bounces
+//!   because the server was stopped.
 //! * All sessions of an account are available again before any of them ends: of two that got a
 //!   message to the bare JID the one that goes on has it, and the other doesn't give it back.
 //! * A session that can't go on ends as always, for its contacts too.
@@ -171,8 +171,8 @@ impl World {
         self.people.returning.add(Job::Work(Some(Box::new(work)), custody));
     }
 
-    /// Returns whether there is a session with this full JID that goes on, as far as its home, which
-    /// this is, can say. One that ends says so itself, where it knows to whom.
+    /// Returns whether there is a session with this full JID that goes on, as far as its home,
+    /// which this is, can say. One that ends says so itself, where it knows to whom.
     pub fn goes_on(&self, session: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(session.bare_str()), session.bare_str());
         let found = session.resource().and_then(|resource| self.find_resource(user, resource));
@@ -418,7 +418,7 @@ impl World {
         while asked < ASK_AT_ONCE
             && let Some(account) = self.people.returning.to_ask.pop_front()
         {
-            asked += self.probe_elsewhere(&account);
+            asked += 1 + self.probe_elsewhere(&account);
         }
         if !self.people.returning.to_ask.is_empty() {
             self.after(ASK_MS, World::ask_some);
@@ -441,7 +441,7 @@ const AGAIN_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 4;
 /// The shortest time for which a session waits for its client after a start, in milliseconds.
 const MOMENT_MS: u64 = 1000;
-/// Contacts of a shard that are asked for their presence at a time, and milliseconds until the
-/// next.
+/// Accounts of a shard that ask for presence at a time, and contacts that they ask, and
+/// milliseconds until the next.
 const ASK_AT_ONCE: usize = 500;
 const ASK_MS: u64 = 1000;

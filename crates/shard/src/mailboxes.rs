@@ -358,3 +358,25 @@ impl<S> Post<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that stops makes cards when nothing can come any more.
+    #[test]
+    fn shards_are_at_rest_when_none_works_or_has_mail() {
+        let post = Post::<()>::new((0..2).map(|_| Box::new(|| {}) as Box<dyn Fn() + Send + Sync>).collect());
+        post.rest(0, true);
+        assert!(!post.is_at_rest(), "the other one works");
+        post.rest(1, true);
+        assert!(post.is_at_rest());
+        post.send(0, Envelope::Proceed);
+        assert!(!post.is_at_rest(), "one has mail");
+        post.rest(0, false);
+        assert_eq!(post.take(0).len(), 1);
+        assert!(!post.is_at_rest(), "one works");
+        post.rest(0, true);
+        assert!(post.is_at_rest());
+    }
+}

@@ -116,7 +116,9 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<Running> {
         let name = format!("shard-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
     }
-    go_on(&post, cards, &start.addresses, &start.view);
+    if !go_on(&post, cards, &start.addresses, &start.view, GO_ON) {
+        warn!("the store is slow; some sessions of before go on only after others have come");
+    }
     // A shard that has ended lets nobody in.
     let _ = ports.send(start.listeners);
     post.wake(0);
@@ -124,10 +126,10 @@ pub fn start(start: Start, cards: Vec<Card>) -> io::Result<Running> {
 }
 
 /// Gives the shards the parts of an earlier process, each at its home, and waits until they go on
-/// with them.
-fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view: &View) {
+/// with them. Returns `false` if that takes too long; they go on then all the same.
+fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view: &View, patience: Duration) -> bool {
     if cards.is_empty() {
-        return;
+        return true;
     }
     let (custody, mut settled) = Custody::apart();
     let (woken, wakes) = sync_channel(1);
@@ -144,12 +146,13 @@ fn go_on(post: &Post<TcpStream>, cards: Vec<Card>, addresses: &AddressHash, view
     // What comes of them finds all others there.
     (0..post.shards()).for_each(|shard| post.send(shard, Envelope::Proceed));
     let waker = Waker::from(Arc::new(Waking(woken)));
-    let deadline = Instant::now() + GO_ON;
+    let deadline = Instant::now() + patience;
     while Pin::new(&mut settled).poll(&mut Context::from_waker(&waker)).is_pending() {
         if wakes.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
-            return warn!("the store is slow; some sessions of before go on only after others have come");
+            return false;
         }
     }
+    true
 }
 
 /// Wakes the thread that starts the shards.
@@ -547,3 +550,45 @@ const LOOK: Duration = Duration::from_millis(5);
 const GO_ON: Duration = Duration::from_secs(20);
 /// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.
 const PER_TICK: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn post(shards: usize) -> Arc<Post<TcpStream>> {
+        Post::new((0..shards).map(|_| Box::new(|| {}) as Box<dyn Fn() + Send + Sync>).collect())
+    }
+
+    /// A store that hangs keeps nobody out for ever; and no shard begins before all have what is
+    /// theirs.
+    #[test]
+    fn a_start_waits_for_sessions_so_long_and_no_longer() {
+        let (post, view) = (post(2), View::alone(2));
+        let addresses = AddressHash::of_process([1, 2, 3, 4]);
+        let cards =
+            || (0..10).map(|number| Card::Letter(format!("{number}@x"), "kind".into(), vec![1].into())).collect();
+        assert!(!go_on(&post, cards(), &addresses, &view, Duration::ZERO), "nobody has looked at them");
+        for shard in 0..2 {
+            let envelopes = post.take(shard);
+            let [Envelope::GoOn(cards, _), Envelope::Proceed] = &envelopes[..] else { panic!("{envelopes:?}") };
+            assert!(cards.iter().all(|card| view.hop(addresses.of(card.home())) == shard));
+        }
+        let is_over = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // What is in an envelope is done when that is gone.
+                while !is_over.load(Ordering::Relaxed) {
+                    drop((post.take(0), post.take(1)));
+                    std::thread::yield_now();
+                }
+            });
+            let done = go_on(&post, cards(), &addresses, &view, Duration::from_secs(600));
+            is_over.store(true, Ordering::Relaxed);
+            done
+        });
+        assert!(done);
+        assert!(go_on(&post, Vec::new(), &addresses, &view, Duration::ZERO), "nothing is to be waited for");
+    }
+}

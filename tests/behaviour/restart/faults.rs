@@ -114,7 +114,7 @@ fn failing(fault: &StoreError, look: impl Fn(&Server, &Client, &str)) {
     }
 }
 
-/// Whatever of the questions about an account fails.
+/// Any of the questions about an account may fail.
 #[test]
 fn a_question_that_fails_once_is_asked_again() {
     for fault in [StoreError::Busy, StoreError::Panicked("once".into())] {
@@ -146,7 +146,7 @@ fn sessions_end_with_a_store_that_is_broken() {
     assert_eq!(again.expect_element().name(), "failed");
 }
 
-/// However many sessions there are, the store has no more to do at a time than it can take.
+/// The number of sessions doesn't matter: the store has no more to do at a time than it can take.
 #[test]
 fn the_store_is_asked_for_some_accounts_at_a_time() {
     let (server, held) = with_held(1);
