@@ -7,6 +7,8 @@
 //! * Every new connection is treated as if Redis had forgotten everything: the inbox is read from
 //!   its beginning, and what others have not read is sent again.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
+//! * A process that others have taken over from neither reads nor says anything more: what it would
+//!   refuse, the new homes take.
 //! * A letter that waits for its handling is confirmed when the last share in it is given up, and
 //!   none that a shard has not seen.
 
@@ -23,11 +25,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
-use crate::courier::{Append, Arrived, Courier, Letter, Outcome};
+use crate::courier::{Append, Arrived, Courier, Letter, Outcome, Unposted};
 use crate::death::Deaths;
 use crate::engine::{Connection, Engine, START, lease_prefix};
 use crate::members;
-use crate::service::{Event, Members, Posted};
+use crate::service::{Ends, Event, Members, Posted};
 use crate::table::{Table, Update};
 use crate::wire::Process;
 
@@ -37,7 +39,7 @@ pub(crate) struct Outer {
     pub members: Members,
     pub lease: Duration,
     pub door: Door,
-    pub ends: Option<Box<dyn FnOnce() + Send>>,
+    pub ends: Option<Ends>,
 }
 
 /// The loop and its state.
@@ -60,6 +62,10 @@ pub(crate) struct Service {
     pub(crate) deaths: Deaths,
     /// True once the shards end.
     is_deaf: bool,
+    /// True once others have taken over from this process.
+    is_over: bool,
+    /// Renews the lease until the loop does.
+    joining: Option<JoinHandle<()>>,
     /// The time when the log had an error of Redis, of the database, a full queue last.
     told: BTreeMap<&'static str, Instant>,
 }
@@ -78,9 +84,11 @@ impl Leases {
 }
 
 impl Service {
-    pub(crate) fn new(outer: Outer, table: Table, posted: Arc<Posted>) -> Self {
+    pub(crate) fn new(outer: Outer, table: Table, posted: Arc<Posted>, joining: JoinHandle<()>) -> Self {
         let mut courier = Courier::new(table.me());
-        table.others().into_iter().for_each(|(_, process)| courier.meet(process));
+        for (_, process) in table.others() {
+            courier.meet(process, table.shards_of(process));
+        }
         Self {
             outer,
             leases: Arc::new(Mutex::new(Leases::of(&table))),
@@ -94,6 +102,8 @@ impl Service {
             reachable_since: Instant::now(),
             deaths: Deaths::default(),
             is_deaf: false,
+            is_over: false,
+            joining: Some(joining),
             told: BTreeMap::new(),
         }
     }
@@ -122,7 +132,7 @@ impl Service {
             self.take_posted();
             self.refuse_expired();
             self.append();
-            if stops_at.is_some_and(|at| self.courier.is_idle() || Instant::now() >= at) {
+            if stops_at.is_some_and(|at| self.is_over || self.courier.is_idle() || Instant::now() >= at) {
                 return self.leave().await;
             }
         }
@@ -163,6 +173,13 @@ impl Service {
             Event::FencedOff(gone, rows) => self.fenced_off(gone, rows),
             Event::TakenOver(process, outcome) => self.taken_over(process, outcome),
             Event::Deaf => self.is_deaf = true,
+            Event::NotFenced(error) => self.tell("fence", || {
+                warn!(
+                    ?error,
+                    "a process of the cluster that is gone can't be fenced off: the database does not let it; until \
+                     it does, no other node is taken note of"
+                );
+            }),
             Event::NoRows(error) => self.tell("rows", || {
                 warn!(?error, "the database does not tell the nodes of the cluster; they stay as they are");
             }),
@@ -183,18 +200,14 @@ impl Service {
         for (from, letter) in letters {
             let rookery_shard::Letter { to, kind, bytes, custody } = letter;
             let outlives = kind == Kind::Mail;
-            if !outlives && !self.table.others().iter().any(|(_, process)| *process == Process::of(to)) {
-                // The line has ended with its other side.
-                continue;
-            }
             let letter = Letter { kind: number(kind), from, to: to.shard, body: bytes, outlives, share: custody };
-            match self.courier.post(to.node, letter) {
-                None => {}
-                Some(letter) if self.courier.knows(to.node) => {
+            match self.courier.post(Process::of(to), letter) {
+                Ok(()) => {}
+                Err(Unposted::Full(letter)) => {
                     self.refuse(vec![letter], "letters for another node are refused: too many wait for it");
                 }
-                // Its shard did not go by the new homes yet.
-                Some(letter) => self.send_again(vec![letter]),
+                // Its shard did not go by the new homes yet; a line has ended with its other side.
+                Err(Unposted::Gone(letter)) => self.send_again(vec![letter]),
             }
         }
     }
@@ -272,6 +285,8 @@ impl Service {
         match update {
             Update::Same => {}
             Update::Superseded => {
+                self.is_over = true;
+                self.courier.end();
                 if let Some(ends) = self.outer.ends.take() {
                     error!(
                         "others have taken over from this process of the cluster, or another one is this node: it \
@@ -289,7 +304,8 @@ impl Service {
                 let others = self.table.others();
                 for (name, process) in &others {
                     info!(node = name, %process, "this node of the cluster is known");
-                    self.courier.meet(*process);
+                    let letters = self.courier.meet(*process, self.table.shards_of(*process));
+                    self.send_again(letters);
                 }
                 for node in self.courier.nodes() {
                     if !others.iter().any(|(_, process)| process.node == node) {
@@ -338,6 +354,9 @@ impl Service {
         self.courier.reconnected();
         self.tasks.push(self.read_inbox());
         self.tasks.push(self.keep_lease(connection));
+        if let Some(joining) = self.joining.take() {
+            joining.abort();
+        }
     }
 
     fn lost(&mut self, error: &RedisError) {

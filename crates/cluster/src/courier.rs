@@ -12,9 +12,16 @@
 //!   other, and a writer sends again what it is not known to have read.
 //! * A reader learns of what was given up, so that neither side waits for it.
 //! * A share is kept until the other side has handled the letter, or until it was refused: what is
-//!   confirmed is what was handled, together with all that is before it. So a process that dies has
-//!   lost nothing that its writers don't still have.
-//! * What waits for a node is bounded in bytes and in time; what is refused is handed back.
+//!   confirmed is what was handled, together with all that is before it, and behind that all but
+//!   what is named as being at work. So a process that dies has lost nothing that its writers don't
+//!   still have, and one letter that takes long keeps nobody else waiting.
+//! * What has been read is kept no longer than somebody waits for it: a letter without a share, and
+//!   one that doesn't outlive the process, goes as soon as it is known to be read.
+//! * What waits for a node is bounded in bytes and in time; what is refused is handed back. Frames
+//!   of lines have no bound here: their windows open when the other side has read, and so does it
+//!   let them go.
+//! * Numbers of shards mean nothing to a process with another number of them: what was for one of
+//!   the node's earlier processes is handed back then.
 //! * Positions in a stream mean nothing here: an engine may lose what it has taken.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -47,6 +54,16 @@ pub struct Append {
     pub entry: Vec<u8>,
 }
 
+/// A letter that can't be taken.
+#[derive(Debug)]
+pub enum Unposted<S> {
+    /// Too many wait for the node.
+    Full(Letter<S>),
+    /// The shard is gone: the node is not known, or has a process that numbers its shards
+    /// otherwise. For a letter that doesn't outlive a process, that one is gone.
+    Gone(Letter<S>),
+}
+
 /// The outcome of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -77,6 +94,8 @@ pub struct Arrived {
 #[derive(Debug)]
 pub struct Courier<S> {
     me: Process,
+    /// True once others have taken over from this process.
+    is_over: bool,
     peers: BTreeMap<u16, Peer<S>>,
 }
 
@@ -84,16 +103,23 @@ pub struct Courier<S> {
 #[derive(Debug)]
 struct Peer<S> {
     process: Process,
+    /// The number of its shards.
+    shards: u16,
+    /// The first of the node's processes in a row that have as many.
+    first_alike: u32,
     /// Since when nothing can be appended, in milliseconds.
     away_since: Option<u64>,
     queue: VecDeque<Letter<S>>,
-    /// Entries that were not handled yet, oldest first.
-    sent: VecDeque<Sent<S>>,
-    /// The number of the next of them to be appended.
+    /// Entries that the other side is not known to have read, oldest first and without a gap.
+    unread: VecDeque<Sent<S>>,
+    /// That which is left of those that it has read and not handled, oldest first: letters that go
+    /// to a new home if it dies.
+    unhandled: VecDeque<Sent<S>>,
+    /// The number of the next entry to be appended.
     cursor: u64,
-    /// The last of them that the other side is known to have read.
+    /// The last entry that the other side is known to have read.
     received: u64,
-    /// Bytes of both.
+    /// Bytes of all three.
     bytes: usize,
     last_seq: u64,
     is_appending: Option<Appending>,
@@ -126,32 +152,30 @@ struct Sent<S> {
 impl<S> Courier<S> {
     /// Returns the courier of a process that knows of no other.
     pub fn new(me: Process) -> Self {
-        Self { me, peers: BTreeMap::new() }
+        Self { me, is_over: false, peers: BTreeMap::new() }
     }
 
-    /// Takes note of the process that a node has now. Of what its last one had not handled, letters
-    /// that outlive it go to this one; the others are lost with it.
-    pub fn meet(&mut self, process: Process) {
-        match self.peers.get_mut(&process.node) {
-            Some(peer) if peer.process == process => {}
-            Some(peer) => {
-                let sent = std::mem::take(&mut peer.sent).into_iter().flat_map(|sent| sent.letters);
-                let queue = sent.chain(std::mem::take(&mut peer.queue)).filter(|letter| letter.outlives).collect();
-                *peer = Peer { queue, ..Peer::new(process) };
-                peer.bytes = peer.queue.iter().map(Letter::size).sum();
-            }
-            None => drop(self.peers.insert(process.node, Peer::new(process))),
+    /// Takes note of the process that a node has now, and of the number of its shards. Of what its
+    /// last one had not handled, letters that outlive it go to this one; the others are lost with
+    /// it. Where this one has other shards, all of it is returned instead.
+    pub fn meet(&mut self, process: Process, shards: u16) -> Vec<Letter<S>> {
+        let peer = self.peers.entry(process.node).or_insert_with(|| Peer::new(process, shards));
+        if peer.process == process {
+            return Vec::new();
         }
+        let last = std::mem::replace(peer, Peer::new(process, shards));
+        if last.shards != shards {
+            return last.into_letters();
+        }
+        peer.first_alike = last.first_alike;
+        peer.queue = last.into_letters().into_iter().filter(|letter| letter.outlives).collect();
+        peer.bytes = size(&peer.queue);
+        Vec::new()
     }
 
     /// Forgets a node. Returns what waited for it.
     pub fn forget(&mut self, node: u16) -> Vec<Letter<S>> {
         self.peers.remove(&node).map(Peer::into_letters).unwrap_or_default()
-    }
-
-    /// Returns whether a node is known.
-    pub fn knows(&self, node: u16) -> bool {
-        self.peers.contains_key(&node)
     }
 
     /// Returns the numbers of the nodes that it knows.
@@ -169,23 +193,33 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Takes a letter for a node. Returns it if there is no room, or no such node.
-    pub fn post(&mut self, node: u16, letter: Letter<S>) -> Option<Letter<S>> {
-        let Some(peer) = self.peers.get_mut(&node) else { return Some(letter) };
+    /// Takes a letter for a shard of this process, or of one that has come in its place.
+    ///
+    /// # Errors
+    /// The letter, if there is no room or no such shard.
+    pub fn post(&mut self, to: Process, letter: Letter<S>) -> Result<(), Unposted<S>> {
+        let is_there = |peer: &&mut Peer<S>| match letter.outlives {
+            true => to.incarnation >= peer.first_alike,
+            false => to == peer.process,
+        };
+        let Some(peer) = self.peers.get_mut(&to.node).filter(is_there) else { return Err(Unposted::Gone(letter)) };
         let size = letter.size();
-        // A frame that is left out of a line would break it; their number is bounded by windows.
+        // A frame that is left out of a line would break it.
         if letter.outlives && peer.bytes + size > MOST_WAITING {
-            return Some(letter);
+            return Err(Unposted::Full(letter));
         }
         peer.bytes += size;
         peer.queue.push_back(letter);
-        None
+        Ok(())
     }
 
     /// Returns what has waited for too long for nodes that are away.
     pub fn expired(&mut self, now_ms: u64) -> Vec<Letter<S>> {
-        let is_over = |peer: &&mut Peer<S>| peer.away_since.is_some_and(|since| now_ms >= since + PATIENCE_MS);
-        let over = self.peers.values_mut().filter(is_over);
+        if self.is_over {
+            return Vec::new();
+        }
+        let is_late = |peer: &&mut Peer<S>| peer.away_since.is_some_and(|since| now_ms >= since + PATIENCE_MS);
+        let over = self.peers.values_mut().filter(is_late);
         over.flat_map(|peer| {
             let away_since = peer.away_since;
             // Its numbers go on: the same process may come back.
@@ -196,21 +230,35 @@ impl<S> Courier<S> {
                 read: peer.read,
                 at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,
-                ..Peer::new(peer.process)
+                first_alike: peer.first_alike,
+                ..Peer::new(peer.process, peer.shards)
             };
             std::mem::replace(peer, next).into_letters()
         })
         .collect()
     }
 
+    /// Takes note that others have taken over from this process: it says nothing more, not even
+    /// that it has handled something, and takes no letters. Those who have written them send them
+    /// to the new homes; the own ones are kept, so that nobody takes them for handled.
+    pub fn end(&mut self) {
+        self.is_over = true;
+    }
+
     /// Returns what is to be appended now.
     pub fn appends(&mut self, now_ms: u64, unix_ms: u64) -> Vec<Append> {
+        if self.is_over {
+            return Vec::new();
+        }
         let me = self.me;
         self.peers.values_mut().filter_map(|peer| peer.append(me, now_ms, unix_ms)).collect()
     }
 
     /// Returns when [`Courier::appends`] may have something to say of itself, in milliseconds.
     pub fn next_ms(&self) -> Option<u64> {
+        if self.is_over {
+            return None;
+        }
         self.peers.values().filter_map(Peer::due).min()
     }
 
@@ -238,9 +286,8 @@ impl<S> Courier<S> {
     /// It is none.
     pub fn arrived(&mut self, entry: &[u8]) -> Result<Option<Arrived>, Malformed> {
         let (header, letters) = wire::read(entry)?;
-        let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) else {
-            return Ok(None);
-        };
+        let peer = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from);
+        let Some(peer) = peer.filter(|_| !self.is_over) else { return Ok(None) };
         peer.heard(&header, &letters);
         let is_torn = header.first > peer.read.saturating_add(1);
         if is_torn {
@@ -258,7 +305,7 @@ impl<S> Courier<S> {
         peer.at_work.extend(waits);
         let letters = letters
             .iter()
-            .filter(|letter| letter.kind != RECEIVED)
+            .filter(|letter| letter.kind < AT_WORK)
             .map(|letter| (letter.kind, letter.from, letter.to, letter.body.to_vec()));
         Ok(Some(Arrived { from: header.from, letters: letters.collect(), is_torn, waits }))
     }
@@ -278,10 +325,9 @@ impl<S> Courier<S> {
     /// Takes note that the letters of an entry have been handled, for which its writer waits.
     pub fn handled(&mut self, from: Process, seq: u64) {
         if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
-            let before = peer.confirmed();
+            // So far as it can be told.
+            peer.is_urgent |= peer.at_work.iter().take(MOST_NAMED).any(|at_work| *at_work == seq);
             peer.at_work.remove(&seq);
-            // Others behind it may have waited for it.
-            peer.is_urgent |= peer.confirmed() > before;
         }
     }
 
@@ -292,17 +338,20 @@ impl<S> Courier<S> {
 
     /// Returns whether everything that was posted has been handled.
     pub fn is_idle(&self) -> bool {
-        self.peers.values().all(|peer| peer.queue.is_empty() && peer.sent.is_empty())
+        self.peers.values().all(|peer| peer.queue.is_empty() && peer.unread.is_empty() && peer.unhandled.is_empty())
     }
 }
 
 impl<S> Peer<S> {
-    fn new(process: Process) -> Self {
+    fn new(process: Process, shards: u16) -> Self {
         Self {
             process,
+            shards,
+            first_alike: process.incarnation,
             away_since: None,
             queue: VecDeque::new(),
-            sent: VecDeque::new(),
+            unread: VecDeque::new(),
+            unhandled: VecDeque::new(),
             cursor: 0,
             received: 0,
             bytes: 0,
@@ -317,7 +366,8 @@ impl<S> Peer<S> {
     }
 
     fn into_letters(self) -> Vec<Letter<S>> {
-        self.sent.into_iter().flat_map(|sent| sent.letters).chain(self.queue).collect()
+        let sent = self.unhandled.into_iter().chain(self.unread);
+        sent.flat_map(|sent| sent.letters).chain(self.queue).collect()
     }
 
     /// Returns the last entry that was handled together with all that are before it.
@@ -327,31 +377,55 @@ impl<S> Peer<S> {
 
     /// Takes what the other side says of the own entries.
     fn heard(&mut self, header: &Header, letters: &[Carried<'_>]) {
-        while let Some(sent) = self.sent.pop_front_if(|sent| sent.seq <= header.read) {
-            self.bytes -= sent.letters.iter().map(Letter::size).sum::<usize>();
-        }
         let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
         let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();
         let known = received.unwrap_or_default().max(header.read).min(self.last_seq);
         self.received = self.received.max(known);
+        while let Some(mut sent) = self.unread.pop_front_if(|sent| sent.seq <= self.received) {
+            self.bytes -= size(&sent.letters);
+            sent.letters.retain(Letter::is_awaited);
+            if sent.seq > header.read && !sent.letters.is_empty() {
+                self.bytes += size(&sent.letters);
+                self.unhandled.push_back(sent);
+            }
+        }
+        while let Some(sent) = self.unhandled.pop_front_if(|sent| sent.seq <= header.read) {
+            self.bytes -= size(&sent.letters);
+        }
+        let named = letters.iter().find(|letter| letter.kind == AT_WORK);
+        if let Some((upto, at_work)) = named.and_then(|letter| postcard::from_bytes::<Named>(letter.body).ok()) {
+            let from_here = |seq: u64| seq - header.read - 1;
+            self.unhandled.retain(|sent| {
+                let is_handled = from_here(sent.seq) <= upto && !at_work.contains(&from_here(sent.seq));
+                self.bytes -= if is_handled { size(&sent.letters) } else { 0 };
+                !is_handled
+            });
+        }
     }
 
-    /// Returns an entry that was not handled yet.
-    fn entry(&self, seq: u64) -> Option<&Sent<S>> {
-        let first = self.sent.front()?.seq;
-        self.sent.get(usize::try_from(seq.checked_sub(first)?).ok()?)
+    /// Says how far the other side's entries were read and handled, besides what the header does.
+    fn note(&self, entry: &mut Vec<u8>) {
+        if self.at_work.is_empty() {
+            return;
+        }
+        let note = |kind, body: &[u8], entry: &mut Vec<u8>| {
+            wire::push(&Carried { kind, from: 0, to: 0, body }, entry);
+        };
+        note(RECEIVED, &self.read.to_le_bytes(), entry);
+        // The first of them is the one behind what is confirmed.
+        let from_here = |seq: u64| seq - self.confirmed() - 1;
+        let named: Vec<u64> = self.at_work.iter().take(MOST_NAMED).copied().map(from_here).collect();
+        let is_all = named.len() == self.at_work.len();
+        let upto = named.last().copied().filter(|_| !is_all).unwrap_or(from_here(self.read));
+        if let Ok(body) = postcard::to_allocvec::<Named>(&(upto, named)) {
+            note(AT_WORK, &body, entry);
+        }
     }
 
     /// Returns the next entry to be appended.
     fn next_entry(&self) -> Option<&Sent<S>> {
-        let first = self.sent.front()?.seq;
-        self.entry(self.cursor.max(self.received + 1).max(first))
-    }
-
-    /// Returns the oldest entry that the other side is not known to have read.
-    fn oldest_unread(&self) -> Option<&Sent<S>> {
-        let first = self.sent.front()?.seq;
-        self.entry(first.max(self.received + 1))
+        let first = self.unread.front()?.seq;
+        self.unread.get(usize::try_from(self.cursor.saturating_sub(first)).ok()?)
     }
 
     fn append(&mut self, me: Process, now_ms: u64, unix_ms: u64) -> Option<Append> {
@@ -359,36 +433,29 @@ impl<S> Peer<S> {
             return None;
         }
         let is_late = |sent: &Sent<S>| now_ms >= sent.at_ms + AGAIN_MS;
-        if self.next_entry().is_none() && self.oldest_unread().is_some_and(is_late) {
+        if self.next_entry().is_none() && self.unread.front().is_some_and(is_late) {
             self.cursor = 0;
-            let received = self.received;
-            let unread = self.sent.iter_mut().rev().take_while(|sent| sent.seq > received);
-            unread.for_each(|sent| sent.at_ms = now_ms);
+            self.unread.iter_mut().for_each(|sent| sent.at_ms = now_ms);
         }
         if self.next_entry().is_none() && !self.queue.is_empty() && self.last_seq - self.received < MOST_UNREAD {
             self.pack(now_ms);
         }
-        let first = self.sent.front().map_or(self.last_seq + 1, |sent| sent.seq);
+        let oldest = self.unhandled.front().or(self.unread.front());
+        let first = oldest.map_or(self.last_seq + 1, |sent| sent.seq);
         let (read, received) = (self.confirmed(), self.read);
         let header = |seq, is_urgent| Header { from: me, seq, first, read, is_urgent, unix_ms };
         let mut entry = Vec::new();
-        let note = |entry: &mut Vec<u8>| {
-            if received > read {
-                let body = received.to_le_bytes();
-                wire::push(&Carried { kind: RECEIVED, from: 0, to: 0, body: &body }, entry);
-            }
-        };
         let next = match self.next_entry() {
             Some(sent) => {
                 let is_urgent = sent.letters.iter().any(|letter| letter.share.is_some()) || self.bytes > LARGE;
                 wire::begin(&header(sent.seq, is_urgent), &mut entry);
-                note(&mut entry);
+                self.note(&mut entry);
                 sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
                 Appending::Letters(sent.seq)
             }
             None if self.is_urgent || self.told != (read, received) && now_ms >= self.told_at + TELL_MS => {
                 wire::begin(&header(0, false), &mut entry);
-                note(&mut entry);
+                self.note(&mut entry);
                 Appending::Header
             }
             None => return None,
@@ -405,12 +472,12 @@ impl<S> Peer<S> {
             letters.push(letter);
         }
         self.last_seq += 1;
-        self.sent.push_back(Sent { seq: self.last_seq, letters, at_ms });
+        self.unread.push_back(Sent { seq: self.last_seq, letters, at_ms });
     }
 
     fn due(&self) -> Option<u64> {
         let tell = (self.told != (self.confirmed(), self.read)).then_some(self.told_at + TELL_MS);
-        let again = self.oldest_unread().map(|sent| sent.at_ms + AGAIN_MS);
+        let again = self.unread.front().map(|sent| sent.at_ms + AGAIN_MS);
         let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
         if self.away_since.is_some() { over } else { tell.into_iter().chain(again).min() }
     }
@@ -421,9 +488,19 @@ impl<S> Letter<S> {
         self.body.len() + OVERHEAD
     }
 
+    /// Returns whether it is to be handled by somebody, if not by its reader.
+    fn is_awaited(&self) -> bool {
+        self.outlives && self.share.is_some()
+    }
+
     fn carried(&self) -> Carried<'_> {
         Carried { kind: self.kind, from: self.from, to: self.to, body: &self.body }
     }
+}
+
+/// Returns the bytes that letters take.
+fn size<'a, S: 'a>(letters: impl IntoIterator<Item = &'a Letter<S>>) -> usize {
+    letters.into_iter().map(Letter::size).sum()
 }
 
 /// Bytes of letters in one entry, unless it is one letter that is larger.
@@ -433,6 +510,14 @@ const MOST_UNREAD: u64 = 4096;
 /// The kind of a letter between couriers: the last entry that was read, where that is more than
 /// what was handled. Versions that don't know it skip it.
 const RECEIVED: u8 = 255;
+/// The kind of a letter between couriers: [`Named`]. Versions that don't know it skip it; what
+/// shards tell each other has lower numbers.
+const AT_WORK: u8 = 254;
+/// Up to which entry all were handled but those that follow: numbers from the first one on that
+/// the header doesn't confirm.
+type Named = (u64, Vec<u64>);
+/// Entries that are named so: most are done in their order, and few stay behind.
+const MOST_NAMED: usize = 32;
 /// Bytes that may wait for one node, or be on their way to it.
 pub const MOST_WAITING: usize = 32 << 20;
 /// The time for which letters wait for a node that is away, in milliseconds.

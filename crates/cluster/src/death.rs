@@ -131,7 +131,7 @@ impl Service {
             let event = match fence_off(&*members.fencing, &gone).await {
                 Ok(()) => Event::FencedOff(gone, rows),
                 Err(error) => {
-                    _ = events.send(Event::NoRows(error));
+                    _ = events.send(Event::NotFenced(error));
                     // They come again.
                     Event::FencedOff(Vec::new(), Vec::new())
                 }

@@ -8,6 +8,7 @@
 //! * Shards never wait for letters to leave: they hand them over and go on.
 
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use redis::RedisError;
@@ -18,11 +19,13 @@ use rookery_observe::vital;
 use rookery_shard::{Door, Outlet};
 use rookery_store::meta::Meta;
 use rookery_store::{Fencing, Writer};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task;
 use tracing::warn;
 
-use crate::carrying::{Outer, Service};
+use crate::carrying::{Outer, SECOND, Service};
 use crate::check::is_new_enough;
 use crate::courier::Outcome;
 use crate::engine::{Connection, Engine};
@@ -54,6 +57,8 @@ pub enum Failed {
     TooOld(String),
     /// A process has this name already.
     NameTaken(String),
+    /// Others have taken over from this process while it joined.
+    TakenOver(String),
     /// No thread or no runtime.
     System(std::io::Error),
 }
@@ -76,6 +81,11 @@ impl std::fmt::Display for Failed {
             Self::NameTaken(name) => {
                 write!(f, "another process runs as node \"{name}\" of this cluster: give each node a name of its own")
             }
+            Self::TakenOver(name) => write!(
+                f,
+                "others have taken over from node \"{name}\" while it joined: it was silent for longer than its lease, \
+                 or `rookery node remove` has removed it; start it again"
+            ),
             Self::System(error) => write!(f, "the thread of the cluster can't be started: {error}"),
         }
     }
@@ -93,24 +103,25 @@ impl From<RedisError> for Failed {
     }
 }
 
-/// A process that has joined and serves nobody yet.
+/// A process that has joined and serves nobody yet. Its thread renews its lease.
 pub struct Joined {
     /// The homes of all addresses, as of now.
     pub view: Arc<View>,
     /// The hash that names them.
     pub addresses: AddressHash,
-    runtime: Runtime,
-    engine: Engine,
-    members: Members,
-    lease: Duration,
-    table: Table,
+    fencing: Arc<dyn Fencing>,
     posted: Arc<Posted>,
-    events: UnboundedReceiver<Event>,
+    /// Lets the thread go on.
+    begins: oneshot::Sender<(Door, Ends)>,
+    thread: JoinHandle<()>,
 }
+
+/// Ends the process.
+pub(crate) type Ends = Box<dyn FnOnce() + Send>;
 
 impl std::fmt::Debug for Joined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Joined").field("me", &self.table.me()).finish_non_exhaustive()
+        f.debug_struct("Joined").field("view", &self.view).finish_non_exhaustive()
     }
 }
 
@@ -137,7 +148,7 @@ impl Outlet for Posted {
 /// The running thread.
 pub struct Running {
     posted: Arc<Posted>,
-    thread: std::thread::JoinHandle<()>,
+    thread: JoinHandle<()>,
 }
 
 impl std::fmt::Debug for Running {
@@ -176,43 +187,99 @@ impl std::fmt::Debug for Members {
     }
 }
 
-/// Joins the cluster of a database, with so many shards.
+/// Joins the cluster of a database, with so many shards. The thread that carries letters begins
+/// here, so that the lease is renewed from the moment on at which it is taken.
 ///
 /// # Errors
 /// See [`Failed`].
 pub fn join(settings: &Settings, shards: usize, members: Members) -> Result<Joined, Failed> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failed::System)?;
+    let (settings, fencing) = (settings.clone(), members.fencing.clone());
     let shards = u16::try_from(shards).unwrap_or(u16::MAX);
-    let (meta, fencing) = (members.meta.clone(), members.fencing.clone());
-    let (engine, table, addresses) = runtime.block_on(async move {
-        let (engine, addresses) = engine(settings, &*meta).await?;
-        let mut connection = engine.connect().await?;
-        is_new_enough(&mut connection).await?;
-        if let Some(policy) = connection.eviction().await.filter(|policy| policy != "noeviction") {
-            warn!(
-                policy,
-                "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
-            );
-        }
-        let rows = members::all(&*meta).await?;
-        if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
-            wait_for_lease(&mut connection, row.number, settings).await?;
-        }
-        let row = members::join(&*meta, &*fencing, &settings.node, shards, settings.public_host.clone()).await?;
-        let me = Process { node: row.number, incarnation: row.incarnation };
-        let mut table = Table::new(settings.node.clone(), row);
-        table.update(members::all(&*meta).await?);
-        if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
-            return Err(Failed::NameTaken(settings.node.clone()));
-        }
-        connection.create_inbox(me).await?;
-        wait_for_others(&mut connection, &*meta, &*fencing, &mut table, settings).await?;
-        Ok((engine, table, addresses))
-    })?;
-    let lease = settings.lease;
     let (sender, events) = unbounded_channel();
     let posted = Arc::new(Posted { letters: Mutex::default(), events: sender });
-    Ok(Joined { view: table.view(), addresses, runtime, engine, members, lease, table, posted, events })
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let (begins, begun) = oneshot::channel();
+    let of_thread = posted.clone();
+    let live = async move {
+        let Entered { engine, table, addresses, joining } = match enter(&settings, shards, &members).await {
+            Ok(entered) => entered,
+            Err(failed) => return drop(tell.send(Err(failed))),
+        };
+        _ = tell.send(Ok((table.view(), addresses)));
+        // If nothing comes, the process doesn't start after all.
+        let Ok((door, ends)) = begun.await else { return };
+        let outer = Outer { engine, members, lease: settings.lease, door, ends: Some(ends) };
+        Service::new(outer, table, of_thread, joining).run(events).await;
+    };
+    let run = move || vital(|| runtime.block_on(live));
+    let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(Failed::System)?;
+    let gone = || Failed::System(std::io::Error::other("it has ended"));
+    let (view, addresses) = told.recv().map_err(|_| gone())??;
+    Ok(Joined { view, addresses, fencing, posted, begins, thread })
+}
+
+/// That which a process has when it has joined.
+struct Entered {
+    engine: Engine,
+    table: Table,
+    addresses: AddressHash,
+    /// Renews the lease.
+    joining: task::JoinHandle<()>,
+}
+
+async fn enter(settings: &Settings, shards: u16, members: &Members) -> Result<Entered, Failed> {
+    let (meta, fencing) = (&*members.meta, &*members.fencing);
+    let (engine, addresses) = engine(settings, meta).await?;
+    let mut connection = engine.connect().await?;
+    is_new_enough(&mut connection).await?;
+    if let Some(policy) = connection.eviction().await.filter(|policy| policy != "noeviction") {
+        warn!(
+            policy,
+            "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
+        );
+    }
+    let rows = members::all(meta).await?;
+    if let Some((_, row)) = rows.iter().find(|(name, _)| *name == settings.node) {
+        wait_for_lease(&mut connection, row.number, settings).await?;
+    }
+    let row = members::join(meta, fencing, &settings.node, shards, settings.public_host.clone()).await?;
+    let me = Process { node: row.number, incarnation: row.incarnation };
+    let mut table = Table::new(settings.node.clone(), row);
+    table.update(members::all(meta).await?);
+    if !connection.take_lease(me.node, &table.lease(), settings.lease).await? {
+        return Err(Failed::NameTaken(settings.node.clone()));
+    }
+    let text = Arc::new(Mutex::new(table.lease()));
+    let joining = task::spawn(renew(engine.clone(), me, text.clone(), settings.lease));
+    connection.create_inbox(me).await?;
+    let awaited = wait_for_others(&mut connection, members, &mut table, &text, settings).await;
+    match awaited {
+        Ok(()) => Ok(Entered { engine, table, addresses, joining }),
+        Err(failed) => {
+            joining.abort();
+            Err(failed)
+        }
+    }
+}
+
+/// Renews the lease of a process that joins, whatever that waits for meanwhile. Ends when another
+/// process has it.
+async fn renew(engine: Engine, me: Process, text: Arc<Mutex<String>>, lease: Duration) {
+    loop {
+        // Redis may be away for a moment.
+        if let Ok(mut connection) = engine.connect().await {
+            loop {
+                let now = lock(&text).clone();
+                match connection.renew_lease(me, &now, lease).await {
+                    Ok(true) => tokio::time::sleep((lease / 4).min(SECOND)).await,
+                    Ok(false) => return,
+                    Err(_) => break,
+                }
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Waits until the lease of a node's last process is over.
@@ -232,22 +299,23 @@ async fn wait_for_lease(connection: &mut Connection, node: u16, settings: &Setti
 /// at the same time are in the table as soon as the database has them.
 async fn wait_for_others(
     connection: &mut Connection,
-    meta: &dyn Meta,
-    fencing: &dyn Fencing,
+    members: &Members,
     table: &mut Table,
+    text: &Mutex<String>,
     settings: &Settings,
 ) -> Result<(), Failed> {
     let until = Instant::now() + settings.lease + GRACE;
-    let taken = || Failed::NameTaken(settings.node.clone());
     loop {
-        let rows = members::all(meta).await?;
-        fence_off(fencing, &table.gone(&rows)).await?;
+        let rows = members::all(&*members.meta).await?;
+        fence_off(&*members.fencing, &table.gone(&rows)).await?;
+        let has_successor = rows.iter().any(|(name, _)| *name == settings.node);
         if table.update(rows) == Update::Superseded {
-            return Err(taken());
+            return Err(superseded(&settings.node, has_successor));
         }
-        // Renewed, so that they see this one and by what it goes.
+        lock(text).clone_from(&table.lease());
+        // Renewed at once, so that they see this one and by what it goes.
         if !connection.renew_lease(table.me(), &table.lease(), settings.lease).await? {
-            return Err(taken());
+            return Err(Failed::NameTaken(settings.node.clone()));
         }
         let Some(name) = behind(connection, table).await? else { return Ok(()) };
         if Instant::now() >= until {
@@ -255,6 +323,14 @@ async fn wait_for_others(
             return Ok(());
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Says why a process can't go on whose row is gone: another one may have its own there.
+fn superseded(node: &str, has_successor: bool) -> Failed {
+    match has_successor {
+        true => Failed::NameTaken(node.to_owned()),
+        false => Failed::TakenOver(node.to_owned()),
     }
 }
 
@@ -333,17 +409,13 @@ impl Joined {
     /// over from this process: then it has to end.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The thread has ended.
     pub fn run(self, door: Door, ends: impl FnOnce() + Send + 'static) -> Result<Running, Failed> {
-        let posted = self.posted.clone();
-        let fenced = self.posted.events.clone();
-        self.members.fencing.when_fenced(Box::new(move || drop(fenced.send(Event::Superseded))));
-        let run = move || {
-            let Self { runtime, engine, members, lease, table, posted, events, .. } = self;
-            let outer = Outer { engine, members, lease, door, ends: Some(Box::new(ends)) };
-            vital(|| runtime.block_on(Service::new(outer, table, posted).run(events)));
-        };
-        let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(Failed::System)?;
+        let Self { fencing, posted, begins, thread, .. } = self;
+        let fenced = posted.events.clone();
+        fencing.when_fenced(Box::new(move || drop(fenced.send(Event::Superseded))));
+        let gone = |_| Failed::System(std::io::Error::other("it has ended"));
+        begins.send((door, Box::new(ends))).map_err(gone)?;
         Ok(Running { posted, thread })
     }
 }
@@ -376,6 +448,8 @@ pub(crate) enum Event {
     TakenOver(Process, Result<bool, NotJoined>),
     /// The rows can't be read.
     NoRows(NotJoined),
+    /// Processes that are gone can't be fenced off.
+    NotFenced(NotJoined),
     /// The shards end: nothing more is read.
     Deaf,
     /// The process ends.

@@ -60,6 +60,12 @@ impl Table {
         others.map(|place| (place.name.clone(), place.process())).collect()
     }
 
+    /// Returns the number of the shards of a process; 0 if there is no such process.
+    pub fn shards_of(&self, process: Process) -> u16 {
+        let place = self.places.iter().find(|place| place.is_member && place.process() == process);
+        place.map_or(0, |place| place.row.shards)
+    }
+
     /// Returns the processes of other nodes that are gone by the rows of the database.
     pub fn gone(&self, rows: &[(String, Row)]) -> Vec<Process> {
         let is_there = |process: Process| {

@@ -323,8 +323,8 @@ impl Server {
         self.settle();
     }
 
-    /// Lets nothing reach a node from now on, nor come from it: what others write to it waits, until
-    /// they [take over](Server::take_over) or it is [refused](Server::refuse_what_waits).
+    /// Lets nothing reach a node from now on, nor come from it: what others write to it waits,
+    /// until they [take over](Server::take_over) or it is [refused](Server::refuse_what_waits).
     pub fn silence(&self, node: usize) {
         self.0.borrow().nodes.silence(node);
     }

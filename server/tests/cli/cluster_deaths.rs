@@ -61,7 +61,7 @@ impl Sender {
                 self.refused.extend(id.map(str::to_owned));
             }
         }
-        // What has not come to its end is looked at once more.
+        // A part that has not come to its end is looked at once more.
         let rest = self.client.got.rfind("<a ").unwrap_or_default();
         self.client.got.drain(..rest);
     }

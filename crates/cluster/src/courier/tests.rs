@@ -6,6 +6,7 @@ use super::*;
 
 const HERE: Process = Process { node: 1, incarnation: 4 };
 const THERE: Process = Process { node: 2, incarnation: 9 };
+const SHARDS: u16 = 2;
 
 fn letter(text: &str, share: &Rc<()>) -> Letter<Rc<()>> {
     Letter { kind: 0, from: 0, to: 1, body: text.as_bytes().to_vec(), outlives: true, share: Some(share.clone()) }
@@ -13,8 +14,8 @@ fn letter(text: &str, share: &Rc<()>) -> Letter<Rc<()>> {
 
 fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
     let (mut here, mut there) = (Courier::new(HERE), Courier::new(THERE));
-    here.meet(THERE);
-    there.meet(HERE);
+    here.meet(THERE, SHARDS);
+    there.meet(HERE, SHARDS);
     (here, there)
 }
 
@@ -34,11 +35,11 @@ fn texts(arrived: Option<Arrived>) -> Vec<String> {
 fn what_comes_meanwhile_is_the_next_entry() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
-    assert!(here.post(2, letter("one", &share)).is_none());
+    assert!(here.post(THERE, letter("one", &share)).is_ok());
     let first = here.appends(0, 0);
     assert_eq!(first.len(), 1);
-    here.post(2, letter("two", &share));
-    here.post(2, letter("three", &share));
+    here.post(THERE, letter("two", &share)).unwrap();
+    here.post(THERE, letter("three", &share)).unwrap();
     assert_eq!(here.appends(0, 0), [], "one append at a time");
     here.appended(THERE, Outcome::Taken, 0);
     let second = here.appends(0, 0);
@@ -51,11 +52,11 @@ fn what_comes_meanwhile_is_the_next_entry() {
 fn shares_are_kept_until_the_other_side_has_handled_all() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
-    here.post(2, letter("one", &share));
+    here.post(THERE, letter("one", &share)).unwrap();
     let entry = here.appends(0, 0).remove(0).entry;
     here.appended(THERE, Outcome::Taken, 0);
     assert_eq!(Rc::strong_count(&share), 2, "the engine has it, which is not enough");
-    here.post(2, letter("two", &share));
+    here.post(THERE, letter("two", &share)).unwrap();
     let second = here.appends(0, 0).remove(0).entry;
     here.appended(THERE, Outcome::Taken, 0);
     let waits = [entry, second].map(|entry| there.arrived(&entry).unwrap().unwrap().waits.unwrap());
@@ -64,11 +65,13 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     there.appended(HERE, Outcome::Taken, 1_000);
     assert_eq!(Rc::strong_count(&share), 3, "it has read both, which is not enough");
     assert_eq!(here.appends(60_000, 60_000), [], "but they needn't be sent again");
-    there.handled(HERE, waits[1]);
-    assert_eq!(there.appends(2_000, 2_000), [], "the first is still at work");
     there.handled(Process { incarnation: 3, ..HERE }, waits[0]);
     assert_eq!(there.appends(2_000, 2_000), [], "that was another process");
-    assert_eq!(Rc::strong_count(&share), 3);
+    there.handled(HERE, waits[1]);
+    let told = there.appends(1_000, 1_000).remove(0);
+    here.arrived(&told.entry).unwrap();
+    there.appended(HERE, Outcome::Taken, 1_000);
+    assert_eq!(Rc::strong_count(&share), 2, "the first is still at work");
     there.handled(HERE, waits[0]);
     let told = there.appends(1_000, 1_000).remove(0);
     assert_eq!(told.to, HERE, "somebody waits for that: it is told at once");
@@ -85,7 +88,7 @@ fn who_takes_long_to_handle_much_holds_up_nothing() {
     let share = Rc::new(());
     let (mut waits, mut got) = (Vec::new(), 0);
     for round in 0..2 * MOST_UNREAD {
-        here.post(2, letter("more", &share));
+        here.post(THERE, letter("more", &share)).unwrap();
         for append in here.appends(round, round) {
             here.appended(THERE, Outcome::Taken, round);
             let arrived = there.arrived(&append.entry).unwrap().expect("news");
@@ -115,7 +118,7 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     for text in ["handled", "read", "on its way"] {
-        here.post(2, letter(text, &share));
+        here.post(THERE, letter(text, &share)).unwrap();
         let entry = here.appends(0, 0).remove(0).entry;
         here.appended(THERE, Outcome::Taken, 0);
         match text {
@@ -129,31 +132,56 @@ fn what_a_process_had_not_handled_when_it_died_comes_back() {
         }
     }
     // Its last words confirm what it had handled, and bring nothing that nobody would see.
-    there.post(1, letter("last words", &Rc::new(())));
+    there.post(HERE, letter("last words", &Rc::new(()))).unwrap();
     here.only_confirmed(&there.appends(300, 300).remove(0).entry).unwrap();
     assert_eq!(here.peers[&2].read, 0);
-    here.post(2, letter("not sent", &share));
+    here.post(THERE, letter("not sent", &share)).unwrap();
     let back: Vec<_> = here.forget(2).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
     assert_eq!(back, ["read", "on its way", "not sent"]);
+}
+
+/// It stood still and goes on with a backlog, but the database takes nothing more of it.
+#[test]
+fn who_was_taken_over_from_takes_and_confirms_nothing_more() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    let mut write = |text| {
+        here.post(THERE, letter(text, &share)).unwrap();
+        let entry = here.appends(0, 0).remove(0).entry;
+        here.appended(THERE, Outcome::Taken, 0);
+        entry
+    };
+    let waits = there.arrived(&write("before")).unwrap().unwrap().waits.unwrap();
+    let behind = write("behind");
+    let own = Rc::new(());
+    there.post(HERE, letter("an error for the sender", &own)).unwrap();
+    there.end();
+    assert_eq!(there.arrived(&behind).unwrap(), None);
+    there.handled(HERE, waits);
+    assert_eq!(there.appends(60_000, 60_000), []);
+    there.set_present(HERE, false, 0);
+    assert_eq!((there.expired(90_000).len(), Rc::strong_count(&own)), (0, 2), "nobody takes it for handled");
+    let back: Vec<_> = here.forget(2).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
+    assert_eq!(back, ["before", "behind"]);
 }
 
 #[test]
 fn the_next_process_of_a_node_gets_what_outlives_the_last() {
     let (mut here, _) = pair();
     let share = Rc::new(());
-    here.post(2, letter("mail", &share));
-    here.post(2, Letter { outlives: false, share: None, ..letter("frame", &share) });
+    here.post(THERE, letter("mail", &share)).unwrap();
+    here.post(THERE, Letter { outlives: false, share: None, ..letter("frame", &share) }).unwrap();
     here.appends(0, 0);
     here.appended(THERE, Outcome::Taken, 0);
     let next = Process { incarnation: 10, ..THERE };
-    here.meet(next);
+    assert!(here.meet(next, SHARDS).is_empty());
     let append = here.appends(1, 1).remove(0);
     assert_eq!(append.to, next);
     let mut there = Courier::<Rc<()>>::new(next);
-    there.meet(HERE);
+    there.meet(HERE, SHARDS);
     assert_eq!(texts(there.arrived(&append.entry).unwrap()), ["mail"]);
     let mut old = Courier::<Rc<()>>::new(HERE);
-    old.meet(next);
+    old.meet(next, SHARDS);
     let mut entry = Vec::new();
     wire::begin(&Header { from: THERE, seq: 1, first: 1, read: 0, is_urgent: false, unix_ms: 0 }, &mut entry);
     assert_eq!(old.arrived(&entry).unwrap(), None, "a process that has a successor says nothing any more");
@@ -166,7 +194,7 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
     here.set_present(THERE, false, 100);
     let mut posted = 0;
     let text = "x".repeat(1 << 20);
-    while here.post(2, letter(&text, &share)).is_none() {
+    while here.post(THERE, letter(&text, &share)).is_ok() {
         posted += 1;
     }
     assert_eq!(posted, MOST_WAITING / (text.len() + OVERHEAD));
@@ -174,7 +202,8 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
     assert_eq!(here.expired(100 + PATIENCE_MS - 1).len(), 0);
     assert_eq!(here.expired(100 + PATIENCE_MS).len(), posted);
     assert_eq!((here.waiting_bytes(), Rc::strong_count(&share)), (0, 1));
-    assert!(here.post(3, letter("nobody", &share)).is_some(), "there is no such node");
+    let nobody = here.post(Process { node: 3, ..THERE }, letter("nobody", &share));
+    assert!(matches!(nobody, Err(Unposted::Gone(_))), "there is no such node");
 }
 
 /// A node stood still for longer than letters wait, and Redis has lost what was in its inbox.
@@ -182,15 +211,15 @@ fn what_waits_is_bounded_in_bytes_and_in_time() {
 fn what_was_given_up_keeps_nothing_back() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
-    here.post(2, letter("read", &share));
+    here.post(THERE, letter("read", &share)).unwrap();
     there.arrived(&here.appends(0, 0).remove(0).entry).unwrap();
     here.appended(THERE, Outcome::Taken, 0);
-    here.post(2, letter("lost", &share));
+    here.post(THERE, letter("lost", &share)).unwrap();
     assert_eq!(here.appends(1, 1).len(), 1);
     here.appended(THERE, Outcome::NoInbox, 1);
     assert_eq!(here.expired(1 + PATIENCE_MS).len(), 2, "that the first was read was not told either");
     here.set_present(THERE, true, 2 + PATIENCE_MS);
-    here.post(2, letter("later", &share));
+    here.post(THERE, letter("later", &share)).unwrap();
     let entry = here.appends(3 + PATIENCE_MS, 3).remove(0).entry;
     let arrived = take(&mut there, &entry).expect("news");
     assert!(arrived.is_torn, "lines that went over it have a hole");
@@ -199,9 +228,105 @@ fn what_was_given_up_keeps_nothing_back() {
     let told = there.appends(5 + PATIENCE_MS, 5).remove(0).entry;
     assert!(here.arrived(&told).unwrap().is_none());
     assert!(here.is_idle());
-    here.post(2, letter("on", &share));
+    here.post(THERE, letter("on", &share)).unwrap();
     let arrived = there.arrived(&here.appends(6 + PATIENCE_MS, 6).remove(0).entry).unwrap().expect("news");
     assert!(!arrived.is_torn);
+}
+
+/// The database of the other side is away, or it is slow: what it has read stays unhandled.
+#[test]
+fn what_was_read_is_kept_only_where_somebody_waits() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    here.post(THERE, letter("waits", &share)).unwrap();
+    let mut round = 0;
+    let mut exchange = |here: &mut Courier<_>| {
+        round += TELL_MS;
+        while let Some(append) = here.appends(round, round).pop() {
+            here.appended(THERE, Outcome::Taken, round);
+            there.arrived(&append.entry).unwrap().expect("news");
+        }
+        for append in there.appends(round, round) {
+            there.appended(HERE, Outcome::Taken, round);
+            here.arrived(&append.entry).unwrap();
+        }
+    };
+    let text = "x".repeat(1 << 20);
+    for at in 0..3 * MOST_WAITING / text.len() {
+        let kind = Letter { share: None, outlives: at % 2 == 0, ..letter(&text, &share) };
+        // A frame of a line, or presence.
+        assert!(here.post(THERE, kind).is_ok(), "the other side has read all before");
+        if at % 3 == 0 {
+            here.post(THERE, Letter { outlives: false, ..letter(&text, &share) }).unwrap();
+        }
+        exchange(&mut here);
+    }
+    exchange(&mut here);
+    assert_eq!(here.waiting_bytes(), "waits".len() + OVERHEAD, "only one of them would go to a new home");
+    assert_eq!(Rc::strong_count(&share), 2);
+    let back: Vec<_> = here.forget(2).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
+    assert_eq!(back, ["waits"]);
+}
+
+/// As one archive whose part of the database is slow, among many that are not.
+#[test]
+fn one_letter_that_takes_long_keeps_no_other_waiting() {
+    let (mut here, mut there) = pair();
+    let share = Rc::new(());
+    let mut slow = Vec::new();
+    for round in 0..1_000 {
+        here.post(THERE, letter(&round.to_string(), &share)).unwrap();
+        for append in here.appends(round, round) {
+            here.appended(THERE, Outcome::Taken, round);
+            let arrived = there.arrived(&append.entry).unwrap().expect("news");
+            match round {
+                7 | 500 => slow.extend(arrived.waits),
+                _ => there.handled(HERE, arrived.waits.unwrap()),
+            }
+        }
+        for append in there.appends(round, round) {
+            there.appended(HERE, Outcome::Taken, round);
+            here.arrived(&append.entry).unwrap();
+        }
+    }
+    assert_eq!(Rc::strong_count(&share), 1 + slow.len(), "the rest was handled, and that is known at once");
+    assert_eq!(here.waiting_bytes(), "7".len() + "500".len() + 2 * OVERHEAD);
+    for seq in slow.into_iter().rev() {
+        there.handled(HERE, seq);
+        here.arrived(&there.appends(1_000, 0).remove(0).entry).unwrap();
+        there.appended(HERE, Outcome::Taken, 1_000);
+    }
+    assert!(here.is_idle());
+}
+
+#[test]
+fn a_node_that_comes_back_with_other_shards_gets_nothing_by_their_numbers() {
+    for shards in [SHARDS - 1, SHARDS + 1] {
+        let (mut here, mut there) = pair();
+        let share = Rc::new(());
+        let mut write = |text| {
+            here.post(THERE, letter(text, &share)).unwrap();
+            let entry = here.appends(0, 0).remove(0).entry;
+            here.appended(THERE, Outcome::Taken, 0);
+            entry
+        };
+        there.arrived(&write("read")).unwrap();
+        write("on its way");
+        here.arrived(&there.appends(TELL_MS, 0).remove(0).entry).unwrap();
+        here.post(THERE, letter("not sent", &share)).unwrap();
+        let next = Process { incarnation: 10, ..THERE };
+        let back: Vec<_> =
+            here.meet(next, shards).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
+        assert_eq!(back, ["read", "on its way", "not sent"]);
+        let late = here.post(THERE, letter("late", &share));
+        assert!(matches!(late, Err(Unposted::Gone(_))), "a shard has written it that still went by the old homes");
+        assert_eq!((here.appends(1, 1), here.waiting_bytes()), (vec![], 0));
+        here.post(next, letter("to the new", &share)).unwrap();
+        assert_eq!(here.appends(1, 1).remove(0).to, next);
+        let third = Process { incarnation: 11, ..THERE };
+        assert!(here.meet(third, shards).is_empty(), "its shards are the same");
+        here.post(next, letter("late", &share)).unwrap();
+    }
 }
 
 proptest! {
@@ -220,7 +345,7 @@ proptest! {
             now += if step == 255 { AGAIN_MS } else { 50 };
             if step < 3 {
                 posted.push(posted.len().to_string());
-                here.post(2, letter(posted.last().unwrap(), &share));
+                here.post(THERE, letter(posted.last().unwrap(), &share)).unwrap();
             }
             for (courier, inbox, to) in [(&mut here, &mut to_there, THERE), (&mut there, &mut to_here, HERE)] {
                 for append in courier.appends(now, now) {
