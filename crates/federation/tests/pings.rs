@@ -61,8 +61,7 @@ fn what_no_answer_stands_behind_comes_back_when_the_connection_breaks() {
     assert_eq!(server.servers.waiting(), 0);
 }
 
-/// An error is an answer, too: not everybody answers pings with a result, but whoever answers has
-/// read what came before.
+/// An error is an answer, too: a server that refuses pings has read what came before all the same.
 #[test]
 fn an_error_is_an_answer() {
     let (mut server, key) = scene();
