@@ -137,7 +137,8 @@ impl Old for Postgres {
     const TAKEN_BACK: &'static str = "\
         DROP INDEX roster_items_shown; DELETE FROM rookery_schema WHERE version >= 4; \
         ALTER TABLE rookery_schema DROP COLUMN runs_from; \
-        ALTER TABLE rookery_lanes DROP COLUMN node, DROP COLUMN incarnation, DROP COLUMN fenced_ms";
+        ALTER TABLE rookery_lanes DROP COLUMN node, DROP COLUMN incarnation, DROP COLUMN fenced_ms; \
+        ALTER TABLE accounts DROP COLUMN created_ms";
 
     fn files(_: &str) -> String {
         "SELECT relname, pg_relation_filenode(oid) FROM pg_class \
