@@ -14,6 +14,6 @@ fuzz_target!(|bytes: &[u8]| {
     letters.iter().for_each(|letter| wire::push(letter, &mut written));
     assert_eq!(wire::read(&written), Ok((header, letters)));
     let mut courier = Courier::<()>::new(Process { node: 1, incarnation: 1 });
-    courier.meet(header.from);
+    courier.meet(header.from, 2);
     _ = courier.arrived(bytes).expect("an entry");
 });
