@@ -38,3 +38,21 @@ pub(super) const DAYS: Field = Field {
     is_required: false,
     doc: "Days for which the link is good; 7 if nothing is said.",
 };
+pub(super) const ROOM_LOCAL: Field = Field {
+    name: "room",
+    kind: Kind::Text { min: 1, max: 1023 },
+    is_required: true,
+    doc: "The part before the @ in its address.",
+};
+pub(super) const ROOM_OWNER: Field = Field {
+    name: "owner",
+    kind: Kind::Text { min: 1, max: 2047 },
+    is_required: true,
+    doc: "The account that owns it, here or elsewhere.",
+};
+pub(super) const ROOM_PERSISTENT: Field = Field {
+    name: "persistent",
+    kind: Kind::Switch,
+    is_required: false,
+    doc: "True if it stays when everybody has left.",
+};

@@ -8,7 +8,8 @@ use rookery_operations::api_tokens::Scope;
 use super::call::{Call, Reply};
 use super::field::{Field, Kind};
 use super::given::{
-    AFTER, BODY, DAYS, LIMIT, PASSWORD, ROOM_DESCRIPTION, ROOM_MEMBERS_ONLY, ROOM_NAME, ROOM_PUBLIC, SUBJECT,
+    AFTER, BODY, DAYS, LIMIT, PASSWORD, ROOM_DESCRIPTION, ROOM_LOCAL, ROOM_MEMBERS_ONLY, ROOM_NAME, ROOM_OWNER,
+    ROOM_PERSISTENT, ROOM_PUBLIC, SUBJECT,
 };
 use super::problem::Problem;
 use super::{domains, invitations, messages, profile, reports, rooms, server, sessions, top, users};
@@ -406,24 +407,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         summary: "Make a room, which stays.",
         scope: Scope::RoomsWrite,
         query: &[],
-        body: Some(&[
-            Field {
-                name: "room",
-                kind: Kind::Text { min: 1, max: 1023 },
-                is_required: true,
-                doc: "The part before the @ in its address.",
-            },
-            Field {
-                name: "owner",
-                kind: Kind::Text { min: 1, max: 2047 },
-                is_required: true,
-                doc: "The account that owns it, here or elsewhere.",
-            },
-            ROOM_NAME,
-            ROOM_DESCRIPTION,
-            ROOM_PUBLIC,
-            ROOM_MEMBERS_ONLY,
-        ]),
+        body: Some(&[ROOM_LOCAL, ROOM_OWNER, ROOM_NAME, ROOM_DESCRIPTION, ROOM_PUBLIC, ROOM_MEMBERS_ONLY]),
         success: (201, "It is made."),
         answer: Content::Json("NewRoom"),
         errors: &[409, 422],
@@ -436,18 +420,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         summary: "Change settings of a room. Its occupants are told so.",
         scope: Scope::RoomsWrite,
         query: &[],
-        body: Some(&[
-            ROOM_NAME,
-            ROOM_DESCRIPTION,
-            ROOM_PUBLIC,
-            ROOM_MEMBERS_ONLY,
-            Field {
-                name: "persistent",
-                kind: Kind::Switch,
-                is_required: false,
-                doc: "True if it stays when everybody has left.",
-            },
-        ]),
+        body: Some(&[ROOM_NAME, ROOM_DESCRIPTION, ROOM_PUBLIC, ROOM_MEMBERS_ONLY, ROOM_PERSISTENT]),
         success: (204, "They are changed."),
         answer: Content::Nothing,
         errors: &[422],
