@@ -460,3 +460,14 @@ pub(crate) enum Event {
 const GRACE: Duration = Duration::from_secs(2);
 /// The time between two looks at a lease.
 const LOOK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_others_took_over_from_while_it_joined_may_start_again() {
+        assert!(superseded("n1", false).may_pass(), "its row was removed");
+        assert!(!superseded("n1", true).may_pass(), "another process has its name");
+    }
+}
