@@ -52,14 +52,13 @@ pub(crate) struct Returning {
     to_ask: VecDeque<Jid>,
 }
 
-/// The beginning of a module's work.
-type Begin = Box<dyn FnOnce(&mut World)>;
-
 enum Job {
     Account(Box<Account>),
     /// Work of a module, until it is begun.
-    Work(Option<Begin>, Option<Custody>),
+    Work(Option<Work>, Option<Custody>),
 }
+
+type Work = Box<dyn FnOnce(&mut World)>;
 
 /// An account with sessions that go on.
 #[derive(Debug)]

@@ -119,8 +119,8 @@ impl World {
         !woken.is_empty()
     }
 
-    /// Returns whether anything is under way that the store, or another thread, has still to answer.
-    /// Something that goes on from another process and is to be tried again isn't.
+    /// Returns whether anything is under way that the store, or another thread, has still to
+    /// answer. Something that goes on from another process and is to be tried again isn't.
     pub fn is_at_work(&self) -> bool {
         self.tasks_waiting() > self.people.returning.watchers()
     }

@@ -127,8 +127,9 @@ impl Gathered {
 /// Bytes of all cards of a server; the sessions that have no place end as if they could not go on.
 pub const MOST_BYTES: usize = 256 << 20;
 
-/// Returns the bytes that the cards of each of so many shards may have. Before the others end, so
-/// many stay free: for rooms, and for what is still to come into those that go on.
+/// Returns the bytes that cards may have on each of so many shards: those of sessions before the
+/// others end, and all of them then. The rest is for rooms, and for what the sessions that go on
+/// still get.
 pub(crate) fn share(shards: usize) -> (usize, usize) {
     let share = MOST_BYTES / shards.max(1);
     (share / 4 * 3, share)

@@ -9,7 +9,8 @@ fn federating() -> Server {
 }
 
 /// Contacts on other servers may have come or gone while nobody was there to hear it: each account
-/// asks once (RFC 6121 §4.3), whatever the number of its sessions, and all of these hear the answer.
+/// asks once (RFC 6121 §4.3), whatever the number of its sessions, and all of these hear the
+/// answer.
 #[test]
 fn contacts_elsewhere_are_asked_once() {
     let server = federating();

@@ -155,24 +155,18 @@ fn ghosts_leave() {
 /// that was removed doesn't come back: those who were in it hear that they are out.
 #[test]
 fn who_was_in_a_room_that_is_gone_hears_it() {
+    let s = Scene::configured("persistentroom=1");
+    let stored = s.server.done(s.server.stores().rooms.load(Jid::parse(COVEN).unwrap().as_ref())).unwrap();
+    let creator = Some(Jid::parse("other@example.org").unwrap());
+    let other = RoomDocument { creator, ..stored.expect("a room").document };
     for fields in ["", "persistentroom=1"] {
         let mut s = Scene::configured(fields).all_in();
         s.hush();
         let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
         let (stores, room) = (s.server.stores(), Jid::parse(COVEN).unwrap());
-        let other = RoomDocument {
-            name: "another".into(),
-            is_public: true,
-            creator: Some(Jid::parse("other@example.org").unwrap()),
-            config: Vec::new(),
-            archive_days: 0,
-            subject: None,
-            vcard: None,
-            of_users: Vec::new(),
-        };
         s.server.hand_over_with(AWAY_MS, |cards| {
             match fields {
-                "" => s.server.done(stores.rooms.put(room.as_ref(), other)).unwrap(),
+                "" => s.server.done(stores.rooms.put(room.as_ref(), other.clone())).unwrap(),
                 _ => assert!(s.server.done(stores.rooms.remove(room.as_ref())).unwrap()),
             }
             cards
