@@ -15,7 +15,7 @@ use std::path::Path;
 const KNOWN: &[(&str, &[&str])] = &[
     // A world holds functions that take the world again: those of modules, and continuations. Its
     // type and those of what it holds can't be told one by one.
-    ("hub", &["at_hand calls mail module::tables parts waiting world"]),
+    ("hub", &["at_hand calls mail module::tables parts returning waiting world"]),
     ("modkit", &[]),
     ("archive", &[]),
     ("rooms", &[]),

@@ -31,15 +31,10 @@ use crate::at_hand::{AbsentState, AtHand, Kept, MAX_ABSENT_BYTES, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
 use crate::failure::condition;
-use crate::hold::Hold;
+use crate::held::Loading;
 use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
-
-/// The claim of those who load what is needed of an account; see [`World::begin_loading`].
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Loading(Hold);
 
 impl AtHand {
     /// Reads the documents of an account.

@@ -9,6 +9,20 @@ use crate::custody::Custody;
 use crate::passage::Notes;
 use crate::share::{Bounds, Share};
 
+/// Somebody's claim that stanzas for an account wait. It must be given back to `World::release`.
+#[derive(Debug)]
+#[must_use]
+pub struct Hold {
+    pub(crate) account: Jid,
+    pub(crate) serial: u32,
+}
+
+/// The claim of those who load what is needed of an account. It must be given back to
+/// `World::end_loading`.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Loading(pub(crate) Hold);
+
 /// The stanzas that wait for an account.
 #[derive(Debug)]
 pub(crate) struct HeldStanzas {

@@ -6,20 +6,12 @@
 
 use std::collections::VecDeque;
 
-use rookery_jid::{Jid, JidRef};
+use rookery_jid::JidRef;
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::World;
-use crate::held::{HELD, HeldStanza, HeldStanzas};
+use crate::held::{HELD, HeldStanza, HeldStanzas, Hold};
 use crate::share::Share;
-
-/// Somebody's claim that stanzas for an account wait. It must be given back to [`World::release`].
-#[derive(Debug)]
-#[must_use]
-pub struct Hold {
-    account: Jid,
-    serial: u32,
-}
 
 impl World {
     /// Lets stanzas for an account that is here wait, from now on. `None` if it has no session:

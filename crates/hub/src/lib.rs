@@ -34,8 +34,8 @@
 //!   `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
 //!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
-//!   sessions that survive their process, `returning`: how they go on in the next, [`card`]: what
-//!   they take along.
+//!   sessions that survive their process, `going_on`: how they do in the next, `returning`: those
+//!   that have still to; [`card`]: what they take along.
 //! * [`login`], [`fast`]: what a connection needs before it has a session.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
 //!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
@@ -77,6 +77,7 @@ pub mod failure;
 pub mod fast;
 pub mod federation;
 mod filter;
+mod going_on;
 mod held;
 pub mod hold;
 pub mod inbound;
@@ -131,7 +132,7 @@ pub use destination::Destination;
 pub use errand::Errand;
 pub use event::{BindError, Event, LoginAnswer};
 pub use fast::TokenChange;
-pub use hold::Hold;
+pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
 pub use letter::Letter;

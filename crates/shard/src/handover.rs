@@ -7,15 +7,14 @@
 //! all cards; then it lets them, and what else was handed on, go on before anybody is let in.
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
 
-use rookery_base::lock::lock;
 use rookery_fanout::Link;
 use rookery_hub::{Bound, Card, Custody, Most, Per, Unit};
 
 use crate::connection::{Connection, Stage};
 use crate::connections::Connections;
 use crate::driver::Driver;
+use crate::gathered::Gathered;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
@@ -102,28 +101,6 @@ fn peers<S>(connections: &Connections<S>) -> impl Fn(Link) -> Option<SocketAddr>
     }
 }
 
-/// The cards of a server that stops, as its shards add them; closed once somebody has taken them.
-#[derive(Debug)]
-pub struct Gathered(Mutex<Option<Vec<Vec<u8>>>>);
-
-impl Default for Gathered {
-    fn default() -> Self {
-        Self(Mutex::new(Some(Vec::new())))
-    }
-}
-
-impl Gathered {
-    /// Adds the cards of a shard. Returns `false` if they were taken already, without these.
-    fn add(&self, cards: Vec<Vec<u8>>) -> bool {
-        lock(&self.0).as_mut().map(|gathered| gathered.extend(cards)).is_some()
-    }
-
-    /// Takes all cards. Shards that come later keep theirs.
-    pub fn take(&self) -> Vec<Vec<u8>> {
-        lock(&self.0).take().unwrap_or_default()
-    }
-}
-
 /// Bytes of all cards of a server; the sessions that have no place end as if they could not go on.
 pub const MOST_BYTES: usize = 256 << 20;
 
@@ -146,17 +123,3 @@ pub const BOUNDS: &[Bound] = &[Bound::on(
 
 /// The address of a client of which nothing is known.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A shard that answers when nobody waits any more has to know that.
-    #[test]
-    fn cards_are_taken_or_stay() {
-        let gathered = Gathered::default();
-        assert!(gathered.add(vec![vec![1]]) && gathered.add(vec![vec![2], vec![3]]));
-        assert_eq!(gathered.take(), [[1], [2], [3]]);
-        assert!(!gathered.add(vec![vec![4]]) && gathered.take().is_empty());
-    }
-}

@@ -18,7 +18,8 @@
 //!   tests is another.
 //! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a
 //!   shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]:
-//!   afterwards. [`resumption`]: when a session changes its connection, [`handover`]: its process.
+//!   afterwards. [`resumption`]: when a session changes its connection, [`handover`]: its process,
+//!   [`gathered`]: what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
@@ -38,6 +39,7 @@ mod entering;
 pub mod epoll;
 mod federating;
 pub mod gate;
+pub mod gathered;
 pub mod handover;
 mod lines;
 pub mod mailboxes;

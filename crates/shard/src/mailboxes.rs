@@ -23,7 +23,7 @@ use rookery_xml::Limits;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::gate::LoginTerms;
-use crate::handover::Gathered;
+use crate::gathered::Gathered;
 use crate::sids::Sids;
 use crate::wires::{Federation, Moving};
 

@@ -23,7 +23,8 @@ use tracing::{error, warn};
 use crate::census::{Census, Coverage};
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::handover::{self, Gathered};
+use crate::gathered::Gathered;
+use crate::handover;
 use crate::mailboxes::{BoshRequest, Closing, Envelope, Generation, Handed, Kind, Outlet, Port, Post, Posted};
 use crate::shard::{Setup, Shard};
 
