@@ -25,8 +25,9 @@
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
 //!   `sids`: where its sessions are. [`census`]: what shards count. `visits`: what the log tells of
 //!   sessions. `measuring`: how long things take.
-//! * [`mod@start`]: the threads. [`shard`]: the tick; `stopping`: the last ones. [`mailboxes`]: what
-//!   shards and their owner tell each other. [`gate`]: who may come in, and how often; [`attempts`] counts.
+//! * [`mod@start`]: the threads. [`shard`]: the tick; `stopping`: the last ones. [`mailboxes`]:
+//!   what shards and their owner tell each other. [`gate`]: who may come in, and how often;
+//!   [`attempts`] counts.
 
 pub mod attempts;
 mod away;

@@ -44,7 +44,7 @@ impl Wanted {
     /// Logs a module at another level until then.
     ///
     /// # Errors
-    /// A sentence for the operator: the module or the level has no such name, or too many are raised.
+    /// A sentence for the operator: there is no such module or level, or too many are raised.
     pub fn raise(&self, module: &str, level: &str, lasts: Duration, now: Instant) -> Result<(), String> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b':';
         if !module.starts_with("rookery") || module.len() > LONGEST || !module.bytes().all(is_name) {
@@ -67,8 +67,8 @@ impl Wanted {
         self.expire(now)
     }
 
-    /// Goes back from levels whose time is over. The lock is held until the filter is in force, so that
-    /// of two that change it at once the later one stays.
+    /// Goes back from levels whose time is over. The lock is held until the filter is in force, so
+    /// that of two that change it at once the later one stays.
     pub fn expire(&self, now: Instant) -> Result<(), String> {
         let mut inner = lock(&self.0);
         apply(&inner.filter(now))
