@@ -177,7 +177,7 @@ impl Threads {
         match Beside::start(start, caller, shards.door(), web, joined) {
             Ok(beside) => Ok(Threads { shards, relay, beside }),
             Err(failure) => {
-                // Sessions of the last process wait in the shards; now they wait for the next start.
+                // Sessions of the last process wait in the shards; now they wait for the next one.
                 let place = if hands_on { make_room(&start.loaded.source.folder, &shards) } else { None };
                 shards.stop(place.is_some());
                 if let Err(late) = finish(shards, place, || false) {

@@ -1,5 +1,5 @@
-//! What a shard remembers of the process before until it has gone on: `going_on` works on it. Apart
-//! from that, so that the world can hold it.
+//! The sessions and letters of the process before, until they have gone on: `going_on` works on
+//! them. They stand apart from that, so that the world can hold them.
 
 use std::collections::VecDeque;
 

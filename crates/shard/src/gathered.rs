@@ -1,4 +1,4 @@
-//! Where the shards of a server that stops put the cards of their sessions.
+//! The place into which the shards of a server that stops put the cards of their sessions.
 
 use std::sync::Mutex;
 
