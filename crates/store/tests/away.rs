@@ -111,7 +111,7 @@ fn what_waits_for_a_database_that_is_away_is_bounded<S: Server>() {
     rig.expect_waiting("romeo", &["1"]);
 }
 
-/// What operators are told must be true on a server that has nothing to do, too.
+/// Operators are told the truth on a server that has nothing to do, too.
 fn a_database_that_goes_away_is_missed_by_those_who_want_nothing_of_it<S: Server>() {
     let Some(rig) = Rig::<S>::start(2) else { return };
     assert_eq!(rig.stores.meta.trouble(), None);

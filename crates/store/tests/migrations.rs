@@ -227,7 +227,7 @@ impl Old for Mariadb {
     }
 }
 
-/// What MariaDB tells of its connections.
+/// An engine that tells of its connections.
 trait Connections: Server {
     fn connections(&self, database: &str, which: &str) -> Vec<String> {
         let found = format!("SELECT id FROM information_schema.processlist WHERE {which}");

@@ -104,7 +104,7 @@ struct Lane {
     done: u64,
     /// When the first operation of the batch that runs was queued.
     running: Option<Instant>,
-    /// What that batch has taken.
+    /// The operations and bytes that this batch has taken.
     taken: Fill,
 }
 

@@ -331,10 +331,10 @@ pub(crate) fn idle(limit: Duration) -> Duration {
     limit.max(IDLE)
 }
 
-/// How long a host may take to accept a connection and a login.
+/// The time that a host may take to accept a connection and a login.
 const CONNECT_TO_ONE: Duration = Duration::from_secs(5);
 
-/// How long a connection may take, over all hosts.
+/// The time that a connection may take, over all hosts.
 pub(crate) const CONNECT: Duration = Duration::from_secs(12);
 
 const IDLE: Duration = Duration::from_secs(10);

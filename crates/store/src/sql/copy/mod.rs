@@ -116,7 +116,7 @@ pub fn uploads(database: &mut End, each: &mut dyn FnMut(&str)) -> Result<(), Sto
 ///
 /// # Errors
 ///
-/// What either engine says, of which one that is away says so after ten minutes.
+/// Those of either engine. One that is away is waited for during ten minutes.
 pub fn compare(from: &mut End, to: &mut End, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Compared>, CopyError> {
     let mut from = Reader::at_rest(from.connection()).map_err(CopyError::From)?;
     let mut to = Reader::at_rest(to.connection()).map_err(CopyError::To)?;

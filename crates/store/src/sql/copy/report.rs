@@ -7,7 +7,7 @@ use crate::StoreError;
 /// Tells how far a copy or a comparison is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The part of the work.
     pub phase: Phase,
     /// The table.
     pub table: &'static str,
@@ -17,7 +17,7 @@ pub struct Progress {
     pub of: u64,
 }
 
-/// What is done with all rows.
+/// A part of the work, which goes along all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// They are copied.

@@ -8,8 +8,9 @@ use std::time::Duration;
 pub struct Options {
     /// Bounds what may wait.
     pub bounds: Bounds,
-    /// How long an operation waits for another process that holds the database. Everybody behind it waits as long. The ten
-    /// minutes of a command are the most, of which an operator hears after ten seconds: see [`tell_waits`](super::tell_waits).
+    /// The time that an operation waits for another process that holds the database. Everybody behind
+    /// it waits as long. The ten minutes of a command are the most; an operator hears of them after
+    /// ten seconds: see [`tell_waits`](super::tell_waits).
     pub lock_wait: Duration,
     /// How large the database may grow, in bytes; further writes fail with [`StoreError::Full`](crate::StoreError::Full).
     pub max_bytes: Option<u64>,

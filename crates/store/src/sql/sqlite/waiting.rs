@@ -30,10 +30,10 @@ pub(super) fn wait_once_more(times: i32) -> bool {
 
 static TELL: OnceLock<fn(Duration)> = OnceLock::new();
 
-/// How long a command waits.
+/// The time that a command waits.
 pub(super) const OF_COMMANDS: Duration = Patience::of_commands().other;
 
-/// How long it waits before the operator hears of it.
+/// The time that it waits before the operator hears of it.
 pub(super) const LONG: Duration = Duration::from_secs(10);
 
 /// Time between two attempts.
