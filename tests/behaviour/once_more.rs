@@ -12,7 +12,8 @@ use rookery_testkit::server::ENCODED_MAIL;
 fn nothing_relies_on_one_queue_or_one_process() {
     let tests = std::env::current_exe().expect("the path of these tests");
     let mut run = Command::new(tests);
-    run.args(["--quiet", "--skip", "once_more::"]).env(SHUFFLE, SEED).env(ENCODED_MAIL, "1");
+    // Engines give their own order to what they are asked, and run a part of these tests anyway.
+    run.args(["--quiet", "--skip", "once_more::", "--skip", "engines::"]).env(SHUFFLE, SEED).env(ENCODED_MAIL, "1");
     let run = run.output().expect("these tests again");
     let told = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{SHUFFLE}={SEED} {ENCODED_MAIL}=1\n{told}");
