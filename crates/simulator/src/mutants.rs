@@ -196,8 +196,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "elsewhere: a server speaks for other domains",
         file: "crates/federation/src/stanzas.rs",
-        guard: "if !is_proven(sender.as_ref().domain()) {",
-        instead: "if !$on && !is_proven(sender.as_ref().domain()) {",
+        guard: "let Some(proof) = proof(remote) else {",
+        instead: "let Some(proof) = proof(remote).or($on.then_some(Policy::Certificate)) else {",
     },
     Mutant {
         name: "elsewhere: a component speaks for other names",
