@@ -5,7 +5,8 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use rookery_needs::impostor::{
-    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, columns, done, fall_silent, greeting, impostor, packet, row,
+    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, done, fall_silent, greeting, impostor,
+    packet, row,
 };
 
 use super::databases::rig;
@@ -115,12 +116,7 @@ fn give_everything_the_same_answer(mut client: TcpStream) {
 
 fn give_everything_mariadbs_answer(mut client: TcpStream) {
     log_in(&mut client);
-    let mut question = [0; 4096];
-    while let Ok(bytes @ 1..) = client.peek(&mut question) {
-        // No connection goes on without its lock.
-        let is_lock = question[..bytes].windows(LOCK.len()).any(|part| part == LOCK);
-        answer(&mut client, &if is_lock { locked() } else { settings() });
-    }
+    answer_alike(&mut client, &settings());
 }
 
 /// Lets a client log in to what says that it is a MariaDB.
@@ -128,14 +124,6 @@ fn log_in(client: &mut TcpStream) {
     drop(client.write_all(&greeting()));
     answer(client, &done(2, true));
 }
-
-/// Returns the answer of a MariaDB that has given a lock.
-fn locked() -> Vec<u8> {
-    [columns(1), row(4, &["1"]), packet(5, b"\xFE\0\0\x02\0")].concat()
-}
-
-/// The function that asks MariaDB for a lock.
-const LOCK: &[u8] = b"GET_LOCK";
 
 /// Returns the answer of a MariaDB that can be written to.
 fn settings() -> Vec<u8> {

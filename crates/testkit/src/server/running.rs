@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use rookery_hub::{Card, Custody, Registry, Wakeups, World};
 use rookery_modules::Shared;
 use rookery_operations::process::Wish;
-use rookery_shard::handover::Gathered;
+use rookery_shard::gathered::Gathered;
 use rookery_shard::{Envelope, Gate, Setup, Shard};
 use rookery_store::Background;
 use rookery_store::shuffled::Shuffled;
