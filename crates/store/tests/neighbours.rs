@@ -119,7 +119,8 @@ fn each_schema_says_who_can_use_it<E: Engine>() {
     engine.open(&database).expect("this version's schema").close();
     let this = engine.newest(&database);
     let noted = engine.sql(&database, &format!("SELECT runs_from FROM rookery_schema WHERE version = {this}"));
-    assert_eq!(noted, (this - 1).to_string());
+    let oldest: i64 = noted.parse().expect("a version");
+    assert!((1..this).contains(&oldest), "{noted} of {this}: a server that lacks the last step can go on");
 }
 
 /// The operations that servers live by.
