@@ -1,5 +1,5 @@
 //! Sessions that outlive their process: what is done for them when the server stops.
-//! [`crate::returning`] has the next start, [`crate::card`] the form in which they travel.
+//! `going_on` has the next start, [`crate::card`] the form in which they travel.
 //!
 //! # Invariants
 //!
