@@ -99,7 +99,7 @@ impl Federation {
             Some(binary) => binary.clone(),
             None => std::env::current_exe()?,
         };
-        let mut two = Two::start(&binary, 2 * self.pairs, self.domains)?;
+        let mut two = Two::start(&binary, SENDERS.max(2 * self.pairs), self.domains)?;
         self.play(&[&two.one.server, &two.two.server], &[&two.one.server])?;
         nobody::measure(&two)?;
         if self.domains > 0 {

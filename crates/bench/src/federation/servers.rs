@@ -92,12 +92,13 @@ impl Two {
         self.two.start_again(&self.binary)
     }
 
-    /// Asks the first server how many streams to the many domains are ready.
+    /// Asks the first server how many streams to the many domains are ready. Those that are used in
+    /// both directions are listed as two.
     pub fn ready_streams(&self) -> Outcome<usize> {
         let mut command = Command::new(&self.binary);
         command.args(["s2s", "list", "--data-dir"]).arg(self.one.data());
         let listed = String::from_utf8(command.output()?.stdout)?;
-        Ok(listed.lines().filter(|line| line.contains(".many.test") && line.contains("\tready\t")).count())
+        Ok(listed.lines().filter(|line| line.contains(".many.test") && line.contains("\tout\tready\t")).count())
     }
 }
 
