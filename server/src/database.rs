@@ -73,6 +73,16 @@ impl Database {
         }
     }
 
+    /// Has the database look at what an import has written. Otherwise it may read whole tables
+    /// until it does so by itself, since it doesn't know yet how many rows there are.
+    pub fn look_over(&self) {
+        if let Err(error) = wait(self.stores.meta.look_over()) {
+            eprintln!(
+                "all is imported, but the database didn't look it over, and may be slow until it does so by itself: {error}"
+            );
+        }
+    }
+
     /// Returns what a cluster needs of it.
     pub fn members(&self) -> Members {
         Members { meta: self.stores.meta.clone(), fencing: self.store.clone() }

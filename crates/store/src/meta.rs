@@ -2,6 +2,7 @@
 //!
 //! An entry of a list is a row of its own: two who change different entries at the same time don't undo each other's change.
 
+use crate::pending::ready;
 use crate::{Pending, StoreError};
 use std::time::Duration;
 
@@ -30,6 +31,12 @@ pub trait Meta: Send + Sync {
 
     /// Replaces all entries of a list.
     fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()>;
+
+    /// Has the engine look at what there is now, so that it finds the best ways to rows that have just been written in great number. Engines that look by
+    /// themselves have nothing to do.
+    fn look_over(&self) -> Pending<()> {
+        ready(Ok(()))
+    }
 
     /// Returns what has kept the store from writing lately, if nothing could be written since. It still reads then, as far as it can.
     fn trouble(&self) -> Option<StoreError> {

@@ -87,6 +87,7 @@ impl Import<'_> {
         if let Some(writing) = writing {
             self.finish(writing)?;
         }
+        self.database.look_over();
         self.bar.finish_and_clear();
         say(&format!("{} accounts added, {} lines failed\n", self.added, self.wrong));
         super::tell_rights(&self.told);

@@ -86,6 +86,7 @@ fn run(
     let mut operator = Operator { config, named: named(config, database)?, told: Vec::new() };
     let terms = Terms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
     let (counts, walked) = walk(terms, &mut operator);
+    database.look_over();
     say(&format!("{} accounts imported, {} things left out\n", counts.accounts, counts.left_out));
     tell_rights(&operator.told);
     walked.map_err(|error| match error {

@@ -96,6 +96,25 @@ fn the_password_comes_from_a_file() {
 }
 
 #[test]
+fn a_database_looks_over_what_was_imported() {
+    if is_left_out() {
+        return;
+    }
+    let address = CLUSTER.database();
+    let rig = rig(&address, TRUSTING);
+    let rows =
+        || CLUSTER.psql(&address, "SELECT reltuples FROM pg_class WHERE relname = 'accounts'").expect("a number");
+    rig.run_with(&["user", "import", "-"], "romeo@localhost,secret\njuliet@localhost,secret\n").fine();
+    assert_eq!(rows().trim(), "2", "of a list of accounts");
+    let exported = rig.run(&["user", "export", "localhost", "-"]).fine();
+    let other = CLUSTER.database();
+    let rig = self::rig(&other, TRUSTING);
+    rig.run_with(&["user", "import", "-"], &exported).fine();
+    let rows = CLUSTER.psql(&other, "SELECT reltuples FROM pg_class WHERE relname = 'accounts'").expect("a number");
+    assert_eq!(rows.trim(), "2", "of an export");
+}
+
+#[test]
 fn accounts_come_from_databases_of_other_servers_in_it() {
     if is_left_out() {
         return;

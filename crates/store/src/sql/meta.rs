@@ -1,6 +1,7 @@
 //! The operations of [`Meta`](crate::Meta).
 
 use super::connection::{Connection, Value, all, one};
+use super::dialect::{Dialect, Text};
 use super::many::Rows;
 use super::statements::*;
 use crate::{Added, StoreError};
@@ -70,6 +71,17 @@ pub(crate) fn set_entries(c: &mut dyn Connection, list: &str, entries: &[(String
     INSERT_ENTRIES.insert(c, &rows)
 }
 
+/// PostgreSQL looks after a minute by itself, and reads whole tables until then. The others count as they write.
+pub(crate) fn look_over(c: &mut dyn Connection) -> Result<(), StoreError> {
+    match c.dialect() {
+        Dialect::Postgres => c.execute(LOOK_OVER.on(Dialect::Postgres), &[]).map(drop),
+        Dialect::Sqlite | Dialect::Mysql => Ok(()),
+    }
+}
+
+/// Only PostgreSQL's is run.
+const LOOK_OVER: Text = Text { sqlite: "ANALYZE", postgres: "ANALYZE", mysql: "ANALYZE TABLE accounts" };
+
 /// Values: list.
 const ENTRIES: &str = "SELECT name, bytes FROM lists WHERE list = ? ORDER BY name";
 
@@ -104,6 +116,7 @@ const REMOVE_ENTRIES: &str = "DELETE FROM lists WHERE list = ?";
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::Listed> {
     crate::sql::listed::listed![
+        LOOK_OVER,
         ENTRIES,
         ENTRY,
         UPDATE_ENTRY,

@@ -544,6 +544,10 @@ impl Meta for SqlStore {
         self.write(self.lanes.owner(&list), carried, move |c| meta::set_entries(c, &list, &entries))
     }
 
+    fn look_over(&self) -> Pending<()> {
+        self.write(self.lanes.owner(""), 0, meta::look_over)
+    }
+
     fn trouble(&self) -> Option<StoreError> {
         self.obstacle()
     }
