@@ -28,9 +28,10 @@ pub fn run(source: &Source, command: SessionCommand) -> Result<(), Failure> {
                 Some(Err(error)) => return Err(Failure::Failed(format!("that is no address: {error}"))),
             };
             let row = |item: &Value| {
-                ["jid", "address", "available", "priority", "waiting_bytes"].map(|member| cell(item, member))
+                ["jid", "address", "transport", "tls", "connected", "available", "priority", "waiting_bytes"]
+                    .map(|member| cell(item, member))
             };
-            list(server, &lists, &["SESSION", "ADDRESS", "AVAILABLE", "PRIORITY", "WAITING BYTES"], row, shown)
+            list(server, &lists, &SESSION, row, shown)
         }
         SessionCommand::End { jid } => {
             let jid = Jid::parse(&jid).map_err(|error| Failure::Failed(format!("{jid:?} is no address: {error}")))?;
@@ -49,6 +50,10 @@ pub fn run(source: &Source, command: SessionCommand) -> Result<(), Failure> {
         }
     }
 }
+
+/// The columns of sessions.
+const SESSION: [&str; 8] =
+    ["SESSION", "ADDRESS", "TRANSPORT", "TLS", "CONNECTED", "AVAILABLE", "PRIORITY", "WAITING BYTES"];
 
 /// Runs a command for rooms.
 ///

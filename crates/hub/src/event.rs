@@ -8,8 +8,22 @@ use rookery_sasl::Credentials;
 use rookery_store::StoreError;
 use rookery_stream::c2s::{Issued, StoredToken};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
+use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
+
+/// The connection of a client, as the driver knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// The address that the client connects from.
+    pub address: SocketAddr,
+    /// The carrier of the stream: see [`Transport::label`](rookery_base::Transport::label).
+    pub transport: String,
+    /// True if TLS ends here.
+    pub is_encrypted: bool,
+    /// The time at which the client connected, in milliseconds since 1970.
+    pub since_ms: u64,
+}
 
 /// A task for the driver.
 #[derive(Debug)]
@@ -29,9 +43,9 @@ pub enum Event {
     Released(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
-    /// Tell from where the client of this session connects, see
+    /// Tell from where and how the client of this session is connected, see
     /// [`World::with_peer`](crate::World::with_peer).
-    Peer(Link, Reply<Option<SocketAddr>>),
+    Peer(Link, Reply<Option<Peer>>),
     /// The answer to [`World::look_up`](crate::World::look_up) or
     /// [`World::verify`](crate::World::verify).
     Login(u64, LoginAnswer),

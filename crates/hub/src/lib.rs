@@ -130,7 +130,7 @@ pub use census::Census;
 pub use custody::Custody;
 pub use destination::Destination;
 pub use errand::Errand;
-pub use event::{BindError, Event, LoginAnswer};
+pub use event::{BindError, Event, LoginAnswer, Peer};
 pub use fast::TokenChange;
 pub use held::Hold;
 pub use inbound::Intake;

@@ -15,7 +15,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 
 use rookery_fanout::Link;
 use rookery_jid::JidRef;
@@ -25,7 +24,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::calls::CarriedQuestion;
-use crate::event::Event;
+use crate::event::{Event, Peer};
 use crate::mail::Mail;
 use crate::reply::Asker;
 pub use crate::reply::Reply;
@@ -122,10 +121,10 @@ impl World {
         }
     }
 
-    /// Goes on with the address that the client of a session connects from; `None` if it is gone.
-    /// The driver knows it.
-    pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<SocketAddr>) + 'static) {
-        let first = |world: &mut World, answers: Vec<Option<Option<SocketAddr>>>| {
+    /// Goes on with the connection of a session's client; `None` if it is gone. The driver knows
+    /// it.
+    pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<Peer>) + 'static) {
+        let first = |world: &mut World, answers: Vec<Option<Option<Peer>>>| {
             then(world, answers.into_iter().next().flatten().flatten());
         };
         let gathering = self.await_answers(1, PEER_PATIENCE_MS, "a client's address", first);

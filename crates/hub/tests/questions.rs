@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::Link;
-use rookery_hub::{Event, Hooks, Letter, Module, Place, Question, Registry, Reply, Settings, Wakeups, World};
+use rookery_hub::{Event, Hooks, Letter, Module, Peer, Place, Question, Registry, Reply, Settings, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_store::Background;
 use rookery_store::memory::Memory;
@@ -184,9 +184,14 @@ fn the_driver_knows_where_a_client_is() {
     let got = Rc::new(RefCell::new(None));
     let told = got.clone();
     worlds[1].with_peer(Link(7), move |_, peer| *told.borrow_mut() = peer);
-    let peer = "192.0.2.1:40000".parse().ok();
+    let peer = "192.0.2.1:40000".parse().ok().map(|address| Peer {
+        address,
+        transport: "tcp".to_owned(),
+        is_encrypted: true,
+        since_ms: 1000,
+    });
     match worlds[1].next_event() {
-        Some(Event::Peer(Link(7), reply)) => reply.give(&mut worlds[1], peer),
+        Some(Event::Peer(Link(7), reply)) => reply.give(&mut worlds[1], peer.clone()),
         other => panic!("{other:?}"),
     }
     assert_eq!(*got.borrow(), peer);

@@ -43,6 +43,7 @@ fn answer(world: &mut World, iq: Iq) {
     world.with_peer(session.link, move |world, peer| {
         // A client that is gone meanwhile doesn't hear it anyway.
         let Some(peer) = peer else { return };
+        let peer = peer.address;
         let ip = peer.ip().to_canonical().to_string();
         let mut reply = iq.result();
         match iq.payload.ns() {

@@ -18,8 +18,15 @@ use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
 pub struct SessionInfo {
     /// Its full JID.
     pub jid: Jid,
-    /// The address that its client connects from; `None` while that is away.
+    /// The address that its client connects from; `None` while that is away, as all about the
+    /// connection.
     pub address: Option<SocketAddr>,
+    /// The carrier of its stream.
+    pub transport: Option<String>,
+    /// Set if TLS ends here.
+    pub is_encrypted: Option<bool>,
+    /// The time at which its client connected, in milliseconds since 1970.
+    pub since_ms: Option<u64>,
     /// Set if it has sent available presence.
     pub is_available: bool,
     /// The priority of that presence.
@@ -269,6 +276,9 @@ fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
     let info = SessionInfo {
         jid: world.address(link)?.clone(),
         address: None,
+        transport: None,
+        is_encrypted: None,
+        since_ms: None,
         is_available: session.is_available(),
         priority: session.priority,
         waiting_bytes: world.outboxes.waiting_bytes(link),
@@ -283,8 +293,17 @@ fn with_peers(
     reply: Reply<Vec<SessionInfo>>,
 ) {
     let Some((link, info)) = sessions.next() else { return reply.give(world, found) };
-    world.with_peer(link, move |world, address| {
-        found.push(SessionInfo { address, ..info });
+    world.with_peer(link, move |world, peer| {
+        found.push(match peer {
+            None => info,
+            Some(peer) => SessionInfo {
+                address: Some(peer.address),
+                transport: Some(peer.transport),
+                is_encrypted: Some(peer.is_encrypted),
+                since_ms: Some(peer.since_ms),
+                ..info
+            },
+        });
         with_peers(world, sessions, found, reply);
     });
 }

@@ -137,7 +137,7 @@ impl<D: Driver> Shard<D> {
             let Some(connection) = self.connections.get_mut(link) else { return };
             let is_open = match &connection.stage {
                 Stage::Negotiating(negotiation) => !negotiation.asked,
-                Stage::Bound => true,
+                Stage::Bound { .. } => true,
                 Stage::Away(_) | Stage::Detached | Stage::Lingering => false,
             };
             if connection.paused || !is_open {

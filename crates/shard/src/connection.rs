@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use rookery_base::Transport;
 use rookery_fanout::Station;
+use rookery_hub::Peer;
 use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::bosh::Session;
@@ -66,8 +67,8 @@ impl Wire {
 pub(crate) enum Stage {
     /// Until a resource is bound.
     Negotiating(Box<Negotiation>),
-    /// A session of the world.
-    Bound,
+    /// A session of the world, for which the client came at this time, in seconds since 1970.
+    Bound { since_s: u32 },
     /// A session of the world that waits for its client to come back: there is no socket.
     Detached,
     /// A client whose session is on another node.
@@ -142,6 +143,25 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Tells whether TLS ends here.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        match &self.wire {
+            Wire::Bosh(session) => session.is_secure(),
+            _ => self.tls.is_some(),
+        }
+    }
+
+    /// Returns what operators see of it; `None` while the client is away.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        let Stage::Bound { since_s } = self.stage else { return None };
+        Some(Peer {
+            address: self.peer,
+            transport: self.wire.transport().label().to_owned(),
+            is_encrypted: self.is_encrypted(),
+            since_ms: u64::from(since_s) * 1000,
+        })
+    }
+
     /// Returns the place of a session without a connection.
     pub(crate) fn detached(peer: SocketAddr) -> Self {
         Self {
@@ -167,7 +187,7 @@ impl<S> Connection<S> {
 
     /// Returns whether it carries a session of the world.
     pub(crate) fn is_bound(&self) -> bool {
-        matches!(self.stage, Stage::Bound)
+        matches!(self.stage, Stage::Bound { .. })
     }
 }
 

@@ -22,7 +22,7 @@ impl<D: Driver> Shard<D> {
     /// session has to end.
     pub(crate) fn leave_to_next(&mut self, link: Link) -> bool {
         let stage = self.connections.get(link).map(|connection| &connection.stage);
-        let is_bound = matches!(stage, Some(Stage::Bound));
+        let is_bound = matches!(stage, Some(Stage::Bound { .. }));
         if !is_bound && !matches!(stage, Some(Stage::Detached)) || !self.world.part(link) {
             return false;
         }

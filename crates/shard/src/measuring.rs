@@ -6,7 +6,6 @@ use rookery_hub::{Errand, World};
 use rookery_observe::Since;
 
 use crate::census::{Carrier, Census};
-use crate::connection::Wire;
 use crate::driver::Driver;
 use crate::mailboxes::Posted;
 use crate::shard::Shard;
@@ -33,11 +32,7 @@ impl<D: Driver> Shard<D> {
         for (link, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
             let Some(address) = self.world.address(link) else { continue };
             let transport = connection.is_connected().then(|| connection.wire.transport());
-            let tls = match &connection.wire {
-                Wire::Bosh(session) => session.is_secure(),
-                _ => connection.tls.is_some(),
-            };
-            let carrier = Carrier { transport, tls };
+            let carrier = Carrier { transport, tls: connection.is_encrypted() };
             *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
         }
     }

@@ -277,7 +277,8 @@ impl<D: Driver> Shard<D> {
         let mechanism = self.with_machine(link, |machine| machine.mechanism()).flatten();
         self.tell_begun(link, mechanism, is_resumed);
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };
+        let bound = Stage::Bound { since_s: u32::try_from(self.world.time() / 1000).unwrap_or(u32::MAX) };
+        let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, bound) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
         }

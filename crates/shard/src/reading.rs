@@ -84,9 +84,9 @@ impl<D: Driver> Shard<D> {
         match (&connection.wire, &connection.stage) {
             (_, Stage::Away(_)) => self.forward(link, bytes),
             (Wire::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
-            (Wire::Stream, Stage::Bound) => self.stanzas(link, bytes),
+            (Wire::Stream, Stage::Bound { .. }) => self.stanzas(link, bytes),
             (Wire::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
-            (Wire::WebSocket(_), Stage::Bound) => self.frames(link, bytes),
+            (Wire::WebSocket(_), Stage::Bound { .. }) => self.frames(link, bytes),
             (Wire::Bosh(_), _) => self.read_requests(link),
             _ => {}
         }
@@ -138,7 +138,7 @@ impl<D: Driver> Shard<D> {
 
     fn carry(&mut self, link: Link, carry: Box<Carry>) {
         if let Some(connection) = self.connections.get_mut(link)
-            && matches!(connection.stage, Stage::Bound)
+            && matches!(connection.stage, Stage::Bound { .. })
         {
             connection.carry = Some(carry);
         }
@@ -212,7 +212,7 @@ impl<D: Driver> Shard<D> {
         if let Some(socket) = &connection.socket {
             self.driver.interest(socket, link.0, !paused, connection.wants_write);
         }
-        if !paused && matches!(connection.stage, Stage::Bound) {
+        if !paused && matches!(connection.stage, Stage::Bound { .. }) {
             self.input(link, &mut []);
         }
     }

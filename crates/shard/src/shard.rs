@@ -281,7 +281,7 @@ impl<D: Driver> Shard<D> {
             Event::Released(link) => self.released(link),
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
             Event::Peer(link, reply) => {
-                let peer = self.connections.get(link).map(|connection| connection.peer);
+                let peer = self.connections.get(link).and_then(Connection::peer);
                 reply.give(&mut self.world, peer);
             }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
@@ -433,7 +433,7 @@ impl<D: Driver> Shard<D> {
         }
         // Once it lingers, or is detached, the world has been told already.
         if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
-            let is_bound = matches!(connection.stage, Stage::Bound);
+            let is_bound = matches!(connection.stage, Stage::Bound { .. });
             connection.stage = Stage::Lingering;
             if is_bound && self.may_wait(link) {
                 self.tell_waiting(link);

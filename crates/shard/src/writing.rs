@@ -45,7 +45,7 @@ impl<D: Driver> Shard<D> {
             self.write_pong(link);
             let Some(connection) = self.connections.get_mut(link) else { return };
             let is_free = connection.unsent.is_none() && connection.socket.is_some();
-            if !is_free || !matches!(connection.stage, Stage::Bound) || !self.world.outboxes.has_waiting(link) {
+            if !is_free || !matches!(connection.stage, Stage::Bound { .. }) || !self.world.outboxes.has_waiting(link) {
                 return;
             }
             let mut rendered = std::mem::take(&mut self.buffers.rendered);
@@ -241,7 +241,7 @@ impl<D: Driver> Shard<D> {
         let mut out = Vec::new();
         if matches!(
             self.connections.get(link).map(|connection| &connection.stage),
-            Some(Stage::Bound | Stage::Detached)
+            Some(Stage::Bound { .. } | Stage::Detached)
         ) {
             self.tell_ended(
                 link,
@@ -253,7 +253,7 @@ impl<D: Driver> Shard<D> {
             Some(Stage::Negotiating(_)) => {
                 self.with_machine(link, |machine| machine.close(error, text, &mut out));
             }
-            Some(Stage::Bound) => error.render(text, &mut out),
+            Some(Stage::Bound { .. }) => error.render(text, &mut out),
             Some(Stage::Detached) => return self.world.closed(link),
             // Where its stream stands is known on the other node alone.
             Some(Stage::Away(_)) => return self.lost(link),

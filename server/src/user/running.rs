@@ -50,9 +50,18 @@ pub fn show(jid: &Jid, source: &Source, shown: Shown) -> Result<(), Failure> {
     ] {
         say(&format!("{name:<13} {}\n", cell(&found, member)));
     }
-    let mut sessions = Columns::new(&["SESSION", "ADDRESS", "AVAILABLE", "PRIORITY", "WAITING BYTES"]);
+    let mut sessions = Columns::new(&[
+        "SESSION",
+        "ADDRESS",
+        "TRANSPORT",
+        "TLS",
+        "CONNECTED",
+        "AVAILABLE",
+        "PRIORITY",
+        "WAITING BYTES",
+    ]);
     for session in found["sessions"].as_array().into_iter().flatten() {
-        let row = ["resource", "address", "available", "priority", "waiting_bytes"];
+        let row = ["resource", "address", "transport", "tls", "connected", "available", "priority", "waiting_bytes"];
         sessions.row(row.map(|member| cell(session, member)).to_vec());
     }
     say(&if sessions.is_empty() { "no session\n".to_owned() } else { sessions.to_string() });

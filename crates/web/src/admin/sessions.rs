@@ -5,7 +5,7 @@ use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Outcome, Refusal};
 
 use super::fields::{Answered, Fault};
-use super::frame::{domain_choice, token};
+use super::frame::{domain_choice, moment, token};
 use super::{Done, Visit};
 use crate::ask::Answer;
 use crate::form::encode;
@@ -73,9 +73,31 @@ pub fn state_of(session: &SessionInfo) -> String {
     }
 }
 
+/// Returns the cells that tell what carries the stream of a session, and since when.
+pub fn connection(session: &SessionInfo) -> Html {
+    let name = match session.transport.as_deref() {
+        None => "–",
+        Some("tcp") => "TCP",
+        Some("websocket") => "WebSocket",
+        Some("bosh") => "BOSH",
+        Some(other) => other,
+    };
+    let tls = match session.is_encrypted {
+        None => "",
+        Some(true) => ", TLS",
+        Some(false) => ", no TLS",
+    };
+    let mut html = Html::of("<td data-label=\"By\">{}{}<td data-label=\"Connected\">", &[&name, &tls]);
+    match session.since_ms {
+        Some(since) => html.push(&moment(since)),
+        None => html.add("–", &[]),
+    }
+    html
+}
+
 fn table(visit: &Visit, found: &[SessionInfo]) -> Html {
     let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Account<th>Resource<th>From<th>State\
+        "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Account<th>Resource<th>From<th>By<th>Connected<th>State\
          <th class=\"number\">Bytes waiting<td></tr></thead><tbody>",
         &[],
     );
@@ -84,16 +106,14 @@ fn table(visit: &Visit, found: &[SessionInfo]) -> Html {
         let from = session.address.map_or_else(|| "nowhere".to_owned(), |from| from.ip().to_canonical().to_string());
         html.add(
             "<tr><td data-label=\"Account\"><a href=\"/admin/user?jid={}\">{}</a><td data-label=\"Resource\"><code>{}</code>\
-             <td data-label=\"From\">{}<td data-label=\"State\">{}<td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
+             <td data-label=\"From\">{}",
+            &[&encode(session.jid.bare_str()), &session.jid.bare_str(), &resource, &from],
+        );
+        html.push(&connection(session));
+        html.add(
+            "<td data-label=\"State\">{}<td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
              <form method=\"post\" action=\"/admin/sessions\">",
-            &[
-                &encode(session.jid.bare_str()),
-                &session.jid.bare_str(),
-                &resource,
-                &from,
-                &state_of(session),
-                &session.waiting_bytes,
-            ],
+            &[&state_of(session), &session.waiting_bytes],
         );
         html.push(&token(&visit.seen));
         html.add(

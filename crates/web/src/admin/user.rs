@@ -9,7 +9,7 @@ use rookery_operations::{Outcome, Refusal};
 
 use super::fields::{Answered, Field, Form};
 use super::frame::{moment, token};
-use super::sessions::state_of;
+use super::sessions::{connection, state_of};
 use super::users::{NAME_RULES, NEW_PASSWORD_RULES};
 use super::{Done, Visit, stands_for};
 use crate::form::encode;
@@ -157,7 +157,7 @@ fn sessions_of(visit: &Visit, user: &User) -> Html {
         return html;
     }
     html.add(
-        "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Resource<th>From<th>State\
+        "<div class=\"scroll\"><table id=\"sessions\"><thead><tr><th>Resource<th>From<th>By<th>Connected<th>State\
          <th class=\"number\">Bytes waiting<td></tr></thead><tbody>",
         &[],
     );
@@ -175,12 +175,13 @@ fn sessions_of(visit: &Visit, user: &User) -> Html {
 fn line(visit: &Visit, account: &Jid, session: &SessionInfo) -> Html {
     let resource = session.jid.resource().unwrap_or_default();
     let from = session.address.map_or_else(|| "nowhere".to_owned(), |from| from.ip().to_canonical().to_string());
-    let state = state_of(session);
-    let mut html = Html::of(
-        "<tr><td data-label=\"Resource\"><code>{}</code><td data-label=\"From\">{}<td data-label=\"State\">{}\
-         <td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
+    let mut html =
+        Html::of("<tr><td data-label=\"Resource\"><code>{}</code><td data-label=\"From\">{}", &[&resource, &from]);
+    html.push(&connection(session));
+    html.add(
+        "<td data-label=\"State\">{}<td class=\"number\" data-label=\"Bytes waiting\">{}<td>\
          <form method=\"post\" action=\"/admin/user\">",
-        &[&resource, &from, &state, &session.waiting_bytes],
+        &[&state_of(session), &session.waiting_bytes],
     );
     html.push(&token(&visit.seen));
     html.add(

@@ -1,5 +1,6 @@
 //! Sessions.
 
+use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Refusal};
@@ -66,6 +67,9 @@ pub(super) fn session(info: &SessionInfo) -> Value {
         "user": info.jid.bare_str(),
         "resource": info.jid.resource(),
         "address": info.address.map(|address| address.ip().to_canonical().to_string()),
+        "transport": info.transport,
+        "tls": info.is_encrypted,
+        "connected": info.since_ms.map(date::timestamp),
         "available": info.is_available,
         "priority": info.priority,
         "waiting_bytes": info.waiting_bytes,
