@@ -35,6 +35,7 @@ use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, compare, new_certificates, reload};
 use crate::logging;
 use crate::open_files;
+use crate::setup::records;
 use crate::sockets;
 use crate::start::Start;
 use crate::supervisor::{self, State, Watchdog};
@@ -390,6 +391,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         }),
         certificates: loaded.certificates.iter().map(served).collect(),
         restart: loaded.restart.clone(),
+        records: records::looker(config),
     }
 }
 

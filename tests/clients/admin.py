@@ -1,5 +1,6 @@
 """The admin page: what administrators do, in a browser without script."""
 
+import asyncio
 import re
 import xml.etree.ElementTree as ElementTree
 from urllib.parse import quote
@@ -7,6 +8,7 @@ from urllib.parse import quote
 from slixmpp.componentxmpp import ComponentXMPP
 
 from browser import Browser, token
+from network import Network
 from person import Person, is_refused
 from rookery import Rookery
 
@@ -189,7 +191,7 @@ async def accounts_are_sorted_and_chosen():
 
 def _rows(page):
     """Returns when each account of the list was last seen, by name."""
-    lines = re.findall(r'<tr><td[^>]*><a href="/admin/user\?jid=([a-z0-9]+)%40.*?<td[^>]*>(.*?)<td', page)
+    lines = re.findall(r'<td[^>]*><a href="/admin/user\?jid=([a-z0-9]+)%40.*?<td[^>]*>(.*?)<td', page)
     return {name: re.sub(r"<[^>]*>", "", seen) for name, seen in lines}
 
 
@@ -261,6 +263,29 @@ async def a_domain_speaks_and_invites():
         _is_well_formed(page)
 
 
+async def the_records_of_a_domain_are_shown_with_what_dns_says():
+    async with Network() as network:
+        tables = ADMIN + f'[federation]\ndns = ["127.0.0.1:{network.dns}"]\n'
+        async with Rookery("admin", top=TWO, tables=tables) as server:
+            browser, name = _signed_in(server), "_xmpp-client._tcp.other.example."
+            assert 'href="/admin/records?domain=other.example"' in browser.get("/admin/domains").text
+            for found, mood, state in (
+                (None, None, ("tag off", "missing", "no such record")),
+                ("0 5 9 far.example.", None, ("tag off", "other", "far.example:9")),
+                ("0 5 9 far.example.", "fails", ("tag", "unknown", "no answer")),
+            ):
+                network.names = {("other.example.", "A"): "127.0.0.1", **({(name, "SRV"): found} if found else {})}
+                network.moods = {name: mood} if mood else {}
+                page = (await asyncio.to_thread(browser.get, "/admin/records?domain=other.example")).text
+                _is_well_formed(page)
+                assert "<title>DNS records – Rookery</title>" in page and 'id="summary"' in page, page
+                rows = re.findall(r'<span class="([^"]*)">([^<]*)</span><td[^>]*><code>([^<]*)</code><td[^>]*>([^<]*)', page)
+                shown = {record: (css, said, dns) for css, said, record, dns in rows}
+                assert shown["other.example. IN A (the public address)"] == ("tag on", "there", ""), shown
+                # The configuration names port 0, and the system chooses one.
+                assert shown[f"{name} IN SRV 0 5 0 other.example."] == state, shown
+
+
 async def a_room_is_shown_and_destroyed():
     async with Rookery("admin", "alice", tables=ADMIN) as server, Person(server, "alice@localhost") as alice:
         browser = _signed_in(server)
@@ -321,6 +346,7 @@ async def sessions_are_listed_and_ended():
             page = browser.get("/admin/sessions")
             _is_well_formed(page.text)
             assert "127.0.0.1" in page.text and "available, priority 0" in page.text, page
+            assert re.search(r'data-label="By">TCP, (no )?TLS<td data-label="Connected"><time datetime="20', page.text), page
             session = re.search(r'name="session" value="([^"]+)"', page.text).group(1)
             page = browser.send("/admin/sessions", {"session": session})
             assert f"{session} was ended." in page.text, page

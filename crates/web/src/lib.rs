@@ -60,6 +60,7 @@ pub mod metrics;
 mod places;
 pub mod proxy;
 pub mod range;
+pub mod records;
 mod reply;
 mod route;
 pub mod samples;
@@ -138,6 +139,8 @@ pub struct Settings {
     pub certificates: Vec<ServedCertificate>,
     /// Changes of the configuration that need a restart, a line each.
     pub restart: Vec<String>,
+    /// The part that looks for the domains in DNS.
+    pub records: records::Looker,
 }
 
 /// A certificate as operators see it.

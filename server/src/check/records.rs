@@ -15,8 +15,7 @@ pub fn look(report: &mut Report, config: &Config) {
         Err(failure) => return report.warn(ABOUT, format!("DNS can't be asked: {failure}")),
     };
     for (record, look) in wanted.iter().zip(looks) {
-        // What stands in columns elsewhere is one of several texts here.
-        let record = record.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let record = records::in_one_line(record);
         match look {
             Look::There => report.note(ABOUT, record),
             Look::Missing => report.warn(ABOUT, format!("missing: {record}")),

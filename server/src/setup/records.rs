@@ -2,15 +2,19 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
 
 use rookery_federation::NotFound;
 use rookery_resolver::{Lookups, Settings};
+use rookery_web::records::{Answer, Looker};
 
+use super::machine;
 use crate::acme::ascii;
-use crate::config::Config;
+use crate::config::{Config, DomainConfig};
 use crate::failure::Failure;
+use crate::federation;
 use crate::welcome::say;
 
 /// A record that DNS should have.
@@ -64,30 +68,66 @@ impl fmt::Display for Record {
 /// Returns the records for all domains of a configuration, on a machine with these addresses.
 /// Servers look for services by their own names, clients only for the domain.
 pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Record> {
+    config.domains.iter().flat_map(|domain| of_domain(config, domain, addresses, federation)).collect()
+}
+
+/// Returns the records for one of them; none if it isn't served.
+fn wanted_of(config: &Config, name: &str, addresses: &[IpAddr]) -> Vec<Record> {
+    let domain = config.domains.iter().filter(|domain| domain.name == name);
+    domain.flat_map(|domain| of_domain(config, domain, addresses, config.federates())).collect()
+}
+
+fn of_domain(config: &Config, domain: &DomainConfig, addresses: &[IpAddr], federation: bool) -> Vec<Record> {
     let mut records = Vec::new();
-    for domain in &config.domains {
-        let Some(name) = ascii(&domain.name) else { continue };
-        let federation = federation && config.federation_of(domain).enabled;
-        let mut add = |name: String, data: Data| records.push(Record { name, data });
-        match addresses {
-            [] => add(name.clone(), Data::SomeAddress),
-            addresses => addresses.iter().for_each(|ip| add(name.clone(), Data::Address(*ip))),
-        }
-        let listen = &config.listen;
-        let clients = [("_xmpp-client", &listen.c2s), ("_xmpps-client", &listen.c2s_tls)];
-        let servers = [("_xmpp-server", &listen.s2s), ("_xmpps-server", &listen.s2s_tls)];
-        let servers = servers.into_iter().filter(|_| federation);
-        for (service, addresses) in clients.into_iter().chain(servers) {
-            if let Some(address) = addresses.first() {
-                add(format!("{service}._tcp.{name}"), Data::Service(address.port(), name.clone()));
-            }
-        }
-        if federation {
-            let services = domain.services().filter_map(|service| ascii(&service));
-            services.for_each(|service| add(service, Data::Alias(name.clone())));
+    let Some(name) = ascii(&domain.name) else { return records };
+    let federation = federation && config.federation_of(domain).enabled;
+    let mut add = |name: String, data: Data| records.push(Record { name, data });
+    match addresses {
+        [] => add(name.clone(), Data::SomeAddress),
+        addresses => addresses.iter().for_each(|ip| add(name.clone(), Data::Address(*ip))),
+    }
+    let listen = &config.listen;
+    let clients = [("_xmpp-client", &listen.c2s), ("_xmpps-client", &listen.c2s_tls)];
+    let servers = [("_xmpp-server", &listen.s2s), ("_xmpps-server", &listen.s2s_tls)];
+    let servers = servers.into_iter().filter(|_| federation);
+    for (service, addresses) in clients.into_iter().chain(servers) {
+        if let Some(address) = addresses.first() {
+            add(format!("{service}._tcp.{name}"), Data::Service(address.port(), name.clone()));
         }
     }
+    if federation {
+        let services = domain.services().filter_map(|service| ascii(&service));
+        services.for_each(|service| add(service, Data::Alias(name.clone())));
+    }
     records
+}
+
+/// Returns the way to what DNS says of the domains of a configuration.
+pub fn looker(config: &Config) -> Looker {
+    let config = config.clone();
+    Looker::new(move |domain| {
+        let addresses = machine::public_addresses();
+        let wanted = wanted_of(&config, domain, &addresses);
+        let looks = look(&federation::asked(&config, None), &wanted, &addresses);
+        let looks = looks.map_err(|failure| failure.to_string())?;
+        Ok(wanted.iter().zip(looks).map(|(record, look)| shown(record, look)).collect())
+    })
+}
+
+/// Returns a record with what was seen of it, as the admin page shows it.
+fn shown(record: &Record, look: Look) -> rookery_web::records::Record {
+    let answer = match look {
+        Look::There => Answer::There,
+        Look::Missing => Answer::Missing,
+        Look::Elsewhere(found) => Answer::Elsewhere(found),
+        Look::NoAnswer => Answer::None,
+    };
+    rookery_web::records::Record { line: in_one_line(record), answer }
+}
+
+/// Returns a record as a line of a zone file without columns.
+pub fn in_one_line(record: &Record) -> String {
+    record.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Asks DNS for each of them.
@@ -96,8 +136,18 @@ pub fn wanted(config: &Config, addresses: &[IpAddr], federation: bool) -> Vec<Re
 ///
 /// [`Failure::Failed`] if DNS can't be asked at all.
 pub fn look(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> Result<Vec<Look>, Failure> {
-    let lookups = Lookups::new(asked).map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(records.iter().map(|record| look_at(&lookups, record, addresses).unwrap_or(Look::NoAnswer)).collect())
+    // A resolver that is away is waited for once, and not once for each record.
+    let share = records.len().div_ceil(AT_ONCE).max(1);
+    let looks: Result<Vec<Vec<Look>>, Failure> = thread::scope(|scope| {
+        let look = |records: &[Record]| {
+            let lookups = Lookups::new(asked).map_err(|error| Failure::Failed(error.to_string()))?;
+            Ok(records.iter().map(|record| look_at(&lookups, record, addresses).unwrap_or(Look::NoAnswer)).collect())
+        };
+        let running: Vec<_> = records.chunks(share).map(|records| scope.spawn(move || look(records))).collect();
+        let ended = |run: thread::ScopedJoinHandle<'_, _>| run.join().unwrap_or_else(|panic| resume_unwind(panic));
+        running.into_iter().map(ended).collect()
+    });
+    looks.map(|looks| looks.concat())
 }
 
 fn look_at(lookups: &Lookups, record: &Record, addresses: &[IpAddr]) -> Result<Look, NotFound> {
@@ -169,6 +219,8 @@ pub fn wait_for(asked: &Settings, records: &[Record], addresses: &[IpAddr]) -> R
     }
 }
 
+/// Questions that are asked at a time.
+const AT_ONCE: usize = 16;
 /// The width of names.
 const NAME_COLUMNS: usize = 40;
 /// Between two looks.

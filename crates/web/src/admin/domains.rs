@@ -19,8 +19,13 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         let users = visit.shared.wait(accounts.count(Some(name))).await?;
         let disabled = visit.shared.wait(accounts.count_disabled(name)).await?;
         html.add(
-            "<section class=\"card domain\"><h2>{}</h2><p>{} {}, {} of them disabled. <a href=\"/admin/users?domain={}\">Users</a></p>",
-            &[name, &users, &if users == 1 { "account" } else { "accounts" }, &disabled, &crate::form::encode(name)],
+            "<section class=\"card domain\"><h2>{}</h2><p>{} {}, {} of them disabled.</p>",
+            &[name, &users, &if users == 1 { "account" } else { "accounts" }, &disabled],
+        );
+        let encoded = crate::form::encode(name);
+        html.add(
+            "<p><a href=\"/admin/users?domain={}\">Users</a> · <a class=\"records\" href=\"/admin/records?domain={}\">DNS records</a></p>",
+            &[&encoded, &encoded],
         );
         html.push(&modules(visit, name));
         html.add("</section>", &[]);

@@ -83,6 +83,7 @@ impl Frame<'_> {
         let part = match self.path {
             "/user" => "/users",
             "/room" => "/rooms",
+            "/records" => "/domains",
             path => path,
         };
         for page in PAGES {

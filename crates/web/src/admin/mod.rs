@@ -33,6 +33,7 @@ mod login;
 mod messages;
 mod outcome;
 mod overview;
+mod records;
 mod reports;
 mod rooms;
 mod servers;
@@ -283,6 +284,7 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
         "/rooms" => rooms::page(visit).await,
         "/room" => rooms::room(visit).await,
         "/domains" => domains::page(visit).await,
+        "/records" => records::page(visit).await,
         "/servers" => servers::page(visit).await,
         "/messages" => messages::page(visit).await,
         "/invitations" => invitations::page(visit).await,
@@ -293,7 +295,11 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
     match shown {
         Ok(main) => {
             let page = PAGES.iter().find(|page| page.path == path);
-            let title = page.map_or_else(|| visit.value("jid"), |page| page.name);
+            let title = match (page, path) {
+                (Some(page), _) => page.name,
+                (None, "/records") => "DNS records",
+                (None, _) => visit.value("jid"),
+            };
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
         Err(refusal @ (Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_))) => failed(&refusal),

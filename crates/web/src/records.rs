@@ -1,0 +1,108 @@
+//! The records of DNS that domains should have, and what DNS says of them, as the admin page shows
+//! them; the part that knows the configuration looks.
+//!
+//! # Invariants
+//!
+//! * One look goes on at a time: who loads the page again and again sends no flood of questions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+/// A record with what DNS says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The record, as a line of a zone file.
+    pub line: String,
+    /// The answer of DNS.
+    pub answer: Answer,
+}
+
+/// The answer of DNS about a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is there.
+    There,
+    /// There is none of this name and type.
+    Missing,
+    /// The name leads elsewhere: there.
+    Elsewhere(String),
+    /// DNS gave no answer, or a broken one.
+    None,
+}
+
+/// The way to the part that looks.
+#[derive(Clone)]
+pub struct Looker {
+    look: Arc<Look>,
+    turn: Arc<Semaphore>,
+}
+
+type Look = dyn Fn(&str) -> Result<Vec<Record>, String> + Send + Sync;
+
+impl Looker {
+    /// Makes the way; `look` returns the records of a domain, and may wait for DNS on the thread
+    /// that calls it.
+    pub fn new(look: impl Fn(&str) -> Result<Vec<Record>, String> + Send + Sync + 'static) -> Self {
+        Self { look: Arc::new(look), turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Has the records of a domain looked up.
+    ///
+    /// # Errors
+    ///
+    /// A sentence if DNS can't be asked at all, or is being asked for somebody else.
+    pub(crate) async fn look(&self, domain: String) -> Result<Vec<Record>, String> {
+        let Ok(turn) = self.turn.clone().try_acquire_owned() else {
+            return Err("DNS is being asked for somebody else; try again in a moment".into());
+        };
+        let look = self.look.clone();
+        let looked = spawn_blocking(move || {
+            let found = look(&domain);
+            drop(turn);
+            found
+        });
+        looked.await.unwrap_or_else(|_| Err("DNS can't be asked".into()))
+    }
+}
+
+impl fmt::Debug for Looker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Looker")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn one_look_goes_on_at_a_time() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let looker = Looker::new(move |domain| {
+            wait.lock().expect("the end").recv().expect("a word");
+            Ok(vec![Record { line: domain.to_owned(), answer: Answer::There }])
+        });
+        runtime.block_on(async {
+            let first = tokio::spawn({
+                let looker = looker.clone();
+                async move { looker.look("localhost".into()).await }
+            });
+            while looker.turn.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            assert!(looker.look("localhost".into()).await.expect_err("a second look").contains("somebody else"));
+            go.send(()).expect("a look");
+            let found = first.await.expect("an end").expect("records");
+            assert_eq!(found, [Record { line: "localhost".into(), answer: Answer::There }]);
+            go.send(()).expect("a look");
+            assert!(looker.look("localhost".into()).await.is_ok(), "a third, behind them");
+        });
+    }
+}
