@@ -192,6 +192,7 @@ scenarios! {
         a_domain_speaks_and_invites
         a_room_is_shown_and_destroyed
         a_room_is_made_and_changed
+        several_accounts_are_disabled_at_once
         the_records_of_a_domain_are_shown_with_what_dns_says
         sessions_are_listed_and_ended
         a_refused_form_comes_back_as_it_was_typed

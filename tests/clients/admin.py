@@ -337,6 +337,29 @@ async def a_room_is_made_and_changed():
         assert f"made a room: {room}" in log and f"changed the settings of a room: {room}" in log, log
 
 
+async def several_accounts_are_disabled_at_once():
+    async with Rookery("admin", "alice", "bob", "eve", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        page = browser.get("/admin/users?domain=localhost&order=name").text
+        _is_well_formed(page)
+        assert page.count('type="checkbox" name="chosen"') == 4, page
+        many = [("act", "disable"), ("domain", "localhost"), ("only", "disabled"), ("order", "name")]
+        assert "nothing was done: tick" in browser.send("/admin/users", many).text.lower()
+        async with Person(server, "bob@localhost") as bob:
+            chosen = [("chosen", f"{name}@localhost") for name in ("admin", "bob", "eve", "nobody")]
+            page = browser.send("/admin/users", [*many, *chosen]).text
+            assert "2 accounts were disabled. Left as they are: admin@localhost is your own; there is no account nobody@localhost." in page, page
+            # It is the same part of the list.
+            assert re.findall(r'name="chosen" value="([^"]*)"', page) == ["bob@localhost", "eve@localhost"], page
+            await bob.until(lambda: bob.seen["disconnected"])
+        other = [("chosen", "alice@other.example"), ("chosen", "alice@localhost")]
+        assert "There is no such address." in browser.send("/admin/users", [*many, *other]).text
+        page = browser.send("/admin/users", [("act", "enable"), ("domain", "localhost"), ("chosen", "eve@localhost")]).text
+        assert "1 account was enabled." in page and page.count('tag off">disabled') == 1, page
+        log = browser.get("/admin/log").text
+        assert "disabled an account: bob@localhost" in log and "re-enabled an account: eve@localhost" in log, log
+
+
 async def sessions_are_listed_and_ended():
     async with Rookery("admin", "alice", tables=ADMIN) as server:
         browser = _signed_in(server)

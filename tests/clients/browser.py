@@ -69,7 +69,8 @@ class Browser:
         """Sends a form of a page (that at `page`, or at `path`), with the token that it carries, and follows where that leads."""
         shown = self.get(page or path)
         assert shown.status == 200, shown
-        answer = self.post(path, {"csrf": token(shown.text), **fields})
+        pairs = fields.items() if isinstance(fields, dict) else fields
+        answer = self.post(path, [("csrf", token(shown.text)), *pairs])
         assert answer.status == 303, answer
         return self.get(answer.headers["location"])
 

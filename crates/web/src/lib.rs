@@ -28,7 +28,7 @@
 //! for; `storage` keeps uploaded files. [`health`] is how much room the disk has, `machine` what
 //! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
 //! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
-//! what differs between the server and its configuration.
+//! what differs between the server and its configuration, [`records`] what DNS says of its domains.
 
 mod accept;
 mod access;

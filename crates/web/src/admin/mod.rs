@@ -19,10 +19,10 @@
 //!
 //! `frame` is what all pages have in common, `fields` what all forms have, `outcome` what
 //! comes of one. [`visits`], `login`: signing in.
-//! `overview` with [`graph`], `users`, `user`,
-//! `wellness`, `sessions`, `rooms`, `domains`, `servers`, `messages`, `invitations`, `reports`,
-//! `log`: the pages.
+//! `overview` with [`graph`] and `wellness`, `users` with `chosen`, `user`, `sessions`, `rooms`,
+//! `domains`, `records`, `servers`, `messages`, `invitations`, `reports`, `log`: the pages.
 
+mod chosen;
 mod domains;
 pub(crate) mod fields;
 mod frame;
@@ -96,6 +96,11 @@ impl Visit {
     /// Returns the content of a field; it is empty if the field isn't there.
     pub fn value(&self, name: &str) -> &str {
         form::value(&self.given, name)
+    }
+
+    /// Returns the contents of all fields of a name.
+    pub fn values<'v>(&'v self, name: &'v str) -> impl Iterator<Item = &'v str> {
+        self.given.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the domain that a field names, or the first one if it names none.
@@ -318,7 +323,7 @@ async fn change(path: &str, visit: &Visit) -> Response<Body> {
         };
     }
     let done: Answered = match path {
-        "/users" => users::add(visit).await,
+        "/users" => users::change(visit).await,
         "/user" => user::change(visit).await,
         "/sessions" => sessions::end(visit).await,
         "/rooms" => rooms::create(visit).await,

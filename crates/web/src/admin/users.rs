@@ -10,7 +10,7 @@ use rookery_store::{Browse, Browsed, Choice, Only, Order};
 use super::fields::{Answered, At, Field, Form};
 use super::frame::{domain_choice, moment};
 use super::graph::bytes;
-use super::{Done, Visit};
+use super::{Done, Visit, chosen};
 use crate::form::encode;
 use crate::html::Html;
 use crate::reply::{Body, reply};
@@ -32,7 +32,14 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     html.add("<section class=\"card\">", &[]);
     match accounts.is_empty() {
         true => html.add("<p id=\"none\" class=\"faint\">There is no such account.</p>", &[]),
-        false => html.push(&table(&accounts, &here)),
+        false => {
+            let from = asked.skip.to_string();
+            let part =
+                [("domain", &*domain), ("search", asked.search), ("only", asked.only.0), ("order", asked.order.0)];
+            html.push(&chosen::begin(visit, &[&part[..], &[("from", &from)]].concat()));
+            html.push(&table(&accounts, &here));
+            html.push(&chosen::end());
+        }
     }
     html.push(&pager(&domain, &asked, total, accounts.len()));
     html.add("</section>", &[]);
@@ -67,8 +74,19 @@ pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
     Ok(response)
 }
 
+/// Does what a form of the page asks for.
+pub async fn change(visit: &Visit) -> Answered {
+    let asked = Asked::of(visit);
+    let here = || visit.domain().map(|domain| asked.address(&domain, asked.skip).replacen("/admin", "", 1));
+    match visit.value("act") {
+        "disable" => chosen::change(visit, true, here()?).await,
+        "enable" => chosen::change(visit, false, here()?).await,
+        _ => add(visit).await,
+    }
+}
+
 /// Makes an account.
-pub async fn add(visit: &Visit) -> Answered {
+async fn add(visit: &Visit) -> Answered {
     let domain = visit.domain().at("domain")?;
     let name = own_name(visit.value("name").trim(), &domain);
     let account = users::address(&visit.shared.settings().hub, name, &domain).at("name")?;
@@ -154,13 +172,15 @@ fn option(name: &str, label: &str, chosen: &str) -> Html {
 
 fn table(accounts: &[Browse], here: &[Jid]) -> Html {
     let mut html = Html::of(
-        "<div class=\"scroll\"><table id=\"users\"><thead><tr><th>Account<th>Last seen<th>Created\
+        "<div class=\"scroll\"><table id=\"users\"><thead><tr><td><th>Account<th>Last seen<th>Created\
          <th class=\"number\">Storage<th>State</tr></thead><tbody>",
         &[],
     );
     for account in accounts {
+        html.add("<tr>", &[]);
+        html.push(&chosen::tick(&account.jid));
         html.add(
-            "<tr><td data-label=\"Account\"><a href=\"/admin/user?jid={}\">{}</a>",
+            "<td data-label=\"Account\"><a href=\"/admin/user?jid={}\">{}</a>",
             &[&encode(account.jid.as_str()), &account.jid],
         );
         match (here.contains(&account.jid), account.last_seen_ms) {

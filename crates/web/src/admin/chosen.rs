@@ -1,0 +1,74 @@
+//! Several accounts of the list at once: those that an administrator has ticked are disabled, or
+//! enabled again.
+
+use rookery_jid::Jid;
+use rookery_operations::{Refusal, users};
+
+use super::fields::{Answered, Fault};
+use super::frame::token;
+use super::{Done, Visit};
+use crate::html::Html;
+
+/// Returns the beginning of the form around the list; `part`: the fields that name what is shown of
+/// it.
+pub fn begin(visit: &Visit, part: &[(&str, &str)]) -> Html {
+    let mut html = Html::of("<form id=\"chosen\" method=\"post\" action=\"/admin/users\">", &[]);
+    html.push(&token(&visit.seen));
+    for (name, value) in part {
+        html.add("<input type=\"hidden\" name=\"{}\" value=\"{}\">", &[name, value]);
+    }
+    html
+}
+
+/// Returns the box by which an account is chosen.
+pub fn tick(account: &Jid) -> Html {
+    Html::of(
+        "<td data-label=\"Choose\"><input type=\"checkbox\" name=\"chosen\" value=\"{}\" aria-label=\"Choose {}\">",
+        &[account, account],
+    )
+}
+
+/// Returns the end of the form, with what can be done.
+pub fn end() -> Html {
+    Html::of(
+        "<p class=\"line\"><span class=\"faint\">Those that are ticked:</span> \
+         <button class=\"quiet\" name=\"act\" value=\"disable\">Disable</button> \
+         <button class=\"quiet\" name=\"act\" value=\"enable\">Enable</button></p></form>",
+        &[],
+    )
+}
+
+/// Disables the chosen accounts, whose sessions end, or enables them, and goes back to the list at
+/// `here`. An account that can't be changed doesn't keep the others from it.
+pub async fn change(visit: &Visit, disabled: bool, here: String) -> Answered {
+    let chosen: Vec<_> = visit.values("chosen").map(|written| visit.address_of(written)).collect::<Result<_, _>>()?;
+    if chosen.is_empty() {
+        let refusal = Refusal::Impossible("nothing was done: tick the accounts that you mean".into());
+        return Err(Fault::from(refusal));
+    }
+    let (mut changed, mut left) = (0, Vec::new());
+    for account in chosen {
+        if account == visit.seen.account {
+            left.push(format!("{account} is your own"));
+            continue;
+        }
+        let of = account.clone();
+        let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+            users::set_disabled(world, of, disabled, |_, set| answer.complete(set));
+        };
+        match visit.shared.ask(work).await {
+            Ok(()) => {
+                changed += 1;
+                let act = if disabled { "disabled an account" } else { "re-enabled an account" };
+                visit.note(account.domain(), format!("{act}: {account}"));
+            }
+            Err(refusal) => left.push(refusal.to_string()),
+        }
+    }
+    let accounts = if changed == 1 { "1 account was".to_owned() } else { format!("{changed} accounts were") };
+    let mut words = format!("{accounts} {}.", if disabled { "disabled" } else { "enabled" });
+    if !left.is_empty() {
+        words.push_str(&format!(" Left as they are: {}.", left.join("; ")));
+    }
+    Ok(Done::new(here, words))
+}
