@@ -36,4 +36,5 @@ mod cli {
     pub mod token;
     pub mod top;
     pub mod user;
+    pub mod wrong;
 }

@@ -12,7 +12,7 @@ use super::given::Given;
 use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, DomainKey, OWN_KEYS, TABLES};
 use super::nearest::nearest;
 use super::ports;
-use super::{ComponentConfig, Config, DATA, DomainConfig, Files, Modules, Place};
+use super::{ComponentConfig, Config, DATA, DomainConfig, Federation, Files, Modules, Place};
 
 type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
@@ -96,7 +96,9 @@ impl Reader<'_> {
             let path = format!("{DOMAIN}.{}", super::keys::quote(name));
             match rookery_jid::prepare_domain(name) {
                 Ok(prepared) => self.domain(&prepared, &path, value),
-                Err(error) => self.wrongs.push(Wrong::new(at, error.to_string()).of(path)),
+                Err(error) => {
+                    self.wrongs.push(Wrong::new(at, format!("{error}; write one such as \"example.org\"")).of(path))
+                }
             }
         }
     }
@@ -147,7 +149,10 @@ impl Reader<'_> {
             let path = format!("{COMPONENT}.{}", super::keys::quote(name));
             match rookery_jid::prepare_domain(name) {
                 Ok(prepared) => self.component(&prepared, &at, &path, value),
-                Err(error) => self.wrongs.push(Wrong::new(at, error.to_string()).of(path)),
+                Err(error) => {
+                    let what = format!("{error}; write one such as \"bridge.example.org\"");
+                    self.wrongs.push(Wrong::new(at, what).of(path));
+                }
             }
         }
     }
@@ -221,23 +226,30 @@ impl Reader<'_> {
     fn together(&mut self, entries: &Entries<'_>) {
         let section = |name| child(entries, name).map(|value| (value.span(), table_entries(value))).unwrap_or_default();
         let (_, tls) = section("tls");
+        let acme = child(&tls, "acme").map(table_entries).unwrap_or_default();
         let files = self.config.tls.files.clone();
         self.pair(&files, "tls", &tls);
         if self.config.acme.enabled && self.config.listen.web.is_empty() {
             let what = "the authority comes by HTTP: give `web` in [listen] an address";
-            self.wrongs.push(Wrong::new(place(&tls, &["acme"]), what).of("tls.acme.enabled"));
+            self.wrongs.push(Wrong::new(place(&acme, &["enabled"]), what).of("tls.acme.enabled"));
         }
         if let Some(name) = self.config.acme.domains.iter().find(|name| self.config.domain(name).is_none()) {
             let what = format!("{name:?} is not a domain of this server");
-            self.wrongs.push(Wrong::new(place(&tls, &["acme"]), what).of("tls.acme.domains"));
+            self.wrongs.push(Wrong::new(place(&acme, &["domains"]), what).of("tls.acme.domains"));
         }
-        self.services_of_acme(&tls);
+        self.services_of_acme(&acme);
         let (at, dpm) = section("dpm");
         self.readings(at, &dpm);
         let (_, limits) = section("limits");
-        if self.config.limits.outbox.soft > self.config.limits.outbox.hard {
-            let at = place(&limits, &["outbox_soft", "outbox_hard"]);
-            self.wrongs.push(Wrong::new(at, "it is above `outbox_hard`").of("limits.outbox_soft"));
+        let outbox = self.config.limits.outbox;
+        let ladder = [
+            ("outbox_soft", outbox.soft, "outbox_hard", outbox.hard),
+            ("outbox_hard", outbox.hard, "outbox_account", outbox.account),
+            ("outbox_account", outbox.account, "outbox_total", outbox.total),
+        ];
+        for (lower, less, upper, more) in ladder.into_iter().filter(|(_, less, _, more)| less > more) {
+            let what = format!("it is above `{upper}`: {less} bytes and {more}");
+            self.wrongs.push(Wrong::new(place(&limits, &[lower, upper]), what).of(dotted("limits", lower)));
         }
         if self.config.limits.before_login.bytes > self.config.limits.after_login.bytes {
             let at = place(&limits, &["stanza_bytes_before_login", "stanza_bytes"]);
@@ -245,18 +257,17 @@ impl Reader<'_> {
             self.wrongs.push(Wrong::new(at, what).of("limits.stanza_bytes_before_login"));
         }
         let (_, store) = section("store");
-        if self.config.store.months && self.config.store.place == Place::Folder {
-            let what = "SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`";
-            self.wrongs.push(Wrong::new(place(&store, &["archives"]), what).of("store.archives"));
-        }
-        if self.config.store.has_index && self.config.store.place == Place::Folder {
-            let what = "there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`";
-            self.wrongs.push(Wrong::new(place(&store, &["search"]), what).of("store.search"));
-        }
+        self.stored(&store);
         let (_, federation) = section("federation");
         if self.config.federation.dnssec && self.config.federation.dns.is_empty() {
             let what = "it is about name servers that you trust: name them by `dns`, such as [\"127.0.0.1:53\"]";
             self.wrongs.push(Wrong::new(place(&federation, &["dnssec"]), what).of("federation.dnssec"));
+        }
+        let Federation { allow, deny, .. } = &self.config.federation;
+        if let Some(rule) = deny.iter().find(|denied| allow.iter().any(|rule| rule.rule.pattern == denied.rule.pattern))
+        {
+            let what = format!("{:?} is in `allow`, too: take it out of one of them", rule.written);
+            self.wrongs.push(Wrong::new(place(&federation, &["deny"]), what).of("federation.deny"));
         }
         let (_, cluster) = section("cluster");
         self.clustered(&cluster);
@@ -278,12 +289,42 @@ impl Reader<'_> {
         }
     }
 
+    /// Checks what only some databases have.
+    fn stored(&mut self, entries: &Entries<'_>) {
+        let store = &self.config.store;
+        if store.place != Place::Folder {
+            return;
+        }
+        let for_servers =
+            "it is for a server of databases: name a PostgreSQL or MariaDB by `url`, or leave the key out";
+        let wrong = [
+            (
+                "archives",
+                store.months,
+                "SQLite can't divide a table: leave it \"whole\", or name a PostgreSQL or MariaDB by `url`",
+            ),
+            (
+                "search",
+                store.has_index,
+                "there is no index for SQLite: leave it \"look\", or name a PostgreSQL or MariaDB by `url`",
+            ),
+            ("password_file", store.password.is_some(), for_servers),
+            ("tls", store.encrypted.is_some(), for_servers),
+            ("tls_authorities", store.authorities.is_some(), for_servers),
+        ];
+        for (key, _, what) in wrong.into_iter().filter(|(_, is_wrong, _)| *is_wrong) {
+            self.wrongs.push(Wrong::new(place(entries, &[key]), what).of(dotted("store", key)));
+        }
+    }
+
     /// Checks what `[cluster]` needs, and what doesn't go together with it yet.
     fn clustered(&mut self, entries: &Entries<'_>) {
         let config = &self.config;
         let at = |name| place(entries, &[name]);
-        if config.cluster.node.is_some() != config.cluster.redis.is_some() {
-            let what = "`node` and `redis` belong together";
+        // A value that was refused has been told already.
+        let is_given = |name| child(entries, name).is_some();
+        if is_given("node") != is_given("redis") {
+            let what = "`node` and `redis` belong together: give both, or neither";
             return self.wrongs.push(Wrong::new(place(entries, &["node", "redis"]), what).of("cluster.node"));
         }
         if config.cluster.node.is_none() {
@@ -338,7 +379,7 @@ impl Reader<'_> {
     }
 
     /// Services that certificates are to name and that have no address.
-    fn services_of_acme(&mut self, tls: &Entries<'_>) {
+    fn services_of_acme(&mut self, acme: &Entries<'_>) {
         let config = &self.config;
         let is_served = |module: &str| config.domains.iter().any(|domain| domain.service(module).is_some());
         if let Some(name) = config.acme.services.iter().find(|name| !is_served(name)) {
@@ -346,7 +387,7 @@ impl Reader<'_> {
             let all: std::collections::BTreeSet<String> = all.map(ToString::to_string).collect();
             let all = all.into_iter().collect::<Vec<_>>().join(", ");
             let what = format!("{name:?} is no module with an address of its own; these are: {all}");
-            self.wrongs.push(Wrong::new(place(tls, &["acme"]), what).of("tls.acme.services"));
+            self.wrongs.push(Wrong::new(place(acme, &["services"]), what).of("tls.acme.services"));
         }
     }
 

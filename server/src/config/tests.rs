@@ -230,7 +230,10 @@ fn wrong_values_are_refused_with_what_is_right() {
             "limits.stanza_bytes: 9000 is out of range: a value from 10000 to \"64 MiB\" is expected",
         ),
         ("[limits]\nconflict = \"end\"", "limits.conflict: \"end\" is not \"end-older\" or \"refuse-newer\""),
-        ("[limits]\noutbox_soft = \"2 MiB\"", "limits.outbox_soft: it is above `outbox_hard`"),
+        (
+            "[limits]\noutbox_soft = \"2 MiB\"",
+            "limits.outbox_soft: it is above `outbox_hard`: 2097152 bytes and 1048576",
+        ),
         ("[listen]\nc2s = []\nc2s_tls = []", "listen: no address is left to listen on; give `c2s` or `c2s_tls` one"),
         (
             "[listen]\nc2s = [\"[::]:7\"]\nc2s_tls = [\"127.0.0.1:7\"]",
