@@ -22,6 +22,8 @@ pub struct Machine {
     pub files: Vec<(&'static str, u64)>,
     /// Accounts by domain.
     pub accounts: Vec<(String, u64)>,
+    /// Reports of abuse that wait, by domain.
+    pub reports: Vec<(String, u64)>,
     /// The certificates.
     pub certificates: Vec<ServedCertificate>,
 }

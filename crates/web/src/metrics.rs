@@ -13,6 +13,7 @@ use hyper::{Response, StatusCode};
 use rookery_base::Transport;
 use rookery_base::lock::lock;
 use rookery_observe::{Histogram, Stage};
+use rookery_operations::reports;
 use rookery_shard::{Carrier, Cause, Census};
 use rookery_store::Activity;
 
@@ -44,7 +45,7 @@ pub struct Counts {
 
 /// Answers a scrape.
 pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
-    let accounts = accounts(&shared).await;
+    let (accounts, reports) = (accounts(&shared).await, waiting_reports(&shared).await);
     let asked = shared.clone();
     let read = move || {
         let machine = Machine {
@@ -53,6 +54,7 @@ pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
             space: Space::of(&asked.instance.folder).ok(),
             files: machine::files(&asked.instance.folder),
             accounts,
+            reports,
             certificates: asked.settings().certificates.clone(),
         };
         (asked.door.census(), machine)
@@ -76,6 +78,19 @@ async fn accounts(shared: &Shared) -> Vec<(String, u64)> {
     for (domain, count) in asked.collect::<Vec<_>>() {
         if let Ok(count) = shared.wait(count).await {
             counted.push((domain, count));
+        }
+    }
+    counted
+}
+
+/// Returns the number of reports of abuse that wait, in the same way.
+async fn waiting_reports(shared: &Shared) -> Vec<(String, u64)> {
+    let settings = shared.settings();
+    let asked = settings.domains.iter().map(|domain| (domain.clone(), reports::list(&shared.stores, domain)));
+    let mut counted = Vec::new();
+    for (domain, waiting) in asked.collect::<Vec<_>>() {
+        if let Ok(waiting) = shared.wait(waiting).await {
+            counted.push((domain, waiting.len() as u64));
         }
     }
     counted
@@ -140,6 +155,11 @@ fn kept(page: &mut Page, machine: &Machine) {
     let name = "rookery_accounts";
     page.head(name, GAUGE, "Accounts by domain.");
     for (domain, count) in &machine.accounts {
+        page.line(name, &format!("{{domain=\"{}\"}}", label(domain)), count);
+    }
+    let name = "rookery_reports_waiting";
+    page.head(name, GAUGE, "Reports of abuse with which nobody has dealt, by domain.");
+    for (domain, count) in &machine.reports {
         page.line(name, &format!("{{domain=\"{}\"}}", label(domain)), count);
     }
     let name = "rookery_certificate_expiry_timestamp_seconds";
@@ -465,6 +485,7 @@ mod tests {
             space: Some(Space { free: 1, total: 2 }),
             files: machine::files(std::path::Path::new("/nowhere")),
             accounts: vec![("example.org".to_owned(), 1)],
+            reports: vec![("example.org".to_owned(), 0)],
             certificates: vec![crate::ServedCertificate { file: "a.pem".into(), names, not_after: 1 }],
         };
         page(&Census { by_domain, counters, ..Census::default() }, &counts, &Activity::default(), &machine)
