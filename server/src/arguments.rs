@@ -56,6 +56,10 @@ pub enum Command {
     /// Sample where the CPU time of the running server goes, and draw it; or compare two profiles
     #[command(after_help = examples::PROFILE)]
     Profile(crate::profile::Wishes),
+    /// Show the way of the stanzas of one address through the running server, with what was decided
+    /// about each and why: "why did this message not arrive?"
+    #[command(after_help = examples::TRACE)]
+    Trace(crate::trace::Wishes),
     /// Look at sessions of the running server, or end them
     #[command(after_help = examples::SESSION)]
     Session {

@@ -19,7 +19,8 @@
 //!   readers of manuals.
 //! - [`status`], [`session`] and [`log`] show the running server, who is here and what happens, by
 //!   [`control`], through which other commands tell it what they do, too; [`columns`] prints lists.
-//! - [`top`] shows what the running server does, [`profile`] where its time goes.
+//! - [`top`] shows what the running server does, [`profile`] where its time goes, [`trace`] the way
+//!   of stanzas.
 //! - [`check`] looks all of that over without changing it; [`user`], [`admin`] and [`token`]
 //!   change accounts, administrators and tokens, [`s2s`] shows other servers;
 //!   [`store`] changes the database as a whole, [`backup`] keeps all that
@@ -67,6 +68,7 @@ mod store;
 mod supervisor;
 mod token;
 mod top;
+mod trace;
 mod user;
 mod watch;
 mod welcome;
@@ -139,6 +141,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Reload => status::reload(&source)?,
         Command::Top(wishes) => top::run(&source, &wishes)?,
         Command::Profile(wishes) => profile::run(&source, wishes)?,
+        Command::Trace(wishes) => trace::run(&source, &wishes)?,
         Command::Session { command } => session::run(&source, command)?,
         Command::Room { command } => session::rooms(&source, command)?,
         Command::User { command } => user::run(&source, command)?,

@@ -35,6 +35,7 @@ mod cli {
     pub mod supervisor;
     pub mod token;
     pub mod top;
+    pub mod trace;
     pub mod user;
     pub mod wrong;
 }

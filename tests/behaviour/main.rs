@@ -53,6 +53,7 @@ mod slow_readers;
 mod statements;
 mod strangers;
 mod subscriptions;
+mod tracing;
 mod upload;
 mod waits;
 mod websocket;

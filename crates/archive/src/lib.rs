@@ -64,8 +64,8 @@ pub use terms::terms;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
-    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Target, Unit,
-    Wanted, World,
+    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Step, Target,
+    Unit, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::payload::{has, is_lasting};
@@ -213,6 +213,9 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
             return Delivery::Taken;
         }
         let id = keep(world, from.as_ref(), from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
+        if world.is_tracing() {
+            explain(world, packet, to, (from.bare(), to), id.as_deref());
+        }
         if id.is_some() {
             retract::heed(world, from.as_ref(), &to.to_jid(), passing);
         }
@@ -232,6 +235,9 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
             }
             let with = from.clone();
             let id = keep(world, to, with.as_ref(), from, passing.addressed(to.as_str()));
+            if world.is_tracing() {
+                explain(world, packet, to, (to.bare(), with.as_ref()), id.as_deref());
+            }
             if id.is_some() {
                 retract::heed(world, to, &with, passing);
             }
@@ -271,6 +277,24 @@ fn keep(world: &mut World, owner: JidRef<'_>, by: JidRef<'_>, with: Jid, stanza:
     }
     let contacts_only = policy == Policy::Roster;
     record(world, Record { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
+}
+
+/// Tells traces whether the archive of an account, the first of the two, has a message of its
+/// conversation with the other one.
+#[cold]
+fn explain(world: &World, packet: &Packet, to: JidRef<'_>, (owner, with): (JidRef<'_>, JidRef<'_>), id: Option<&str>) {
+    let (step, why) = match (id, prefs::wanted(world, owner, with)) {
+        (Some(id), Policy::Roster) => {
+            (Step::Kept, format!("in the archive of {owner} as {id}, if {with} is in its roster"))
+        }
+        (Some(id), _) => (Step::Kept, format!("in the archive of {owner} as {id} (XEP-0313)")),
+        (None, Policy::Never) => (Step::Noted, format!("{owner} wants nothing of {with} in its archive (XEP-0441)")),
+        (None, _) => (
+            Step::Noted,
+            format!("the archive of {owner} lacks it: the store is too far behind, or the sender has spent its day"),
+        ),
+    };
+    world.sight(packet, to, step, || why);
 }
 
 /// Tells whether a message of a conversation means something later.

@@ -9,6 +9,7 @@ use tracing::warn;
 use crate::World;
 use crate::iq::Iq;
 use crate::module::{Guest, Target};
+use crate::trace::Step;
 
 impl World {
     /// Sends a reply to the sender of a request.
@@ -29,9 +30,14 @@ impl World {
 
     /// Returns an error as the answer to a request, and counts it.
     pub(crate) fn refusal(&mut self, iq: &Iq, error: impl Into<StanzaError>) -> Writer {
+        let error = error.into();
+        self.sight_iq(iq, Step::Refused, || {
+            let text = error.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+            format!("its sender gets <{}/>{text}", error.condition.name())
+        });
         self.counters.errors += 1;
         let mut reply = iq.reply("error");
-        error.into().write(&mut reply);
+        error.write(&mut reply);
         reply
     }
 
@@ -47,7 +53,12 @@ impl World {
     pub(crate) fn answer(&mut self, iq: Iq) {
         let target = if iq.to.is_domain() { Target::Server } else { Target::Account };
         let is_own = iq.is_own();
+        self.sight_iq(&iq, Step::Answered, || {
+            let whose = if target == Target::Server { "the server" } else { "the account" };
+            format!("by {whose}, for <{} xmlns='{}'/>", iq.payload.name(), iq.payload.ns())
+        });
         if let Some(component) = self.delegate_of(&iq) {
+            self.sight_iq(&iq, Step::Goes, || format!("to the component {component}, which answers for it (XEP-0355)"));
             return self.delegate(&component, iq);
         }
         match iq.payload.ns() {
@@ -65,8 +76,14 @@ impl World {
         }
         let domain = self.place_of(iq.to.domain()).and_then(|at| self.catalogue.settings.domains.get(at));
         match domain.and_then(|domain| self.catalogue.registry.iq(target, iq.payload.ns(), domain)) {
-            Some(handler) => handler(self, iq),
-            None => self.reply_error(&iq, Condition::ServiceUnavailable),
+            Some((module, handler)) => {
+                self.sight_iq(&iq, Step::Goes, || format!("to the module {module}"));
+                handler(self, iq);
+            }
+            None => {
+                self.sight_iq(&iq, Step::Noted, || "no module that is on here knows such requests".into());
+                self.reply_error(&iq, Condition::ServiceUnavailable);
+            }
         }
     }
 

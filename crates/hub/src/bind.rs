@@ -15,6 +15,7 @@ use crate::parts::User;
 use crate::passage::Notes;
 use crate::session::{Contact, Session, SessionRef};
 use crate::settings::Conflict;
+use crate::trace::Step;
 use crate::{World, delay};
 
 impl World {
@@ -349,6 +350,9 @@ impl World {
         let is_message = packet.kind() == Kind::Message;
         let came_ms = when.filter(|when| is_message && when + LATE_MS <= self.time());
         let notes = Notes { has_passed: true, came_ms, ..Notes::default() };
+        self.sight(packet, to, Step::Noted, || {
+            "a session ended before it had got it: it goes where it would have gone without that one".into()
+        });
         match came_ms {
             _ if packet.kind() == Kind::Presence => {}
             Some(when) => {

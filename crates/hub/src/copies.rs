@@ -76,6 +76,9 @@ impl World {
 
     /// Delivers a packet to addresses whose home this is.
     pub(crate) fn give(&mut self, packet: &Packet, to: &Addresses) {
+        if self.is_tracing() {
+            self.sight_copies(packet, to);
+        }
         // Presence for an account goes to the resources that are available there, and to nobody
         // else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);

@@ -35,6 +35,7 @@ use crate::held::Loading;
 use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
+use crate::trace::Step;
 
 impl AtHand {
     /// Reads the documents of an account.
@@ -243,6 +244,9 @@ impl World {
         };
         if self.people.absent.waiting.take(packet) {
             queue.push_back((packet.clone(), to.to_jid(), notes.clone(), custody));
+            self.sight(packet, to, Step::Waits, || {
+                "behind others, until the store has told what the account keeps for modules".into()
+            });
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
@@ -267,6 +271,9 @@ impl World {
             return true;
         }
         if self.people.absent.waiting.take(packet) {
+            self.sight(packet, to, Step::Waits, || {
+                "until the store has told what the account keeps for modules, such as whom it blocks".into()
+            });
             self.load_absent(packet, to, notes);
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());

@@ -14,6 +14,7 @@ use crate::World;
 use crate::mail::Mail;
 use crate::passage::{Delivery, Notes, Passage};
 pub use crate::remote::{Federation, RemoteService};
+use crate::trace::Step;
 
 impl World {
     /// Lets stanzas for other domains leave. Without it there are no other servers.
@@ -33,8 +34,9 @@ impl World {
 
     /// Takes a stanza that came in from another server, on the home shard of that server's domain.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
+        self.sight(packet, to, Step::Received, || "from its server".into());
         if !self.lets_cross(packet.sender().as_ref().map(Jid::as_ref), to.domain()) {
-            return;
+            return self.sight(packet, to, Step::Stopped, || self.barrier_in_words(packet.sender(), to.domain()));
         }
         if self.is_here(to.domain()) {
             self.hear(packet, to);
@@ -48,8 +50,9 @@ impl World {
 
     /// Takes a stanza that came in from a component, on the home shard of its name.
     pub fn from_component(&mut self, packet: &Packet, to: JidRef<'_>) {
+        self.sight(packet, to, Step::Received, || "from the component".into());
         if self.is_privileged(packet, to) {
-            return;
+            return self.sight(packet, to, Step::Answered, || "by the privileges of the component (XEP-0356)".into());
         }
         self.out.bridged.note(packet, to);
         if self.is_here(to.domain()) {
@@ -108,6 +111,9 @@ impl World {
     /// Sends a stanza to another server.
     pub(crate) fn route_away(&mut self, packet: &Packet, to: JidRef<'_>) {
         if !self.federates() {
+            self.sight(packet, to, Step::Noted, || {
+                "the domain isn't one of this server, which knows no others: there is no [federation]".into()
+            });
             // RFC 6120 §8.3.3.16.
             return self.bounce(packet, to, Condition::RemoteServerNotFound.into());
         }
@@ -116,6 +122,7 @@ impl World {
         }
         let shard = self.hop(self.hash(to.domain()));
         if shard != self.shard() {
+            self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "the home of the other domain"));
             return self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
         }
         self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
@@ -134,6 +141,7 @@ impl World {
             let has_module = self.domain(sender.domain()).is_some_and(|domain| domain.module(hook.module).is_some());
             let passage = Passage { packet, to, notes: &mut Notes::default() };
             if is_home && has_module && !matches!((hook.call.call)(self, passage), Delivery::Pass) {
+                self.sight(packet, to, Step::Stopped, || format!("by the module {}", hook.module));
                 return false;
             }
         }
@@ -194,6 +202,18 @@ impl World {
             .is_none_or(|(remote, domain)| self.catalogue.registry.lets_cross(self, remote, domain))
     }
 
+    /// Says which module lets an address of another server not communicate with a host.
+    fn barrier_in_words(&self, remote: Option<Jid>, host: &str) -> String {
+        let domain = self.domain_of(host);
+        let remote = remote.as_ref().map(Jid::as_ref);
+        let module =
+            remote.zip(domain).and_then(|(remote, domain)| self.catalogue.registry.barrier(self, remote, domain));
+        format!(
+            "the lists of the module {} let nothing pass between that address and {host}",
+            module.unwrap_or("of the domain")
+        )
+    }
+
     fn leave(&mut self, outgoing: Outgoing) {
         let (packet, to) = (outgoing.packet(), outgoing.to().as_ref());
         let may_leave = match packet.plain_sender() {
@@ -201,9 +221,17 @@ impl World {
             None => packet.sender().is_none_or(|sender| self.lets_cross(Some(to), sender.domain())),
         };
         if !may_leave {
+            self.sight(packet, to, Step::Noted, || {
+                let host = packet.sender().map(|sender| sender.domain().to_owned()).unwrap_or_default();
+                self.barrier_in_words(Some(to.to_jid()), &host)
+            });
             return self.bounce(outgoing.packet(), outgoing.to().as_ref(), Condition::NotAllowed.into());
         }
         let is_component = self.is_component(outgoing.to().domain());
+        if self.is_tracing() {
+            let whose = if is_component { "the component" } else { "the server" };
+            self.sight(packet, to, Step::Goes, || format!("to the stream with {whose} {}", to.domain()));
+        }
         if let Some(federation) = &mut self.out.federation {
             self.counters.remote_out += u64::from(!is_component);
             federation.send(outgoing);

@@ -9,6 +9,7 @@ use crate::World;
 use crate::calls::Filter;
 use crate::module::{Call, Phase, Registry};
 use crate::passage::{Delivery, Notes, Passage, Passages, Wanted, Wish};
+use crate::trace::Step;
 
 /// One of the passages of a registry.
 pub(crate) type Which = fn(&Registry) -> &Passages<Filter>;
@@ -36,13 +37,14 @@ impl World {
         while wanting != 0 {
             let at = wanting.trailing_zeros() as usize;
             wanting &= wanting - 1;
-            let Some(Call { phase: Phase::Guard, call: Wish { wanted, call }, .. }) =
+            let Some(Call { phase: Phase::Guard, call: Wish { wanted, call }, module }) =
                 which(self.registry()).hooks.get(at)
             else {
                 continue;
             };
             let passage = Passage { packet, to, notes: &mut Notes::default() };
             if wanted.is_met(self, packet, account) && matches!(call(self, passage), Delivery::Taken) {
+                self.sight(packet, to, Step::Stopped, || format!("by the module {module}"));
                 return false;
             }
         }
@@ -65,14 +67,23 @@ impl World {
         while wanting != 0 {
             let at = wanting.trailing_zeros() as usize;
             wanting &= wanting - 1;
-            let Some(Call { call: Wish { wanted, call }, .. }) = which(self.registry()).hooks.get(at) else { break };
+            let Some(Call { call: Wish { wanted, call }, module, .. }) = which(self.registry()).hooks.get(at) else {
+                break;
+            };
             if !wanted.is_met(self, &passing, account) {
                 continue;
             }
             match call(self, Passage { packet: &passing, to, notes }) {
                 Delivery::Pass => {}
-                Delivery::Taken => return None,
-                Delivery::As(packet) => passing = Cow::Owned(packet),
+                Delivery::Taken => {
+                    let why = || format!("by the module {module}: it has refused it, or deals with it itself");
+                    self.sight(&passing, to, Step::Stopped, why);
+                    return None;
+                }
+                Delivery::As(packet) => {
+                    self.sight(&passing, to, Step::Noted, || format!("the module {module} gives it another form"));
+                    passing = Cow::Owned(packet);
+                }
             }
         }
         Some(passing)

@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::filter::ROUTE;
 use crate::iq::Iq;
 use crate::passage::Notes;
+use crate::trace::Step;
 
 /// The permission for the driver to go on reading from the session, or the order to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,13 +61,20 @@ impl World {
             return Intake::Open;
         }
         let lane = &mut session.rare().lane;
+        let before = lane.queue.len();
         lane.bytes += stanza.bytes().len();
         lane.queue.push_back((stanza.bytes().into(), custody));
         debug_assert!(lane.bytes > 0 && lane.waiting > 0, "what waits has a reason");
-        if lane.bytes < limit || lane.paused {
+        let is_full = lane.bytes >= limit && !lane.paused;
+        lane.paused |= is_full;
+        if self.is_tracing() {
+            self.sight_sent(link, stanza, Step::Waits, || {
+                format!("an earlier stanza of this session waits for the store, and {before} others behind it")
+            });
+        }
+        if !is_full {
             return Intake::Open;
         }
-        lane.paused = true;
         self.out.events.push_back(Event::Pause(link));
         Intake::Full
     }
@@ -82,6 +90,10 @@ impl World {
         debug_assert!(self.may_be_home(self.hash(address.bare_str())), "a session is at the home of its account");
         if stanza.from().is_some_and(|from| !is_own(address, &from)) {
             return self.end_stream(link, StreamError::InvalidFrom, "a stanza claims to be from somebody else");
+        }
+        if self.is_tracing() {
+            let bytes = stanza.bytes().len();
+            self.sight_sent(link, stanza, Step::Received, || format!("from the session, {bytes} bytes"));
         }
         match stanza.kind() {
             Kind::Message => self.counters.messages_in += 1,
@@ -216,6 +228,9 @@ impl World {
         }
         if stanza.kind() == Kind::Message {
             self.waiting.custody.iter().for_each(Custody::refuse);
+        }
+        if self.is_tracing() {
+            self.sight_sent(link, stanza, Step::Refused, || format!("its sender gets <{}/>", error.condition.name()));
         }
         self.counters.errors += 1;
         let mut reply = rookery_xml::Writer::new(stanza.name());

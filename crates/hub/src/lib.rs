@@ -46,6 +46,8 @@
 //! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is
 //!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the
 //!   data, `whole`: what must hold of it; `census`: what is in hand.
+//! * [`trace`]: what an operator wants to see of the way of stanzas; `sight`: the places on it that
+//!   tell.
 //!
 //! Files import what lies below them: first plain data, then the world, then what it does
 //! (`impl World` beside its topic). Only the world and what it holds that takes the world again,
@@ -113,12 +115,14 @@ pub mod session;
 pub mod settings;
 pub mod share;
 pub mod shared;
+mod sight;
 pub mod state;
 pub mod subscribe;
 pub mod subscription;
 pub mod task;
 mod throttle;
 pub mod timer;
+pub mod trace;
 mod waiting;
 mod wakeups;
 mod whole;
@@ -154,6 +158,7 @@ pub use settings::{
     Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,
 };
 pub use share::{Bounds, Share};
+pub use trace::{Sighting, Step, Subject, Trace};
 pub use waiting::Timer;
 pub use wakeups::Wakeups;
 pub use world::World;

@@ -222,6 +222,10 @@ impl World {
     /// They are more than it was sent (§6).
     pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), StreamError> {
         let acknowledged = self.outboxes.acknowledge(link, h);
+        self.sight_session(link, || {
+            let left = self.outboxes.sent_and_unacknowledged(link).map_or(0, |(_, left)| left);
+            format!("its client has acknowledged {h} stanzas in all; {left} are not acknowledged (XEP-0198)")
+        });
         self.resolve_doubt(link);
         acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
     }
@@ -267,6 +271,10 @@ impl World {
         let managed = found.rare.as_mut().and_then(|rare| rare.managed.as_mut());
         let Some(managed) = managed.filter(|managed| managed.id.is_some()) else { return false };
         let left_ms = u64::from(managed.seconds) * 1000;
+        self.sight_session(link, || {
+            let left = self.outboxes.sent_and_unacknowledged(link).map_or(0, |(_, left)| left);
+            format!("its connection is gone; it waits for its client for {} s, with {left} stanzas that are not acknowledged (XEP-0198)", left_ms / 1000)
+        });
         self.outboxes.detach(link);
         if let Some(packet) = self.outboxes.newest_urgent(link) {
             self.call_unattended(&packet, link);

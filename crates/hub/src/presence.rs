@@ -14,6 +14,7 @@ use crate::mail::Mail;
 use crate::parts::User;
 use crate::session::Contact;
 use crate::subscribe::short_text;
+use crate::trace::Step;
 
 impl World {
     /// Handles presence from a session (RFC 6121 §4.2 to §4.6).
@@ -135,6 +136,14 @@ impl World {
         let mut left_out = self.concealed_from(link);
         self.show_to_circle(link, packet, &mut left_out);
         let audience = self.audience(user, Contact::from, &left_out);
+        if self.is_tracing()
+            && let Some(address) = self.outboxes.address(link)
+        {
+            let concealed = left_out.len();
+            self.sight(packet, address.bare(), Step::Goes, || {
+                format!("to the contacts who are subscribed, but {concealed} from whom it is concealed, and to the account's own resources")
+            });
+        }
         self.hand_out(packet, audience);
         for (domain, contacts) in self.contacts_away(user, Contact::from, &left_out) {
             self.fan_out_away(packet, domain, contacts);
@@ -259,6 +268,7 @@ impl World {
         let Some(present) = self.presence_for(user, from) else { return false };
         if present.is_empty() {
             // A blocked contact gets no answer at all (XEP-0191 §3.3).
+            self.sight_probe(from, bare, Step::Stopped, "the account conceals its presence from the asker");
             return true;
         }
         if !self.may_see(user, from.as_ref()) {
@@ -286,6 +296,7 @@ impl World {
     /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one
     /// would show who is there (§4.3.2).
     fn refuse_probe(&mut self, from: &Jid, bare: &str) {
+        self.sight_probe(from, bare, Step::Stopped, "the asker is not subscribed to the presence of the account");
         let mut refusal = Writer::new("presence");
         refusal.attr("type", "unsubscribed").attr("from", bare);
         self.send(&refusal.finish(), &from.to_bare());

@@ -18,6 +18,7 @@ use crate::filter::DELIVERY;
 use crate::mail::Mail;
 use crate::module::Verdict;
 use crate::passage::{Notes, Passage};
+use crate::trace::Step;
 
 impl World {
     /// Sends a stanza on its way to an address.
@@ -36,6 +37,7 @@ impl World {
         if shard == self.shard() {
             self.deliver(hash, packet, to, Notes::default());
         } else {
+            self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "the home of the account"));
             self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
         }
     }
@@ -106,7 +108,14 @@ impl World {
     pub(crate) fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         let user = user.and_then(|user| self.people.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
-        if !held.keep(packet, to, notes, self.waiting.custody.clone()) {
+        if held.keep(packet, to, notes, self.waiting.custody.clone()) {
+            self.sight(packet, to, Step::Waits, || {
+                "behind earlier stanzas for the account, which wait for the store".into()
+            });
+        } else {
+            self.sight(packet, to, Step::Noted, || {
+                "too many stanzas wait for the account, or too many of this sender".into()
+            });
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
         true
@@ -114,6 +123,9 @@ impl World {
 
     /// Applies the delivery rules.
     fn apply_rules(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &mut Notes) {
+        if self.is_tracing() {
+            self.sight_rules(user, packet, to);
+        }
         match packet.kind() {
             Kind::Message => self.deliver_message(user, packet, to, notes),
             Kind::Presence => self.deliver_presence(user, packet, to),
@@ -216,13 +228,16 @@ impl World {
     /// 6121 §8.5.1).
     pub fn bounce(&mut self, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
         let kind = match (packet.kind(), packet.type_()) {
-            (_, StanzaType::Error | StanzaType::Result | StanzaType::Headline) => return,
-            (Kind::Presence, StanzaType::Unavailable | StanzaType::Probe) => return,
-            (Kind::Message, _) => "message",
-            (Kind::Presence, _) => "presence",
-            _ => "iq",
+            (_, StanzaType::Error | StanzaType::Result | StanzaType::Headline) => None,
+            (Kind::Presence, StanzaType::Unavailable | StanzaType::Probe) => None,
+            (Kind::Message, _) => Some("message"),
+            (Kind::Presence, _) => Some("presence"),
+            _ => Some("iq"),
         };
-        let Some(sender) = packet.sender() else { return };
+        if self.is_tracing() {
+            self.sight_bounce(packet, to, &error, kind.is_some());
+        }
+        let (Some(kind), Some(sender)) = (kind, packet.sender()) else { return };
         if packet.kind() == Kind::Message {
             self.waiting.custody.iter().for_each(Custody::refuse);
         }

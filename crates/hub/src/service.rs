@@ -17,6 +17,7 @@ use crate::module::Registry;
 use crate::passage::{Notes, Traits};
 use crate::served::Service;
 use crate::settings::{Domain, Settings};
+use crate::trace::Step;
 
 /// A service of a domain, as service discovery lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,6 +120,7 @@ impl World {
     /// Hands a stanza for a service to the same service on another shard, which has what is needed
     /// for it.
     pub fn hand_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
+        self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "which has what the service needs"));
         self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });
     }
 
@@ -127,6 +129,10 @@ impl World {
         let Some(service) = self.catalogue.services.get(to.domain()).copied() else { return false };
         let settings = self.catalogue.settings.clone();
         let Some(domain) = settings.domains.get(service.domain) else { return true };
+        if self.is_tracing() {
+            let module = self.registry().service_module(service.hook).unwrap_or_default();
+            self.sight(packet, to, Step::Goes, || format!("to the service of the module {module}"));
+        }
         let on = self.filters_at(service.domain).service;
         if !self.catalogue.registry.passing.before_service.want(on, packet, Traits::default) {
             self.call_service(service.hook, packet, to, domain);

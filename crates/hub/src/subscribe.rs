@@ -14,6 +14,7 @@ use crate::World;
 use crate::failure::condition;
 use crate::session::SessionRef;
 use crate::subscription::{self, Direction, Effects, Event};
+use crate::trace::Step;
 
 impl World {
     /// Handles a subscription stanza from a session: its sender is the account (§3.1.2), whose
@@ -49,12 +50,17 @@ impl World {
             _ => false,
         };
         if has_no_place {
+            self.sight(packet, contact.as_ref(), Step::Noted, || "the roster of its sender has no place for it".into());
             return self.bounce(packet, contact.as_ref(), Condition::ResourceConstraint.into());
         }
         self.roster_changed(owner, contact, changed);
         let effects = Effects::of(Direction::Out, packet.type_(), changed.before.as_ref(), changed.after.as_ref());
         if effects.pass {
             self.route(packet, contact.as_ref());
+        } else {
+            self.sight(packet, contact.as_ref(), Step::Stopped, || {
+                "it changes nothing of the sender's subscription (RFC 6121, Appendix A.2)".into()
+            });
         }
         self.carry_out(effects, owner, contact);
     }
@@ -73,7 +79,9 @@ impl World {
             match changed {
                 Ok(changed) => world.subscription_received(&packet, &owner, &contact, &changed),
                 // RFC 6121 §8.5.1: for an account that does not exist it is silently ignored.
-                Err(StoreError::NoAccount) => {}
+                Err(StoreError::NoAccount) => world.sight(&packet, owner.as_ref(), Step::Stopped, || {
+                    "there is no such account (RFC 6121 §8.5.1)".into()
+                }),
                 Err(error) => {
                     world.store_failed("changing a subscription", &owner, &error);
                     world.bounce(&packet, owner.as_ref(), condition(&error).into());
@@ -97,6 +105,13 @@ impl World {
                     self.push(link, packet, To::Bare);
                 }
             }
+            self.sight(packet, owner.as_ref(), Step::Noted, || {
+                "the roster has it now, and the resources that are there hear of it".into()
+            });
+        } else {
+            self.sight(packet, owner.as_ref(), Step::Stopped, || {
+                "it changes nothing of the recipient's subscription (RFC 6121, Appendix A.3)".into()
+            });
         }
         self.roster_changed(owner, contact, changed);
         self.carry_out(effects, owner, contact);

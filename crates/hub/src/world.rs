@@ -29,6 +29,7 @@ use crate::parts::{Catalogue, Clock, Here, Out, People};
 use crate::served::Served;
 use crate::session::{Session, SessionRef};
 use crate::settings::{Privileges, Settings};
+use crate::trace::Trace;
 use crate::waiting::Waiting;
 use crate::wakeups::Wakeups;
 
@@ -48,6 +49,8 @@ pub struct World {
     pub(crate) people: People,
     pub(crate) waiting: Waiting,
     pub(crate) out: Out,
+    /// The traces that are written; mostly none.
+    pub(crate) traces: Vec<Arc<Trace>>,
 }
 
 impl std::fmt::Debug for World {
@@ -81,6 +84,7 @@ impl World {
             people: People::default(),
             waiting: Waiting::new(wakeups),
             out: Out::new(hops),
+            traces: Vec::new(),
         };
         world.apply(settings);
         world.start_rounds();
@@ -198,6 +202,7 @@ impl World {
             && !session.ending
         {
             session.ending = true;
+            self.sight_session(link, || format!("its stream ends with <{}/>: {text}", error.name()));
             self.out.events.push_back(Event::Close(link, error, text));
         }
     }

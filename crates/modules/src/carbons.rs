@@ -24,7 +24,7 @@
 use rookery_archive as archive;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{
-    Delivery, Destination, Hooks, Iq, Module, Passage, Phase, SessionRef, Stanzas, Target, Wanted, World,
+    Delivery, Destination, Hooks, Iq, Module, Passage, Phase, SessionRef, Stanzas, Step, Target, Wanted, World,
 };
 use rookery_jid::JidRef;
 use rookery_modkit::payload::{has, is_invitation, is_of_instant_messaging};
@@ -128,6 +128,9 @@ fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, pack
     copy.start_ns(name, ns::CARBONS).start_ns("forwarded", ns::FORWARD);
     packet.forward(to.as_str(), &mut copy);
     let Ok(copy) = Packet::built(&copy.finish()) else { return };
+    world.sight(packet, to, Step::Noted, || {
+        format!("{} other sessions of {} get a copy (XEP-0280)", links.len(), account.bare())
+    });
     for &link in links {
         world.push(link, &copy, To::Copy);
     }

@@ -19,8 +19,8 @@ use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::failure::condition;
 use rookery_hub::{
-    Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Passage, Per, Phase, SessionRef, Share, Target, Unit, Value,
-    Verdict, World, delay,
+    Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Passage, Per, Phase, SessionRef, Share, Step, Target, Unit,
+    Value, Verdict, World, delay,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -139,10 +139,18 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
     match fate(packet) {
         Fate::Refused => return Verdict::Pass,
         Fate::Unstored => {
+            world.sight(packet, to, Step::Stopped, || {
+                "its sender forbids storing it (XEP-0334); a contact who sees the account's presence is told".into()
+            });
             tell_contact(world, packet, to);
             return Verdict::Taken;
         }
-        Fate::Dropped => return Verdict::Taken,
+        Fate::Dropped => {
+            world.sight(packet, to, Step::Stopped, || {
+                "it means nothing later, such as that somebody is typing (XEP-0160 §3)".into()
+            });
+            return Verdict::Taken;
+        }
         Fate::Kept => {}
     }
     // A server that stops gives back all that sessions have not read, even if it is from one
@@ -166,10 +174,16 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
             world.state_mut::<Pushes>().0.give_back(&packet);
         }
         match pushed {
-            Ok(Pushed::Kept) => {}
+            Ok(Pushed::Kept) => {
+                world.sight(&packet, to.as_ref(), Step::Kept, || "it waits for the user in the store (XEP-0160)".into())
+            }
             // §2: the sender hears it where a queue is full, and can't tell that from an account
             // that doesn't exist.
-            Ok(Pushed::Full | Pushed::NoAccount) => {
+            Ok(outcome @ (Pushed::Full | Pushed::NoAccount)) => {
+                world.sight(&packet, to.as_ref(), Step::Noted, || match outcome {
+                    Pushed::NoAccount => "there is no such account".into(),
+                    _ => "the offline messages of the account are full, or this sender has its share of them".into(),
+                });
                 world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into())
             }
             Err(error) => {

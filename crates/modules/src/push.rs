@@ -24,8 +24,8 @@ use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{
-    Answer, Bound, Document, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit, Value, Verdict,
-    World,
+    Answer, Bound, Document, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Step, Target, Unit, Value,
+    Verdict, World,
 };
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::form::{Field, Form};
@@ -198,6 +198,10 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     let Some(all) = registrations(world, account).filter(|_| is_message && urgency(packet) == Urgency::Now) else {
         return;
     };
+    world.sight(packet, account, Step::Noted, || {
+        let services: Vec<_> = all.0.iter().map(|registration| registration.service.as_str()).collect();
+        format!("push services are told, each once in a while: {} (XEP-0357)", services.join(", "))
+    });
     let account = account.bare().to_jid();
     for registration in &all.0 {
         let is_idle = {

@@ -13,7 +13,8 @@ use rookery_base::{Bucket, Map, Set};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{
-    Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Unit, Value, Wanted, World,
+    Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Step, Unit, Value, Wanted,
+    World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -140,6 +141,9 @@ fn may_go_abroad(world: &mut World, account: JidRef<'_>, to: JidRef<'_>, per_hou
 }
 
 fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, text: &'static str) -> Delivery {
+    world.sight(packet, to, Step::Noted, || {
+        "its recipient is no contact of the sender, who has sent to as many such as it may".into()
+    });
     let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
     world.bounce(packet, to, error.with_text(text));
     Delivery::Taken
@@ -170,6 +174,13 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
             .with_text("users of your server send too much to those who are not among their contacts"),
         (false, false, false) => return Delivery::Pass,
     };
+    world.sight(packet, to, Step::Noted, || match (refuses, is_too_much) {
+        (true, _) => "its sender is not in the roster, and the server refuses messages of strangers elsewhere".into(),
+        (false, true) => format!("its sender is not in the roster, and strangers have sent more than {limit} in a minute"),
+        (false, false) => {
+            format!("its sender is not in the roster, and its domain has sent strangers more than {domain_limit} in a minute")
+        }
+    });
     match contact {
         Some(_) => world.bounce(packet, to, refusal),
         None => look_up(world, Passage { packet, to, notes }, &sender, refusal),

@@ -1,7 +1,7 @@
 //! Answers that say no in the name of a room, whether it exists or not (XEP-0045 §7.2, §17.2).
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::World;
+use rookery_hub::{Step, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
@@ -25,6 +25,10 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
     reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
     reply.start_ns("x", ns::MUC).end();
     error.write(&mut reply);
+    world.sight(packet, to, Step::Refused, || {
+        let text = error.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        format!("the room refuses it, its sender gets <{}/>{text}", error.condition.name())
+    });
     world.send(&reply.finish(), &from);
 }
 

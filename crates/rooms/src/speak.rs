@@ -3,14 +3,14 @@
 
 use rookery_archive::{self as archive, stanza_id};
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Letter, World};
+use rookery_hub::{Letter, Step, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Child, Element, Stanza, Writer, ns};
 use serde::{Deserialize, Serialize};
 
 use super::past::is_lasting;
-use super::role::Role;
+use super::role::{Role, affiliation_name};
 use super::room::Room;
 use super::shown::is_forged;
 
@@ -31,6 +31,9 @@ impl Letter for Whisper {
     fn open(self, world: &mut World) {
         let Self { packet, by, to } = self;
         let is_blocked = to.first().is_some_and(|to| world.conceals(to.bare(), None, by.as_ref()));
+        if is_blocked && let Some(to) = to.first() {
+            world.sight(&packet, to.as_ref(), Step::Stopped, || format!("{} blocks {by} (XEP-0191)", to.bare()));
+        }
         for session in to.iter().filter(|_| !is_blocked) {
             world.route(&packet, session.as_ref());
         }
@@ -56,6 +59,9 @@ impl Room {
         if packet.type_() == StanzaType::Error {
             return self.error_came_back(world, packet, from, to);
         }
+        if world.is_tracing() {
+            self.explain(world, packet, from, to);
+        }
         let stanza = packet.stanza();
         let outcome = match (to.resource(), packet.type_()) {
             (Some(_), StanzaType::Groupchat) => Err(Condition::BadRequest.into()),
@@ -63,9 +69,27 @@ impl Room {
             (None, StanzaType::Groupchat) => self.speak(world, stanza, from),
             (None, _) => self.other_message(world, &Element::read(&stanza), from),
         };
-        if let Err(error) = outcome {
-            world.bounce(packet, to, error);
+        match outcome {
+            Ok(()) => world.sight(packet, to, Step::Goes, || "the room passes it on, in its own name".into()),
+            Err(error) => world.bounce(packet, to, error),
         }
+    }
+
+    /// Tells traces who the sender of a message is in the room, from which follows what it may say
+    /// (§5.1.1).
+    #[cold]
+    fn explain(&self, world: &World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        let Some(occupant) = self.occupant_of(from).and_then(|at| self.occupants.get(at)) else {
+            return world.sight(packet, to, Step::Noted, || format!("{from} is not in the room"));
+        };
+        let (nick, role) = (occupant.jid.resource().unwrap_or_default(), occupant.role.name());
+        let affiliation = affiliation_name(self.affiliation_of(world, from.bare()));
+        let (count, moderated) = (self.occupants.len(), if self.config.is_moderated { ", moderated" } else { "" });
+        world.sight(packet, to, Step::Noted, || {
+            format!(
+                "the sender is {nick} in the room, role {role}, affiliation {affiliation}; {count} occupants{moderated}"
+            )
+        });
     }
 
     /// Sends a message to all.

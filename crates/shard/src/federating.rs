@@ -10,7 +10,7 @@ use rookery_federation::inbound::Ours;
 use rookery_federation::report::Report;
 use rookery_federation::servers::Handshake;
 use rookery_federation::{Action, Address, Found, Home, Key};
-use rookery_hub::World;
+use rookery_hub::{Step, World};
 use rookery_stream::tls::ServerTls;
 use rookery_stream::tls::client::ClientTls;
 use tracing::debug;
@@ -19,6 +19,13 @@ use crate::driver::{Driver, Ready};
 use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
 use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire, handshake};
+
+/// Says why there is no way to a domain, for a trace.
+fn trouble_with(servers: &rookery_federation::Servers, domain: &str) -> String {
+    let trouble = servers.report().into_iter().find(|report| report.remote == domain && !report.trouble.is_empty());
+    let trouble = trouble.map_or_else(|| "it is away, or does not answer".to_owned(), |report| report.trouble);
+    format!("there is no stream with {domain}: {trouble}")
+}
 
 /// The world, as the streams ask it.
 struct Here<'w>(&'w World);
@@ -209,7 +216,11 @@ impl<D: Driver> Shard<D> {
             }
             Action::Route(packet, to) => self.world.from_component(&packet, to.as_ref()),
             Action::Refuse(error, to) => self.world.send(&error, &to),
-            Action::Bounce(stanza, error) => self.world.bounce(stanza.packet(), stanza.to().as_ref(), error),
+            Action::Bounce(stanza, error) => {
+                let (packet, to) = (stanza.packet(), stanza.to().as_ref());
+                self.world.sight(packet, to, Step::Noted, || trouble_with(&federating.servers, to.domain()));
+                self.world.bounce(packet, to, error);
+            }
             Action::Pause(key, is_paused) => {
                 let Some(wire) = federating.get(key) else { return };
                 wire.paused = is_paused;

@@ -271,6 +271,11 @@ impl Door {
         answer
     }
 
+    /// Returns the number of shards.
+    pub fn shards(&self) -> usize {
+        self.post.shards()
+    }
+
     /// Runs `work` on a shard; on none if that has ended, or there is no such shard.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();

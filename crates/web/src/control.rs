@@ -8,7 +8,8 @@
 //! # Invariants
 //!
 //! - Connections are bounded in number, each in the time that it may take, which is longer for the
-//!   few that follow the log; heads, bodies and what operations take are bounded as for the API.
+//!   few that follow the log or trace; heads, bodies and what operations take are bounded as for
+//!   the API.
 //! - Nothing else of the front is served there.
 
 use std::convert::Infallible;
@@ -24,6 +25,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rookery_hub::trace::{MOST_SECONDS, MOST_TRACES};
 use rookery_operations::journal::Entry;
 use serde_json::Value;
 use tokio::net::{UnixListener, UnixStream};
@@ -40,6 +42,7 @@ use crate::{Shared, api, form};
 
 pub mod client;
 pub mod log;
+pub mod trace;
 
 /// Serves connections of the command line until the runtime ends.
 pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
@@ -49,14 +52,15 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
     };
     let places = Arc::new(Semaphore::new(PLACES));
     let followers = Arc::new(Semaphore::new(log::FOLLOWERS));
+    let tracers = Arc::new(Semaphore::new(MOST_TRACES));
     loop {
         // Those that find no place wait in the system's queue, which is bounded.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
-                let (shared, followers) = (shared.clone(), Following::new(&followers));
+                let (shared, lasting) = (shared.clone(), Lasting::new(&followers, &tracers));
                 tokio::spawn(async move {
-                    match followers.bounded(connection(socket, shared, followers.clone())).await {
+                    match lasting.bounded(connection(socket, shared, lasting.clone())).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => debug!(%error, "a connection of the command line ended"),
                         Err(_) => debug!("a connection of the command line took too long"),
@@ -72,25 +76,34 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<Shared>) {
     }
 }
 
-/// The right of a connection to follow the log, as long as there is one.
+/// The right of a connection to follow the log or to trace, as long as there is one.
 #[derive(Clone)]
-struct Following {
-    places: Arc<Semaphore>,
+struct Lasting {
+    followers: Arc<Semaphore>,
+    tracers: Arc<Semaphore>,
     has_begun: Arc<AtomicBool>,
 }
 
-impl Following {
-    fn new(places: &Arc<Semaphore>) -> Self {
-        Self { places: places.clone(), has_begun: Arc::default() }
+impl Lasting {
+    fn new(followers: &Arc<Semaphore>, tracers: &Arc<Semaphore>) -> Self {
+        Self { followers: followers.clone(), tracers: tracers.clone(), has_begun: Arc::default() }
     }
 
-    fn begin(&self) -> Option<OwnedSemaphorePermit> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
+    fn follows(&self) -> Option<OwnedSemaphorePermit> {
+        self.begin(&self.followers)
+    }
+
+    fn traces(&self) -> Option<OwnedSemaphorePermit> {
+        self.begin(&self.tracers)
+    }
+
+    fn begin(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+        let place = places.clone().try_acquire_owned().ok()?;
         self.has_begun.store(true, Ordering::Relaxed);
         Some(place)
     }
 
-    /// Lets a connection take its time, or more of it if it follows.
+    /// Lets a connection take its time, or more of it if it follows or traces.
     async fn bounded<T>(&self, connection: impl Future<Output = T>) -> Result<T, Elapsed> {
         let mut connection = pin!(connection);
         match timeout(LONGEST, &mut connection).await {
@@ -100,7 +113,7 @@ impl Following {
     }
 }
 
-async fn connection(socket: UnixStream, shared: Arc<Shared>, followers: Following) -> io::Result<()> {
+async fn connection(socket: UnixStream, shared: Arc<Shared>, lasting: Lasting) -> io::Result<()> {
     let user = socket.peer_cred()?.uid();
     if user != 0 && user != rustix::process::geteuid().as_raw() {
         warn!(user, "another user than the server's own, and than root, came to the control socket");
@@ -108,7 +121,7 @@ async fn connection(socket: UnixStream, shared: Arc<Shared>, followers: Followin
     }
     let who = tokio::task::spawn_blocking(move || user_name(user)).await.map_err(io::Error::other)?;
     let who: Arc<str> = who.into();
-    let answer = service_fn(|request| Box::pin(answer(request, who.clone(), shared.clone(), followers.clone())));
+    let answer = service_fn(|request| Box::pin(answer(request, who.clone(), shared.clone(), lasting.clone())));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADS)
@@ -121,12 +134,16 @@ async fn answer(
     request: Request<Incoming>,
     who: Arc<str>,
     shared: Arc<Shared>,
-    followers: Following,
+    lasting: Lasting,
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().strip_prefix(api::PREFIX).map(str::to_owned);
     Ok(match (request.method(), path) {
         (_, Some(path)) if path == NOTE => note(request, &who, &shared).await,
-        (&Method::GET, Some(path)) if path == log::LOG => log::show(&request, &shared, || followers.begin()),
+        (&Method::GET, Some(path)) if path == log::LOG => log::show(&request, &shared, || lasting.follows()),
+        (&Method::GET, Some(path)) if path == trace::TRACE => {
+            let query = request.uri().query().unwrap_or_default();
+            trace::show(query, &who, &shared, || lasting.traces()).await
+        }
         (&Method::POST, Some(path)) if path == log::LEVEL => log::raise(request, &who, shared).await,
         (_, Some(path)) => api::answer_owner(request, &path, &who, shared).await,
         (_, None) => text(StatusCode::NOT_FOUND, "there is nothing here but the API"),
@@ -161,10 +178,13 @@ fn name_in(users: &str, id: u32) -> Option<&str> {
 
 /// The path behind [`api::PREFIX`] where commands say what they have done to the store.
 pub const NOTE: &str = "/note";
-/// Connections at a time: more than may follow the log, so that there is room for other commands.
-const PLACES: usize = 8;
+/// Connections at a time: more than may follow the log or trace, so that there is room for other
+/// commands.
+const PLACES: usize = 4 + log::FOLLOWERS + MOST_TRACES;
 /// The time that one may take.
 const LONGEST: Duration = Duration::from_secs(300);
+
+const _: () = assert!(log::LONGEST.as_secs() > MOST_SECONDS, "a trace has its time");
 
 #[cfg(test)]
 mod tests {

@@ -81,6 +81,16 @@ Examples:
 
 The first profile takes some 200 MB of the server's memory, of which it keeps about half.";
 
+pub(super) const TRACE: &str = "\
+Examples:
+  rookery trace alice@example.org
+  rookery trace garden@conference.example.org --stanzas 20 --contents
+  rookery trace example.net --seconds 600 --json
+
+What people write is not shown without --contents, and every trace is in the server's journal, with
+who took it. One number stands for a stanza, its copies, its answer and the error that comes back.
+In a cluster a trace shows what this node does; other nodes give a stanza the same number.";
+
 pub(super) const SESSION: &str = "\
 Examples:
   rookery session list

@@ -1,6 +1,6 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
-use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold};
+use rookery_hub::{Bound, Most, Per, Unit, bridged, documents, elsewhere, hold, trace};
 use rookery_shard::{attempts, gate, handover};
 use rookery_xml::Limits;
 
@@ -13,6 +13,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("sessions", hold::BOUNDS))
         .chain(of("sessions", documents::BOUNDS))
         .chain(of("sessions", handover::BOUNDS))
+        .chain(of("web", trace::BOUNDS))
         .chain(of("federation", bridged::BOUNDS))
         .chain(of("federation", elsewhere::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))

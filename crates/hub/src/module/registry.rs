@@ -82,8 +82,10 @@ impl Registry {
         self.shown.after_login.on(domain).flat_map(|call| call(self, domain)).collect()
     }
 
-    pub(crate) fn iq(&self, target: Target, namespace: &str, domain: &Domain) -> Option<IqHandler> {
-        self.requests.iqs.get(&target)?.get(namespace)?.on(domain).next()
+    /// Returns the module that answers such requests in a domain, and its function.
+    pub(crate) fn iq(&self, target: Target, namespace: &str, domain: &Domain) -> Option<(&'static str, IqHandler)> {
+        let mut calls = self.requests.iqs.get(&target)?.get(namespace)?.all();
+        calls.find(|call| domain.module(call.module).is_some()).map(|call| (call.module, call.call))
     }
 
     pub(crate) fn guest_iq(&self, namespace: &str, domain: &Domain) -> Option<BeforeLogin> {
@@ -103,6 +105,12 @@ impl Registry {
     /// Tells whether an address of another server may communicate with a domain.
     pub(crate) fn lets_cross(&self, world: &World, remote: JidRef<'_>, domain: &Domain) -> bool {
         self.passing.borders.on(domain).all(|lets_pass| lets_pass(world, remote, &domain.name))
+    }
+
+    /// Returns the module that doesn't let an address of another server communicate with a domain.
+    pub(crate) fn barrier(&self, world: &World, remote: JidRef<'_>, domain: &Domain) -> Option<&'static str> {
+        let mut on = self.passing.borders.all().filter(|call| domain.module(call.module).is_some());
+        on.find(|call| !(call.call)(world, remote, &domain.name)).map(|call| call.module)
     }
 
     pub(crate) fn has_documents(&self) -> bool {

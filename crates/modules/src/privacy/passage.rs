@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Delivery, Document, Exported, Passage, World};
+use rookery_hub::{Delivery, Document, Exported, Passage, Step, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
@@ -46,6 +46,13 @@ pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) 
     if list.is_none_or(|list| !denies(world, list, sender.as_ref(), to, passing)) {
         return Delivery::Pass;
     }
+    world.sight(packet, to, Step::Refused, || {
+        let name = list.map(|list| list.name.as_str()).unwrap_or_default();
+        format!(
+            "{} blocks {to} itself (XEP-0191), or has a rule against that: list \"{name}\" (XEP-0016)",
+            sender.bare()
+        )
+    });
     refuse_going(world, packet, sender.as_ref(), to);
     Delivery::Taken
 }
@@ -56,8 +63,16 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
     let Some(rules) = world.document::<Rules>(to) else { return Delivery::Pass };
     let stops = |sender: &Jid| is_stopped(world, &rules, packet, sender.as_ref(), to);
     if !stops(&sender) {
-        return if behind(packet).is_some_and(|behind| stops(&behind)) { Delivery::Taken } else { Delivery::Pass };
+        let Some(behind) = behind(packet).filter(|behind| stops(behind)) else { return Delivery::Pass };
+        world.sight(packet, to, Step::Stopped, || {
+            format!("{} blocks {behind}, who has the room say this (XEP-0191, XEP-0016)", to.bare())
+        });
+        return Delivery::Taken;
     }
+    world.sight(packet, to, Step::Noted, || {
+        let name = world.state::<Sessions>().list_for(&rules, to).map(|list| list.name.as_str()).unwrap_or_default();
+        format!("{} blocks {sender} (XEP-0191), or has a rule against that: list \"{name}\" (XEP-0016)", to.bare())
+    });
     // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked
     // another one only.
     let is_answered =

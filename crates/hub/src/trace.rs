@@ -1,0 +1,326 @@
+//! Traces: the wish of an operator to see the way of the stanzas of one address, with what was
+//! decided about each and why.
+//!
+//! A trace is shared by the shards of a process, which write into it what they see, and by who
+//! reads it. Where no trace is, a stanza costs a look at one length on its way; what is written
+//! down is put into words only for stanzas that a trace is about.
+//!
+//! # Invariants
+//!
+//! * A trace ends: by its reader, and by its time even if that is gone. The stanzas that it is
+//!   about are bounded in number, and so are the sightings that wait for the reader; what had no
+//!   place is counted.
+//! * Texts that users wrote are seen only by a trace that asks for them, and what is called a
+//!   password never is.
+//! * The number of a stanza follows from the stanza, so that it is the same on every shard and
+//!   node, for its copies, for the answer to it and for the error that comes back.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rookery_base::Set;
+use rookery_base::lock::lock;
+use rookery_jid::{Jid, JidRef};
+use rookery_observe::{Bound, Most, Per, Unit};
+
+/// The addresses whose stanzas a trace is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// An account, a room or a session: what comes from there and what goes there.
+    Address(Jid),
+    /// A domain, such as that of another server or of a component.
+    Domain(String),
+}
+
+impl Subject {
+    /// Reads a subject as people write it.
+    ///
+    /// # Errors
+    /// It is no address; in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let jid = Jid::parse(text).map_err(|error| format!("{text:?} is no address: {error}"))?;
+        Ok(match jid.local() {
+            Some(_) => Self::Address(jid),
+            None => Self::Domain(jid.domain().to_owned()),
+        })
+    }
+
+    /// Returns its text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Address(jid) => jid.as_str(),
+            Self::Domain(domain) => domain,
+        }
+    }
+
+    /// Returns whether it has this address: an account has its resources, a session only itself.
+    pub fn has(&self, jid: JidRef<'_>) -> bool {
+        match self {
+            Self::Address(own) if own.resource().is_some() => own.as_ref() == jid,
+            Self::Address(own) => own.as_str() == jid.bare_str(),
+            Self::Domain(own) => own == jid.domain(),
+        }
+    }
+}
+
+/// The kinds of what can be seen of a stanza.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It came in: from a session, another server or a component.
+    Received,
+    /// It waits behind others, or for the store.
+    Waits,
+    /// It goes on: to another shard, a service, another server.
+    Goes,
+    /// A session gets it.
+    Given,
+    /// It is kept: in an archive, or until its user comes.
+    Kept,
+    /// Something was found out, or done besides.
+    Noted,
+    /// Its sender gets an error.
+    Refused,
+    /// It goes no further, and its sender doesn't hear of that.
+    Stopped,
+    /// It was a request, and this server answers it.
+    Answered,
+    /// Something has happened to a session, and not to a stanza.
+    Session,
+}
+
+impl Step {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Waits => "waits",
+            Self::Goes => "goes",
+            Self::Given => "given",
+            Self::Kept => "kept",
+            Self::Noted => "noted",
+            Self::Refused => "refused",
+            Self::Stopped => "stopped",
+            Self::Answered => "answered",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// One thing that was seen of a stanza.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sighting {
+    /// Its place in the order of all that the trace has seen.
+    pub number: u64,
+    /// The time of day, in milliseconds since 1970: that of the tick in which it happened.
+    pub unix_ms: u64,
+    /// The shard where it happened.
+    pub shard: usize,
+    /// The number of the stanza; `None` if it is about a session.
+    pub stanza: Option<u32>,
+    /// The kind of what was seen.
+    pub step: Step,
+    /// The decision and its reason, in words.
+    pub why: String,
+    /// The sender, if there is one.
+    pub from: String,
+    /// The recipient.
+    pub to: String,
+    /// Message, presence or iq.
+    pub kind: String,
+    /// Its `type`, as it was written.
+    pub type_: String,
+    /// Its `id`; empty if it has none.
+    pub id: String,
+    /// Set for the first sighting of a stanza.
+    pub first: Option<First>,
+}
+
+/// The stanza itself, for its first sighting.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct First {
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// The names of its children with their namespaces and lengths, or, for a trace that may see
+    /// contents, the stanza.
+    pub content: String,
+}
+
+/// A trace.
+#[derive(Debug)]
+pub struct Trace {
+    subject: Subject,
+    has_contents: bool,
+    most_stanzas: usize,
+    /// By the clock of the shards.
+    until_ms: u64,
+    numbers: AtomicU64,
+    known: Mutex<Set<u32>>,
+    is_full: AtomicBool,
+    seen: Vec<Mutex<Seen>>,
+}
+
+/// The sightings of one shard that wait for the reader.
+#[derive(Debug, Default)]
+struct Seen {
+    waiting: VecDeque<Sighting>,
+    left_out: u64,
+}
+
+impl Trace {
+    /// Returns a trace that is about so many stanzas at most, until a time on the clock of the
+    /// shards, of which there are so many.
+    pub fn new(subject: Subject, has_contents: bool, most_stanzas: usize, until_ms: u64, shards: usize) -> Self {
+        Self {
+            subject,
+            has_contents,
+            most_stanzas: most_stanzas.min(MOST_STANZAS),
+            until_ms,
+            numbers: AtomicU64::new(0),
+            known: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            seen: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// Returns what it is about.
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// Returns whether it shows the texts of stanzas.
+    pub fn has_contents(&self) -> bool {
+        self.has_contents
+    }
+
+    /// Returns when it is over, by the clock of the shards.
+    pub fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+
+    /// Returns whether there was a stanza more than it may be about.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Takes what was seen since the last call, in order, and the number of what had no place.
+    pub fn take(&self) -> (Vec<Sighting>, u64) {
+        let (mut taken, mut left_out) = (Vec::new(), 0);
+        for seen in &self.seen {
+            let Seen { waiting, left_out: more } = std::mem::take(&mut *lock(seen));
+            taken.extend(waiting);
+            left_out += more;
+        }
+        taken.sort_by_key(|sighting| sighting.number);
+        (taken, left_out)
+    }
+
+    /// Returns whether it is about a stanza between these addresses.
+    pub(crate) fn concerns(&self, from: Option<JidRef<'_>>, to: JidRef<'_>) -> bool {
+        from.is_some_and(|from| self.subject.has(from)) || self.subject.has(to)
+    }
+
+    /// Lets in a stanza: `Some(true)` if it wasn't known, `None` if there is no place for it.
+    pub(crate) fn admit(&self, stanza: u32) -> Option<bool> {
+        let mut known = lock(&self.known);
+        if known.contains(&stanza) {
+            return Some(false);
+        }
+        if known.len() >= self.most_stanzas {
+            self.is_full.store(true, Ordering::Relaxed);
+            return None;
+        }
+        known.insert(stanza);
+        Some(true)
+    }
+
+    /// Adds a sighting of a shard, and gives it its number.
+    pub(crate) fn add(&self, mut sighting: Sighting) {
+        let Some(seen) = self.seen.get(sighting.shard) else { return };
+        let mut seen = lock(seen);
+        if seen.waiting.len() >= MOST_SIGHTINGS {
+            seen.left_out += 1;
+            return;
+        }
+        sighting.number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        seen.waiting.push_back(sighting);
+    }
+}
+
+/// Traces of a process at a time.
+pub const MOST_TRACES: usize = 4;
+/// Stanzas of a trace.
+pub const MOST_STANZAS: usize = 10_000;
+/// Seconds of a trace.
+pub const MOST_SECONDS: u64 = 3600;
+/// Sightings of one trace that wait on one shard for their reader.
+const MOST_SIGHTINGS: usize = 2048;
+/// Bytes of a stanza that are shown.
+pub(crate) const MOST_CONTENT: usize = 4096;
+
+/// The same for the page of limits.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("traces at a time", Per::Server, Most::Fixed(MOST_TRACES as u64), Unit::Number)
+        .or("the command is refused"),
+    Bound::on("stanzas of a trace", Per::Server, Most::Fixed(MOST_STANZAS as u64), Unit::Number).or("the trace ends"),
+    Bound::on(
+        "sightings that wait for the reader of a trace",
+        Per::Shard,
+        Most::Fixed(MOST_SIGHTINGS as u64),
+        Unit::Number,
+    )
+    .or("more are counted, and left out"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sighting(shard: usize) -> Sighting {
+        Sighting {
+            number: 0,
+            unix_ms: 0,
+            shard,
+            stanza: Some(1),
+            step: Step::Noted,
+            why: String::new(),
+            from: String::new(),
+            to: String::new(),
+            kind: String::new(),
+            type_: String::new(),
+            id: String::new(),
+            first: None,
+        }
+    }
+
+    #[test]
+    fn an_account_has_its_resources_and_a_session_only_itself() {
+        let jid = |text: &str| Jid::parse(text).unwrap();
+        let (account, session) = (Subject::parse("a@x").unwrap(), Subject::parse("a@x/r").unwrap());
+        let domain = Subject::parse("X").unwrap();
+        for (text, has) in
+            [("a@x", [true, false, true]), ("a@x/r", [true, true, true]), ("b@x/r", [false, false, true])]
+        {
+            assert_eq!([&account, &session, &domain].map(|subject| subject.has(jid(text).as_ref())), has, "{text}");
+        }
+        assert!(Subject::parse("a@").is_err());
+    }
+
+    #[test]
+    fn stanzas_and_sightings_are_bounded() {
+        let trace = Trace::new(Subject::parse("a@x").unwrap(), false, 2, 0, 2);
+        assert_eq!([trace.admit(1), trace.admit(2), trace.admit(1)], [Some(true), Some(true), Some(false)]);
+        assert!(!trace.is_full());
+        assert_eq!(trace.admit(3), None);
+        assert!(trace.is_full());
+        for _ in 0..MOST_SIGHTINGS + 3 {
+            trace.add(sighting(1));
+        }
+        trace.add(sighting(0));
+        trace.add(sighting(2));
+        let (taken, left_out) = trace.take();
+        assert_eq!((taken.len(), left_out), (MOST_SIGHTINGS + 1, 3));
+        assert!(taken.is_sorted_by_key(|sighting| sighting.number), "shards are in one order");
+        assert_eq!(trace.take(), (Vec::new(), 0));
+    }
+}

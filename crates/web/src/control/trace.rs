@@ -1,0 +1,218 @@
+//! Traces for commands: the way of the stanzas of one address, as the shards see it.
+//!
+//! # Invariants
+//!
+//! - A trace ends with its connection, its time or its number of stanzas, on every shard.
+//! - Every trace is in the journal before it begins: whose it is, of whom, how long, and whether it
+//!   shows what people write.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use hyper::{Response, StatusCode};
+use rookery_base::{date, one_shot};
+use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS, MOST_TRACES};
+use rookery_hub::{Sighting, Subject, Trace};
+use rookery_operations::Refusal;
+use rookery_operations::journal::Entry;
+use rookery_shard::Door;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
+
+use crate::api::BY_COMMAND;
+use crate::api::problem::Problem;
+use crate::ask::now_ms;
+use crate::body::Coming;
+use crate::reply::{Body, reply};
+use crate::{Shared, form};
+
+/// Begins a trace, and answers with what it sees, a line of JSON for each sighting. `begins` gives
+/// the right to it, if there is one left.
+pub(super) async fn show(
+    query: &str,
+    who: &str,
+    shared: &Shared,
+    begins: impl FnOnce() -> Option<OwnedSemaphorePermit>,
+) -> Response<Body> {
+    let Some(pairs) = form::pairs(query) else {
+        return Problem::bad_request("the query can't be read").response();
+    };
+    let subject = match Subject::parse(form::value(&pairs, "jid")) {
+        Ok(subject) => subject,
+        Err(words) => return Problem::bad_request(words).response(),
+    };
+    if let Subject::Domain(domain) = &subject
+        && shared.domain_of(domain).is_some()
+    {
+        let words = format!("{domain} is of this server: trace an account, a room, or the domain of another server");
+        return Problem::bad_request(words).response();
+    }
+    let number = |name: &str, most: u64| form::value(&pairs, name).parse().ok().filter(|it| (1..=most).contains(it));
+    let (Some(stanzas), Some(seconds)) = (number("stanzas", MOST_STANZAS as u64), number("seconds", MOST_SECONDS))
+    else {
+        let words = format!("a trace is of 1 to {MOST_STANZAS} stanzas, and lasts 1 to {MOST_SECONDS} seconds");
+        return Problem::bad_request(words).response();
+    };
+    let Some(place) = begins() else {
+        let words = format!("{MOST_TRACES} traces are under way already");
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", words).response();
+    };
+    let has_contents = form::value(&pairs, "contents") == "yes";
+    note(shared, who, &subject, stanzas, seconds, has_contents);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let until_ms = shared.door.now_ms() + seconds * 1000;
+    let trace = Trace::new(subject, has_contents, stanzas as usize, until_ms, shared.door.shards());
+    let Some(armed) = Armed::new(shared.door.clone(), Arc::new(trace)).await else {
+        return Problem::from(Refusal::Late).response();
+    };
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let reading = Reading { armed, has_begun: false, looks, until, full_since: None, is_over: false, _place: place };
+    let mut response = reply(StatusCode::OK, "application/x-ndjson", "");
+    *response.body_mut() = Body::coming(reading);
+    response
+}
+
+fn note(shared: &Shared, who: &str, subject: &Subject, stanzas: u64, seconds: u64, has_contents: bool) {
+    let with = if has_contents { "with" } else { "without" };
+    let act = format!(
+        "traced {} for {seconds} seconds, {stanzas} stanzas at most, {with} what people write",
+        subject.as_str()
+    );
+    let domain = match subject {
+        Subject::Address(jid) => shared.domain_of(jid.domain()).unwrap_or_default(),
+        Subject::Domain(_) => String::new(),
+    };
+    shared.journal.note(Entry { unix_ms: now_ms(), who: who.to_owned(), by: BY_COMMAND.to_owned(), act, domain });
+}
+
+/// A trace that all shards write until this is dropped.
+#[derive(Debug)]
+struct Armed {
+    door: Door,
+    trace: Arc<Trace>,
+}
+
+impl Armed {
+    /// Returns it once all shards write the trace; `None` if one of them doesn't answer in time.
+    async fn new(door: Door, trace: Arc<Trace>) -> Option<Self> {
+        let armed = Self { door, trace };
+        let begun: Vec<_> = (0..armed.door.shards())
+            .map(|shard| {
+                let (completer, begun) = one_shot::<bool>();
+                let trace = armed.trace.clone();
+                armed.door.run_at(shard, move |world| completer.complete(world.trace(trace)));
+                begun
+            })
+            .collect();
+        for begun in begun {
+            let is_begun = timeout(PATIENCE, begun).await.ok()?.unwrap_or_default();
+            if !is_begun {
+                return None;
+            }
+        }
+        Some(armed)
+    }
+}
+
+impl Drop for Armed {
+    fn drop(&mut self) {
+        for shard in 0..self.door.shards() {
+            let trace = self.trace.clone();
+            self.door.run_at(shard, move |world| world.end_trace(&trace));
+        }
+    }
+}
+
+/// The sightings of a trace: the body of an answer.
+#[derive(Debug)]
+struct Reading {
+    armed: Armed,
+    /// The times at which to look for more. A sighting wakes nobody: shards write them.
+    looks: Interval,
+    until: Instant,
+    /// The moment since which it has had all of its stanzas.
+    full_since: Option<Instant>,
+    has_begun: bool,
+    is_over: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Coming for Reading {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            if self.is_over {
+                return Poll::Ready(None);
+            }
+            let now = ready!(self.looks.poll_tick(context));
+            let trace = &self.armed.trace;
+            let (seen, left_out) = trace.take();
+            let mut text = String::new();
+            if !std::mem::replace(&mut self.has_begun, true) {
+                let seconds = self.until.saturating_duration_since(now).as_secs_f64().round() as u64;
+                let begun = json!({ "tracing": trace.subject().as_str(), "seconds": seconds });
+                text.push_str(&format!("{begun}\n"));
+            }
+            for sighting in &seen {
+                text.push_str(&line(sighting).to_string());
+                text.push('\n');
+            }
+            if left_out > 0 {
+                text.push_str(&format!("{{\"left_out\":{left_out}}}\n"));
+            }
+            if trace.is_full() {
+                self.full_since.get_or_insert(now);
+            }
+            // What becomes of the last stanzas is seen, too.
+            let is_full = self.full_since.is_some_and(|since| now >= since + OUTCOMES);
+            if is_full || now >= self.until {
+                self.is_over = true;
+                let why = if is_full { "stanzas" } else { "seconds" };
+                text.push_str(&format!("{{\"ended\":\"{why}\"}}\n"));
+            }
+            if !text.is_empty() {
+                return Poll::Ready(Some(Ok(text.into())));
+            }
+        }
+    }
+}
+
+fn line(sighting: &Sighting) -> Value {
+    let mut line = json!({
+        "time": date::timestamp_ms(sighting.unix_ms),
+        "shard": sighting.shard,
+        "step": sighting.step.name(),
+        "why": sighting.why,
+        "to": sighting.to,
+    });
+    let Some(members) = line.as_object_mut() else { return line };
+    if let Some(stanza) = sighting.stanza {
+        members.insert("trace".into(), format!("{stanza:08x}").into());
+        members.insert("from".into(), sighting.from.clone().into());
+        members.insert("kind".into(), sighting.kind.clone().into());
+    }
+    for (name, value) in [("type", &sighting.type_), ("id", &sighting.id)] {
+        if !value.is_empty() {
+            members.insert(name.into(), value.clone().into());
+        }
+    }
+    if let Some(first) = &sighting.first {
+        members.insert("bytes".into(), first.bytes.into());
+        members.insert("content".into(), first.content.clone().into());
+    }
+    line
+}
+
+/// The path behind [`crate::api::PREFIX`] where traces are.
+pub const TRACE: &str = "/trace";
+/// The time that shards may take to begin.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The time between two looks for more.
+const LOOK: Duration = Duration::from_millis(100);
+/// The time for which a trace that has all of its stanzas waits for what becomes of them.
+const OUTCOMES: Duration = Duration::from_secs(1);

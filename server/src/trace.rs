@@ -1,0 +1,128 @@
+//! `rookery trace`: the way of the stanzas of one address through the running server, with what was
+//! decided about each and why.
+
+use rookery_hub::Subject;
+use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS};
+use rookery_web::control::trace::TRACE;
+use serde_json::Value;
+
+use crate::arguments::Shown;
+use crate::columns::{self, cell};
+use crate::control::{Running, encoded};
+use crate::failure::Failure;
+use crate::loaded::Source;
+
+/// The wishes of somebody who traces.
+#[derive(Debug, clap::Args)]
+pub struct Wishes {
+    /// The account, room or session whose stanzas are shown, from there and to there; or the domain
+    /// of another server
+    #[arg(value_name = "JID|DOMAIN")]
+    subject: String,
+    /// End after this number of stanzas
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=MOST_STANZAS as u64))]
+    stanzas: u64,
+    /// End after this time
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=MOST_SECONDS))]
+    seconds: u64,
+    /// Show what people write, too, and not only how long it is; passwords never
+    #[arg(long)]
+    contents: bool,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// Shows what happens until the trace ends.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if no server runs, it refuses, or standard output can't be written.
+pub fn run(source: &Source, wishes: &Wishes) -> Result<(), Failure> {
+    Subject::parse(&wishes.subject).map_err(Failure::Failed)?;
+    let contents = if wishes.contents { "yes" } else { "no" };
+    let path = format!(
+        "{TRACE}?jid={}&stanzas={}&seconds={}&contents={contents}",
+        encoded(&wishes.subject),
+        wishes.stanzas,
+        wishes.seconds
+    );
+    let mut last = String::new();
+    Running::in_folder(&source.folder)?.follow(&path, |line| match wishes.shown.json {
+        true => columns::line(&line.to_string()),
+        false => columns::line(&text(line, &mut last)),
+    })
+}
+
+/// Returns a sighting for people. A stanza is named where another one than the last goes on.
+fn text(line: &Value, last: &mut String) -> String {
+    if let Some(left_out) = line["left_out"].as_u64() {
+        return format!("… {left_out} lines are left out: they came faster than they were read");
+    }
+    if let Some(subject) = line["tracing"].as_str() {
+        return format!("tracing {subject} for {} seconds; Ctrl+C ends it", cell(line, "seconds"));
+    }
+    match line["ended"].as_str() {
+        Some("stanzas") => return "the trace has seen as many stanzas as it was to see (--stanzas)".into(),
+        Some(_) => return "the time of the trace is over (--seconds)".into(),
+        None => {}
+    }
+    let stanza = line["trace"].as_str().unwrap_or_default();
+    let mut text = String::new();
+    if stanza.is_empty() {
+        text += &format!("session {}\n", cell(line, "to"));
+        last.clear();
+    } else {
+        // An answer has the number of what it answers.
+        let one = format!("{stanza} {}", line["type"].as_str().unwrap_or_default());
+        if one != *last {
+            text += &head(line);
+            *last = one;
+        }
+    }
+    let time = cell(line, "time");
+    let time = time.split_once('T').map_or(time.as_str(), |(_, time)| time.trim_end_matches('Z'));
+    let shard = cell(line, "shard");
+    text += &format!("  {time}  shard {shard}  {:<8}  {}: {}", cell(line, "step"), cell(line, "to"), cell(line, "why"));
+    text.chars().map(|char| if char.is_control() && char != '\n' { '\u{fffd}' } else { char }).collect()
+}
+
+fn head(line: &Value) -> String {
+    let mut head = format!("{} {}", cell(line, "trace"), cell(line, "kind"));
+    if let Some(type_) = line["type"].as_str() {
+        head += &format!(" {type_}");
+    }
+    if let Some(id) = line["id"].as_str() {
+        head += &format!(" id={id:?}");
+    }
+    head += &format!(" from {} to {}", cell(line, "from"), cell(line, "to"));
+    if let Some(bytes) = line["bytes"].as_u64() {
+        head += &format!(", {bytes} B: {}", cell(line, "content"));
+    }
+    head + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stanza_is_named_when_it_is_another_one() {
+        let sighting = |stanza: &str, step: &str| {
+            json!({
+                "time": "2026-01-01T00:00:00.000Z", "shard": 1, "trace": stanza, "step": step, "why": "b\u{1b}[2J",
+                "from": "a@x/r", "to": "b@x", "kind": "message", "type": "chat", "id": "1", "bytes": 9, "content": "body [4 B]",
+            })
+        };
+        let mut last = String::new();
+        assert_eq!(
+            text(&sighting("1", "given"), &mut last),
+            "1 message chat id=\"1\" from a@x/r to b@x, 9 B: body [4 B]\n  \
+             00:00:00.000  shard 1  given     b@x: b\u{fffd}[2J"
+        );
+        assert_eq!(text(&sighting("1", "kept"), &mut last), "  00:00:00.000  shard 1  kept      b@x: b\u{fffd}[2J");
+        assert!(text(&sighting("2", "kept"), &mut last).starts_with("2 message"));
+        assert!(text(&json!({ "left_out": 7 }), &mut last).contains("7 lines are left out"));
+    }
+}
