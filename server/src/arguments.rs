@@ -56,6 +56,13 @@ pub enum Command {
     /// Sample where the CPU time of the running server goes, and draw it; or compare two profiles
     #[command(after_help = examples::PROFILE)]
     Profile(crate::profile::Wishes),
+    /// Show what has taken the running server longer than it should: work of its threads, waits,
+    /// operations of the database, logins, streams to other servers
+    #[command(after_help = examples::SLOW)]
+    Slow {
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Show the way of the stanzas of one address through the running server, with what was decided
     /// about each and why: "why did this message not arrive?"
     #[command(after_help = examples::TRACE)]

@@ -429,6 +429,7 @@ fn load_all_again(start: &mut Start, running: &Threads) -> Reloaded {
             check::tell(&start.loaded.source, &start.loaded.config);
             running.reload(&start.loaded);
             logging::reload(&start.loaded.config.log);
+            rookery_observe::slow().set_limit_ms(start.loaded.config.instruments.slow_ms);
             info!("configuration and certificates were read again");
             Ok(reloaded.restart)
         }

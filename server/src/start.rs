@@ -60,6 +60,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     // Nothing is made for a configuration that is wrong.
     let config = source.read()?;
     logging::start(&config.log);
+    rookery_observe::slow().set_limit_ms(config.instruments.slow_ms);
     open_files::raise();
     let folder = source.folder.clone();
     folder.create()?;

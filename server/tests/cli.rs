@@ -30,6 +30,7 @@ mod cli {
     pub mod rig;
     pub mod s2s;
     pub mod setup;
+    pub mod slow;
     pub mod start;
     pub mod store;
     pub mod supervisor;

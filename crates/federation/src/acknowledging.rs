@@ -50,6 +50,7 @@ impl Servers {
         route.serial = serial;
         route.failures = 0;
         route.trouble.clear();
+        route.found(now_ms, "it was found in the end");
         route.queue.connected();
         let purpose = route.purpose;
         let asked: Vec<_> =

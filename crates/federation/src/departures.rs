@@ -222,6 +222,7 @@ impl Servers {
         let serial = self.next_serial();
         let Some(route) = self.routes.get_mut(at) else { return };
         route.serial = serial;
+        route.sought_ms.get_or_insert(self.now_ms);
         let remote = route.remote.clone();
         self.set_state(at, State::Resolving);
         let patience = self.settings.patience_ms;

@@ -148,6 +148,7 @@ impl Servers {
         let Some(route) = self.routes.get_mut(at) else { return };
         route.failures += 1;
         reason.clone_into(&mut route.trouble);
+        route.found(self.now_ms, reason);
         let pause_ms = route.pause_ms(random());
         info!(
             domain = &*route.remote,

@@ -2,8 +2,10 @@
 //! while.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use rookery_hub::share::Bounds;
+use rookery_hub::{Slow, slow};
 use rookery_stream::error::Condition;
 
 use crate::inbound::Question;
@@ -34,6 +36,8 @@ pub(crate) struct Route {
     pub serial: u32,
     /// The reason why it failed last, for the operator.
     pub trouble: String,
+    /// The time at which somebody began to look for it, while somebody does.
+    pub sought_ms: Option<u64>,
 }
 
 /// The steps of a way.
@@ -111,7 +115,21 @@ impl Route {
             failures: 0,
             serial: 0,
             trouble: String::new(),
+            sought_ms: None,
         }
+    }
+
+    /// Notes how long it was looked for, if that was long, and what came of it.
+    pub(crate) fn found(&mut self, now_ms: u64, outcome: &str) {
+        let Some(sought_ms) = self.sought_ms.take() else { return };
+        slow().note(Slow::Stream, Duration::from_millis(now_ms.saturating_sub(sought_ms)), || {
+            let waiting = self.waiting();
+            (
+                format!("from {}", self.local),
+                self.remote.to_string(),
+                format!("{outcome}; {waiting} stanzas waited for it"),
+            )
+        });
     }
 
     /// Returns the connection that is negotiated or in use.

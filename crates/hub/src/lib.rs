@@ -153,6 +153,7 @@ pub use remote::{Federation, RemoteService};
 pub use reply::Reply;
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};
+pub use rookery_observe::{Slow, slow};
 pub use session::{Session, SessionRef};
 pub use settings::{
     Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,

@@ -14,10 +14,11 @@
 //! * While a continuation of a session is outstanding, the session's lane holds back its later
 //!   stanzas (`ARCHITECTURE.md`, rule 5).
 
+use std::any::type_name;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rookery_observe::Since;
+use rookery_observe::{Since, Slow, slow};
 
 use crate::World;
 use crate::session::SessionRef;
@@ -41,13 +42,37 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for WaitingJob<P, 
         self.outcome.is_some()
     }
 
-    fn finish(self: Box<Self>, world: &mut World) {
+    fn finish(self: Box<Self>, world: &mut World, session: Option<SessionRef>) {
         if let Some(outcome) = self.outcome {
             let label = world.catalogue.registry.labels.label::<F>();
-            world.counters.store_waits.of(label).record_time(self.since.elapsed());
+            let waited = self.since.elapsed();
+            world.counters.store_waits.of(label).record_time(waited);
+            if is_of_store::<P::Output>() {
+                slow().note(Slow::Wait, waited, || {
+                    let address = session.and_then(|session| world.outboxes.address(session.link));
+                    let whose = address.map_or_else(String::new, |address| address.as_str().to_owned());
+                    (
+                        format!("{label}, in {}", place::<F>()),
+                        whose,
+                        "the queue of the store, the operation and its commit".into(),
+                    )
+                });
+            }
             (self.then)(world, outcome);
         }
     }
+}
+
+/// Returns the function in which a continuation was written, for people.
+fn place<F>() -> &'static str {
+    let path = type_name::<F>().split("::{{closure}}").next().unwrap_or_default();
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// Returns whether an answer is one of the store. Others come from clients, which read when they
+/// like. The language promises no form of types' names, so nothing but a measurement depends on it.
+fn is_of_store<T>() -> bool {
+    type_name::<T>().ends_with("::StoreError>")
 }
 
 impl World {
@@ -111,7 +136,7 @@ impl World {
             }
             debug_assert!(self.waiting.custody.is_none(), "between two continuations nothing is in custody");
             let Task { job, session, custody, .. } = self.waiting.tasks.remove(task);
-            self.in_custody(custody, |world| job.finish(world));
+            self.in_custody(custody, |world| job.finish(world, session));
             if let Some(session) = session {
                 self.lane_done(session);
             }

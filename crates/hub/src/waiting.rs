@@ -79,7 +79,7 @@ impl std::fmt::Debug for Task {
 /// A future and its continuation, of whatever type.
 pub(crate) trait Job {
     fn poll(&mut self, context: &mut Context<'_>) -> bool;
-    fn finish(self: Box<Self>, world: &mut World);
+    fn finish(self: Box<Self>, world: &mut World, session: Option<SessionRef>);
 }
 
 /// A call that is still to come.

@@ -8,12 +8,14 @@
 //! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the
 //! time of a multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators
 //! read them. [`lines`]: the newest lines of the log.
+//! [`slow`](mod@slow): what took longer than it should.
 //! [`vital`](mod@vital): threads without which the process is to end.
 
 pub mod bound;
 pub mod histogram;
 pub mod lines;
 pub mod multicast;
+pub mod slow;
 pub mod stages;
 pub mod vital;
 pub mod wait;
@@ -24,6 +26,7 @@ use std::ops::AddAssign;
 pub use bound::{Bound, Most, Per, Unit};
 pub use histogram::{Histogram, Named};
 pub use multicast::{Stage, Stages};
+pub use slow::{Slow, SlowEvent, slow};
 pub use vital::vital;
 pub use wait::Since;
 

@@ -91,6 +91,9 @@ pub(crate) struct Negotiation {
     pub waiting: Option<Question>,
     /// The time at which the handshake of TLS began.
     pub tls_since: Option<Since>,
+    /// The time at which it first asked about the account, on the shard's clock, and the
+    /// milliseconds for which its turn was put off since others like it had failed.
+    pub begun: Option<(u64, u64)>,
     /// It counts among those that only open sessions.
     #[expect(dead_code, reason = "it counts for as long as it is kept")]
     pub opening: Option<Opening>,

@@ -101,6 +101,7 @@ impl<D: Driver> Shard<D> {
             attempt: None,
             waiting: None,
             tls_since: None,
+            begun: None,
             opening: None,
         }
     }

@@ -1,9 +1,11 @@
 //! Counts what a shard does, and measures its ticks: how long copies and mail take. Two readings
 //! of the clock per tick, and one per letter.
 
+use std::time::Duration;
+
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Errand, World};
-use rookery_observe::Since;
+use rookery_observe::{Since, Slow, slow};
 
 use crate::census::{Carrier, Census};
 use crate::driver::Driver;
@@ -37,10 +39,26 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// Returns what the shard has done so far, for the tick that begins.
+    pub(crate) fn begin_work(&self, ready: usize) -> Work {
+        let counters = &self.world.counters;
+        Work {
+            since: Since::now(),
+            ready,
+            envelopes: 0,
+            messages: counters.messages_in,
+            presence: counters.presence_in,
+            iqs: counters.iqs_in,
+            copies: self.world.outboxes.pushed_total(),
+        }
+    }
+
     /// Counts how long the copies of this tick took, which are written now: those of mail from when
-    /// the tick began that sent it.
-    pub(crate) fn measure(&mut self, since: Since, delivered: u64) {
-        let mut own = self.world.outboxes.pushed_total() - delivered;
+    /// the tick began that sent it. A tick that was long is noted with what it did.
+    pub(crate) fn measure(&mut self, work: &Work) {
+        let lasted = work.since.elapsed();
+        slow().note(Slow::Tick, lasted, || self.words_of(work));
+        let mut own = self.world.outboxes.pushed_total() - work.copies;
         if own == 0 {
             return;
         }
@@ -50,8 +68,26 @@ impl<D: Driver> Shard<D> {
             counters.delivery.record_many(nanoseconds(since), copies);
         }
         if own > 0 {
-            counters.delivery.record_many(nanoseconds(since), own);
+            counters.delivery.record_many(in_nanoseconds(lasted), own);
         }
+    }
+
+    #[cold]
+    fn words_of(&self, work: &Work) -> (String, String, String) {
+        let counters = &self.world.counters;
+        let done = [
+            ("messages", counters.messages_in - work.messages),
+            ("presence", counters.presence_in - work.presence),
+            ("requests", counters.iqs_in - work.iqs),
+            ("copies", self.world.outboxes.pushed_total() - work.copies),
+            ("connections with input", work.ready as u64),
+            ("letters", work.envelopes as u64),
+        ];
+        let done: Vec<_> =
+            done.iter().filter(|(_, count)| *count > 0).map(|(of, count)| format!("{count} {of}")).collect();
+        let what =
+            if done.is_empty() { "nothing from outside: timers, answers of the store".into() } else { done.join(", ") };
+        (what, format!("shard {}", self.index()), "clients of this shard have waited for it".into())
     }
 
     /// Opens mail of another shard.
@@ -65,7 +101,12 @@ impl<D: Driver> Shard<D> {
     }
 
     fn count_copies(&mut self, posted: Posted, work: impl FnOnce(&mut World)) {
-        self.world.counters.mailbox.record_time(posted.at.elapsed());
+        let waited = posted.at.elapsed();
+        self.world.counters.mailbox.record_time(waited);
+        slow().note(Slow::Mailbox, waited, || {
+            let why = "the shard was busy with something else, or the machine is";
+            ("mail or an errand".into(), format!("shard {}", self.index()), why.into())
+        });
         let before = self.world.outboxes.pushed_total();
         work(&mut self.world);
         let copies = self.world.outboxes.pushed_total() - before;
@@ -75,6 +116,23 @@ impl<D: Driver> Shard<D> {
     }
 }
 
+/// The work that a shard had done when a tick began.
+pub(crate) struct Work {
+    /// The beginning of the tick.
+    pub(crate) since: Since,
+    ready: usize,
+    /// The letters that it found in its mailbox.
+    pub(crate) envelopes: usize,
+    messages: u64,
+    presence: u64,
+    iqs: u64,
+    copies: u64,
+}
+
 fn nanoseconds(since: Since) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    in_nanoseconds(since.elapsed())
+}
+
+fn in_nanoseconds(lasted: Duration) -> u64 {
+    u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,13 @@
 //! A connection until it has bound a resource: carries the questions of the stream's machine to the
 //! world and the answers back.
 
+use std::time::Duration;
+
 use rookery_base::Transport;
 use rookery_fanout::Link;
 use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
-use rookery_observe::Since;
+use rookery_observe::{Since, Slow, slow};
 use rookery_sasl::Failure;
 use rookery_stream::c2s::{C2s, Event, Facts};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
@@ -303,6 +305,20 @@ impl<D: Driver> Shard<D> {
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
         self.world.counters.authentications.add(mechanism.unwrap_or("none"), failure.unwrap_or("success"));
         let Some(connection) = self.connections.get(link) else { return };
+        if let Stage::Negotiating(negotiation) = &connection.stage
+            && let Some((asked_ms, put_off_ms)) = negotiation.begun
+        {
+            let lasted = Duration::from_millis(self.timing.now_ms.saturating_sub(asked_ms));
+            slow().note(Slow::Login, lasted, || {
+                let whose = who.map_or_else(|| host.clone().unwrap_or_default(), Jid::to_string);
+                let put_off = match put_off_ms {
+                    0 => "questions to the store, passwords that are checked, and the way to the client".to_owned(),
+                    ms => format!("{ms} ms of it were waited for since others like it had failed"),
+                };
+                let outcome = failure.unwrap_or("success");
+                (format!("{}, {outcome}", mechanism.unwrap_or("none")), whose, put_off)
+            });
+        }
         let domain = who.map_or(host.as_deref().unwrap_or_default(), Jid::domain);
         let (address, transport) = (connection.peer.ip(), connection.wire.transport());
         let who = who.map(Jid::as_ref);

@@ -176,8 +176,7 @@ impl<D: Driver> Shard<D> {
     /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms`
     /// the time of day; both in milliseconds.
     pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
-        let since = Since::now();
-        let delivered = self.world.outboxes.pushed_total();
+        let mut work = self.begin_work(ready.len());
         self.timing.now_ms = now_ms;
         self.world.set_time(now_ms, unix_ms);
         for ready in ready {
@@ -187,7 +186,9 @@ impl<D: Driver> Shard<D> {
             }
             self.ready(*ready);
         }
-        for letter in self.common.post.take(self.index) {
+        let envelopes = self.common.post.take(self.index);
+        work.envelopes = envelopes.len();
+        for letter in envelopes {
             self.open(letter);
         }
         self.timers();
@@ -200,10 +201,10 @@ impl<D: Driver> Shard<D> {
         if self.resume_settled() | self.dismiss_settled() {
             self.settle();
         }
-        self.post_mail(since);
+        self.post_mail(work.since);
         self.flush();
         self.post_afar();
-        self.measure(since, delivered);
+        self.measure(&work);
     }
 
     /// Returns when the next timer is due, on the clock of [`Shard::tick`].
@@ -484,6 +485,7 @@ impl<D: Driver> Shard<D> {
             Err(_) => (None, REFUSAL_MS),
         };
         negotiation.attempt = attempt;
+        negotiation.begun.get_or_insert((self.timing.now_ms, 0)).1 += wait;
         if wait == 0 {
             return self.ask_now(link, question);
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use hyper::{Response, StatusCode};
 use rookery_base::Transport;
 use rookery_base::lock::lock;
-use rookery_observe::{Histogram, Stage};
+use rookery_observe::{Histogram, Stage, slow};
 use rookery_operations::reports;
 use rookery_shard::{Carrier, Cause, Census};
 use rookery_store::Activity;
@@ -110,6 +110,7 @@ pub fn page(census: &Census, counts: &Counts, activity: &Activity, machine: &Mac
     servers(&mut page, census);
     stages(&mut page, census);
     times(&mut page, census, counts);
+    slow_events(&mut page);
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     page.one("rookery_web_connections", GAUGE, "Connections that the web front serves.", "", of(&counts.open));
     page.one("rookery_web_connections_total", COUNTER, "Connections to the web front.", "", of(&counts.connections));
@@ -184,6 +185,18 @@ fn shards(page: &mut Page, census: &Census) {
     page.one("rookery_store_errors_total", COUNTER, help, "", census.counters.store_errors);
     let help = "Messages that are missing in an archive.";
     page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
+}
+
+fn slow_events(page: &mut Page) {
+    let name = "rookery_slow_total";
+    page.head(
+        name,
+        COUNTER,
+        "Events that took longer than slow_ms in [instruments] allows, by kind: see `rookery slow`.",
+    );
+    for (kind, count) in slow().counts() {
+        page.line(name, &format!("{{kind=\"{}\"}}", kind.name()), count);
+    }
 }
 
 fn store(page: &mut Page, activity: &Activity) {

@@ -81,6 +81,14 @@ Examples:
 
 The first profile takes some 200 MB of the server's memory, of which it keeps about half.";
 
+pub(super) const SLOW: &str = "\
+Examples:
+  rookery slow
+  rookery slow --json
+
+What is slow is said by slow_ms in [instruments]. The newest 256 events are kept; /metrics has the
+number of all, by kind, as rookery_slow_total.";
+
 pub(super) const TRACE: &str = "\
 Examples:
   rookery trace alice@example.org

@@ -14,6 +14,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("sessions", documents::BOUNDS))
         .chain(of("sessions", handover::BOUNDS))
         .chain(of("web", trace::BOUNDS))
+        .chain(of("web", rookery_observe::slow::BOUNDS))
         .chain(of("federation", bridged::BOUNDS))
         .chain(of("federation", elsewhere::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))

@@ -15,6 +15,7 @@ mod cluster;
 mod component;
 mod dpm;
 mod federation;
+mod instruments;
 mod limits;
 mod store;
 mod web;
@@ -46,7 +47,7 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 12] = [
+pub const TABLES: [(&str, &str); 13] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
@@ -61,6 +62,7 @@ pub const TABLES: [(&str, &str); 12] = [
     ("federation", federation::ABOUT),
     ("dpm", dpm::ABOUT),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
+    ("instruments", "What helps to find out why something is slow."),
     ("log", "The log goes to standard error."),
 ];
 
@@ -74,6 +76,7 @@ pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
         .chain(federation::KEYS)
         .chain(dpm::KEYS)
         .chain(limits::KEYS)
+        .chain(instruments::KEYS)
 }
 
 const KEYS: &[Key] = &[

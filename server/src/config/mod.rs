@@ -76,6 +76,8 @@ pub struct Config {
     pub dpm: Dpm,
     /// The limits of one client.
     pub limits: Limits,
+    /// The settings of what helps to find out why something is slow.
+    pub instruments: Instruments,
     /// The settings of the log.
     pub log: Log,
     /// The modules of domains that say nothing of their own.
@@ -290,6 +292,13 @@ pub struct Log {
     pub format: LogFormat,
 }
 
+/// The settings of what helps to find out why something is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruments {
+    /// Milliseconds from which on something is slow; 0 for never.
+    pub slow_ms: u64,
+}
+
 /// The form of a line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -358,6 +367,7 @@ impl Config {
             store: Store::default(),
             dpm: Dpm::default(),
             limits: Limits::default(),
+            instruments: Instruments { slow_ms: rookery_observe::slow::LIMIT_MS },
             log: Log { level: "info".into(), format: LogFormat::Text },
             modules,
         }

@@ -6,6 +6,7 @@ use super::dialect::Dialect;
 use crate::StoreError;
 use crate::archive::TermsOf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// A connection with a count of what it was asked. What begins and ends transactions goes past it.
 pub(crate) struct Counted<'a, C> {
@@ -13,6 +14,17 @@ pub(crate) struct Counted<'a, C> {
     pub(crate) statements: &'a AtomicU64,
     /// Set once anything was written.
     pub(crate) wrote: bool,
+    /// The statement that has taken longest so far.
+    pub(crate) longest: Option<(Duration, &'static str)>,
+}
+
+impl<C> Counted<'_, C> {
+    fn took(&mut self, sql: &'static str, since: Instant) {
+        let lasted = since.elapsed();
+        if self.longest.is_none_or(|(longest, _)| lasted > longest) {
+            self.longest = Some((lasted, sql));
+        }
+    }
 }
 
 impl<C: Connection> Connection for Counted<'_, C> {
@@ -22,14 +34,20 @@ impl<C: Connection> Connection for Counted<'_, C> {
 
     fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         self.statements.fetch_add(1, Ordering::Relaxed);
-        let changed = self.connection.execute(sql, values)?;
+        let since = Instant::now();
+        let changed = self.connection.execute(sql, values);
+        self.took(sql, since);
+        let changed = changed?;
         self.wrote |= changed > 0;
         Ok(changed)
     }
 
     fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         self.statements.fetch_add(1, Ordering::Relaxed);
-        self.connection.query(sql, values, each)
+        let since = Instant::now();
+        let outcome = self.connection.query(sql, values, each);
+        self.took(sql, since);
+        outcome
     }
 
     fn corrupt(&self, what: String) -> StoreError {

@@ -26,6 +26,15 @@ impl Dialect {
 }
 
 impl Dialect {
+    /// Returns the name of the engine.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "SQLite",
+            Dialect::Postgres => "PostgreSQL",
+            Dialect::Mysql => "MariaDB or MySQL",
+        }
+    }
+
     /// Returns true if other connections may write while a transaction that writes is open.
     pub(crate) fn has_other_writers(self) -> bool {
         self != Dialect::Sqlite

@@ -36,6 +36,9 @@ pub(crate) trait Operation: Send {
 
     /// Tells the caller: the kept answer, or `failure` in place of a good one.
     fn tell(self: Box<Self>, failure: Option<StoreError>);
+
+    /// Returns its name for operators, from where it was written.
+    fn name(&self) -> String;
 }
 
 /// Makes an operation and the future of its answer.
@@ -70,6 +73,23 @@ where
 
     fn tell(self: Box<Self>, failure: Option<StoreError>) {
         self.told.tell(failure);
+    }
+
+    fn name(&self) -> String {
+        named(std::any::type_name::<F>())
+    }
+}
+
+/// Returns the file and the method that a closure was written in. The language promises no form of types' names, so nothing but words for operators depends
+/// on it.
+fn named(path: &str) -> String {
+    let path = path.replace("::{{closure}}", "");
+    let method = path.rsplit("::").next().unwrap_or(&path);
+    // `rookery_store::sql::store::traits::<impl rookery_store::rosters::RosterStore for …>::item`
+    let of = path.split("<impl ").nth(1).and_then(|of| of.split([' ', '<', '>']).next()?.rsplit("::").next());
+    match of {
+        Some(of) => format!("{of}::{method}"),
+        None => method.to_owned(),
     }
 }
 

@@ -33,6 +33,7 @@ use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
 use crate::StoreError;
 use attempts::Attempts;
+use rookery_observe::{Slow, slow};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -286,9 +287,19 @@ impl<C: Transactions> Worker<C> {
     /// Runs an operation. Returns how that went, and whether it wrote anything.
     fn run_operation(&mut self, queued: &mut Queued) -> (Result<(), StoreError>, bool) {
         let counts = &self.shared.counts;
-        let mut counted = Counted { connection: &mut self.connection, statements: &counts.statements, wrote: false };
+        let since = Instant::now();
+        let (connection, statements) = (&mut self.connection, &counts.statements);
+        let mut counted = Counted { connection, statements, wrote: false, longest: None };
         let outcome = queued.operation.run(&mut counted);
-        (outcome, counted.wrote)
+        let (wrote, longest) = (counted.wrote, counted.longest);
+        slow().note(Slow::Store, since.elapsed(), || {
+            let (took, sql) = longest.unwrap_or_default();
+            let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+            let engine = self.connection.dialect().name();
+            let why = format!("its longest statement took {} ms: {sql}", took.as_millis());
+            (format!("{}, {engine}", queued.operation.name()), format!("connection {}", self.lane), why)
+        });
+        (outcome, wrote)
     }
 
     fn is_lost(&mut self, error: &StoreError) -> bool {
@@ -332,10 +343,16 @@ impl<C: Transactions> Worker<C> {
             return;
         }
         let mut batch = std::mem::take(&mut self.batch);
+        let since = Instant::now();
         let outcome = match batch.lost.take() {
             Some(error) => Err((error, None)),
             None => self.connection.commit().map_err(|error| (error, Some(self.batches))),
         };
+        slow().note(Slow::Commit, since.elapsed(), || {
+            let engine = self.connection.dialect().name();
+            let what = format!("{} operations, {engine}", batch.untold.len());
+            (what, format!("connection {}", self.lane), "the disk, or the database, was slow to have them".into())
+        });
         match outcome {
             Ok(()) => self.tell_done(batch),
             Err((error, committing)) if self.is_lost(&error) => self.come_back(batch.untold, error, committing),

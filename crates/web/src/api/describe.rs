@@ -261,6 +261,18 @@ fn schemas() -> Value {
             ]) })),
             ("partial", switch()),
         ]),
+        "Slow": of(vec![
+            ("limit_ms", number()),
+            ("counts", json!({ "type": "object" })),
+            ("events", json!({ "type": "array", "items": of(vec![
+                ("time", time()),
+                ("kind", text()),
+                ("milliseconds", number()),
+                ("what", text()),
+                ("whose", text()),
+                ("why", text()),
+            ]) })),
+        ]),
         "Profile": of(vec![
             ("rate", number()),
             ("milliseconds", number()),

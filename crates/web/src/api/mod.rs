@@ -30,6 +30,7 @@ mod reports;
 mod rooms;
 mod server;
 mod sessions;
+mod slow;
 pub mod table;
 pub(crate) mod top;
 mod users;

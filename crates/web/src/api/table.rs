@@ -12,7 +12,7 @@ use super::given::{
     ROOM_PERSISTENT, ROOM_PUBLIC, SUBJECT,
 };
 use super::problem::Problem;
-use super::{domains, invitations, messages, profile, reports, rooms, server, sessions, top, users};
+use super::{domains, invitations, messages, profile, reports, rooms, server, sessions, slow, top, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -122,6 +122,19 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Content::Json("Top"),
         errors: &[],
         run: |call| Box::pin(top::top(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/slow",
+        id: "getSlow",
+        summary: "What has taken the server longer than it should: the newest events, and how many there were since the start.",
+        scope: Scope::ObserveRead,
+        query: &[],
+        body: None,
+        success: (200, "The events, oldest first."),
+        answer: Content::Json("Slow"),
+        errors: &[],
+        run: |call| Box::pin(slow::events(call)),
     },
     Operation {
         method: "POST",

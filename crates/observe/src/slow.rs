@@ -1,0 +1,217 @@
+//! Events that took longer than they should: the newest of the process, and how many there were of
+//! each kind.
+//!
+//! There is one ring for the process, since what is slow lies between its parts: a tick of a shard,
+//! an operation of the store, a stream to another server. Nothing is measured for it that isn't
+//! measured anyway, or takes far longer than a reading of the clock; what is fast enough costs a
+//! comparison with a number that hardly ever changes.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::bound::{Bound, Most, Per, Unit};
+
+/// The kinds of slow events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Slow {
+    /// A shard has worked for so long without looking at its connections.
+    Tick,
+    /// A letter has waited for so long in the mailbox of a shard.
+    Mailbox,
+    /// An operation of the store has run for so long.
+    Store,
+    /// A transaction has waited for so long until the disk, or the database, had it.
+    Commit,
+    /// Part of the server has waited for so long for the store, queue and commit included.
+    Wait,
+    /// A login has taken so long, from the question about the account to its end.
+    Login,
+    /// A stream to another server has been looked for so long, or has failed.
+    Stream,
+}
+
+impl Slow {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Tick, Self::Mailbox, Self::Store, Self::Commit, Self::Wait, Self::Login, Self::Stream];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tick => "tick",
+            Self::Mailbox => "mailbox",
+            Self::Store => "store",
+            Self::Commit => "commit",
+            Self::Wait => "wait",
+            Self::Login => "login",
+            Self::Stream => "stream",
+        }
+    }
+
+    /// Returns how many times the limit it may take. Clients and other servers are far away.
+    fn times(self) -> u64 {
+        match self {
+            Self::Tick | Self::Mailbox | Self::Store | Self::Commit | Self::Wait => 1,
+            Self::Login | Self::Stream => AFAR,
+        }
+    }
+}
+
+/// An event that was slow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowEvent {
+    /// The time of its end, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The kind.
+    pub kind: Slow,
+    /// The time that it took.
+    pub lasted: Duration,
+    /// The work: an operation, a module, a mechanism.
+    pub what: String,
+    /// The account, domain or shard that it was for; empty if it was for none in particular.
+    pub whose: String,
+    /// The reason as far as it is known.
+    pub why: String,
+}
+
+/// The events of a process.
+#[derive(Debug)]
+pub struct Ring {
+    /// Milliseconds from which on something is slow.
+    limit_ms: AtomicU64,
+    counts: [AtomicU64; Slow::ALL.len()],
+    newest: Mutex<VecDeque<SlowEvent>>,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ring {
+    /// Returns a ring without events.
+    pub const fn new() -> Self {
+        Self {
+            limit_ms: AtomicU64::new(LIMIT_MS),
+            counts: [const { AtomicU64::new(0) }; Slow::ALL.len()],
+            newest: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Sets the milliseconds from which on something is slow: 0 for never.
+    pub fn set_limit_ms(&self, limit_ms: u64) {
+        self.limit_ms.store(limit_ms, Ordering::Relaxed);
+    }
+
+    /// Returns the milliseconds from which on something is slow: 0 for never.
+    pub fn limit_ms(&self) -> u64 {
+        self.limit_ms.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether this was slow.
+    #[inline]
+    pub fn is_slow(&self, kind: Slow, lasted: Duration) -> bool {
+        let limit_ms = self.limit_ms.load(Ordering::Relaxed);
+        limit_ms > 0 && lasted >= Duration::from_millis(limit_ms.saturating_mul(kind.times()))
+    }
+
+    /// Adds an event, if it was slow: what, whose and why.
+    #[inline]
+    pub fn note(&self, kind: Slow, lasted: Duration, words: impl FnOnce() -> (String, String, String)) {
+        if self.is_slow(kind, lasted) {
+            self.add(kind, lasted, words());
+        }
+    }
+
+    #[cold]
+    fn add(&self, kind: Slow, lasted: Duration, (what, whose, why): (String, String, String)) {
+        if let Some(count) = self.counts.get(kind as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let [what, whose, why] = [what, whose, why].map(cut);
+        let mut newest = self.lock();
+        if newest.len() >= MOST_EVENTS {
+            newest.pop_front();
+        }
+        newest.push_back(SlowEvent { unix_ms, kind, lasted, what, whose, why });
+    }
+
+    /// Returns the newest events, oldest first.
+    pub fn newest(&self) -> Vec<SlowEvent> {
+        self.lock().iter().cloned().collect()
+    }
+
+    /// Returns how many events there were since the start, by kind.
+    pub fn counts(&self) -> impl Iterator<Item = (Slow, u64)> {
+        Slow::ALL.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+
+    /// Nothing that is done under the lock can panic halfway.
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SlowEvent>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the ring of this process.
+pub fn slow() -> &'static Ring {
+    static RING: Ring = Ring::new();
+    &RING
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MOST_TEXT));
+    text
+}
+
+/// Milliseconds from which on something is slow, unless the operator says otherwise.
+pub const LIMIT_MS: u64 = 100;
+/// So many times as long may take whatever waits for a client or another server.
+pub const AFAR: u64 = 10;
+/// Events that are kept.
+pub const MOST_EVENTS: usize = 256;
+/// Bytes of each text of an event.
+const MOST_TEXT: usize = 512;
+
+/// The same for the page of limits.
+pub const BOUNDS: &[Bound] =
+    &[Bound::on("slow events in memory", Per::Server, Most::Fixed(MOST_EVENTS as u64), Unit::Number)
+        .or("the oldest are gone")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(ring: &Ring, kind: Slow, ms: u64) {
+        ring.note(kind, Duration::from_millis(ms), || ("a".repeat(MOST_TEXT + 1), ms.to_string(), String::new()));
+    }
+
+    #[test]
+    fn what_took_long_is_kept_and_counted() {
+        let ring = Ring::new();
+        note(&ring, Slow::Tick, LIMIT_MS - 1);
+        note(&ring, Slow::Login, LIMIT_MS);
+        assert_eq!(ring.newest(), []);
+        note(&ring, Slow::Tick, LIMIT_MS);
+        note(&ring, Slow::Login, AFAR * LIMIT_MS);
+        let kinds: Vec<_> = ring.newest().iter().map(|event| (event.kind, event.what.len())).collect();
+        assert_eq!(kinds, [(Slow::Tick, MOST_TEXT), (Slow::Login, MOST_TEXT)]);
+        let counts: Vec<_> = ring.counts().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counts, [(Slow::Tick, 1), (Slow::Login, 1)]);
+    }
+
+    #[test]
+    fn the_newest_stay_and_nothing_is_slow_without_a_limit() {
+        let ring = Ring::new();
+        (0..MOST_EVENTS as u64 + 5).for_each(|at| note(&ring, Slow::Store, 1000 + at));
+        let newest = ring.newest();
+        assert_eq!((newest.len(), newest[0].whose.as_str()), (MOST_EVENTS, "1005"));
+        ring.set_limit_ms(0);
+        note(&ring, Slow::Store, u64::MAX);
+        assert_eq!(ring.newest(), newest);
+    }
+}

@@ -1,0 +1,27 @@
+//! The newest events of the process that were slow, and how many there were.
+
+use rookery_base::date;
+use rookery_observe::{SlowEvent, slow};
+use serde_json::{Map, Value, json};
+
+use super::call::{Call, Reply};
+use super::problem::Problem;
+
+pub(super) async fn events(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let counts: Map<String, Value> =
+        slow().counts().map(|(kind, count)| (kind.name().to_owned(), count.into())).collect();
+    let events: Vec<_> = slow().newest().iter().map(event).collect();
+    Ok(Reply::json(&json!({ "limit_ms": slow().limit_ms(), "counts": counts, "events": events })))
+}
+
+fn event(event: &SlowEvent) -> Value {
+    json!({
+        "time": date::timestamp_ms(event.unix_ms),
+        "kind": event.kind.name(),
+        "milliseconds": u64::try_from(event.lasted.as_millis()).unwrap_or(u64::MAX),
+        "what": event.what,
+        "whose": event.whose,
+        "why": event.why,
+    })
+}

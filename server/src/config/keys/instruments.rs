@@ -1,0 +1,13 @@
+//! The keys of `[instruments]`.
+
+use super::{Key, plain, put};
+
+/// All of them.
+pub(super) const KEYS: &[Key] = &[Key {
+    table: "instruments",
+    name: "slow_ms",
+    doc: "Milliseconds from which on `rookery slow` lists something: work of a shard, waits, operations of the database.\n\
+          Logins and streams to other servers may take ten times as long. 0 lists nothing.",
+    set: |config, given| put(&mut config.instruments.slow_ms, given.number(0..=600_000)),
+    show: |config| plain(config.instruments.slow_ms),
+}];
