@@ -56,6 +56,13 @@ pub enum Command {
     /// Sample where the CPU time of the running server goes, and draw it; or compare two profiles
     #[command(after_help = examples::PROFILE)]
     Profile(crate::profile::Wishes),
+    /// Say what is wrong with the running server, in sentences with numbers: why it matters and
+    /// what to do
+    #[command(after_help = examples::DOCTOR)]
+    Doctor {
+        #[command(flatten)]
+        shown: Shown,
+    },
     /// Show what has taken the running server longer than it should: work of its threads, waits,
     /// operations of the database, logins, streams to other servers
     #[command(after_help = examples::SLOW)]

@@ -20,6 +20,7 @@ use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 use tracing::warn;
 
+pub use report::WARNINGS;
 use report::{Finding, Report};
 
 use crate::acme;

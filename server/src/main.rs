@@ -20,7 +20,7 @@
 //! - [`status`], [`session`] and [`log`] show the running server, who is here and what happens, by
 //!   [`control`], through which other commands tell it what they do, too; [`columns`] prints lists.
 //! - [`top`] shows what the running server does, [`profile`] where its time goes, [`trace`] the way
-//!   of stanzas, [`slow`] what took too long.
+//!   of stanzas, [`slow`] what took too long; [`doctor`] says what is wrong with it.
 //! - [`check`] looks all of that over without changing it; [`user`], [`admin`] and [`token`]
 //!   change accounts, administrators and tokens, [`s2s`] shows other servers;
 //!   [`store`] changes the database as a whole, [`backup`] keeps all that
@@ -42,6 +42,7 @@ mod config;
 mod configuration;
 mod control;
 mod database;
+mod doctor;
 mod dpm;
 mod failure;
 mod federation;
@@ -142,6 +143,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Reload => status::reload(&source)?,
         Command::Top(wishes) => top::run(&source, &wishes)?,
         Command::Profile(wishes) => profile::run(&source, wishes)?,
+        Command::Doctor { shown } => return doctor::run(&source, shown),
         Command::Slow { shown } => slow::run(&source, shown)?,
         Command::Trace(wishes) => trace::run(&source, &wishes)?,
         Command::Session { command } => session::run(&source, command)?,

@@ -1,16 +1,19 @@
 //! The state of the machine, as far as the server depends on it: room on the disk of the data
 //! folder, and descriptors.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rookery_base::lock::lock;
 use rustix::fs::statvfs;
 use tracing::{error, info, warn};
 
 use crate::Shared;
+use crate::ask::now_ms;
 
 /// The room on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +64,7 @@ impl fmt::Display for Space {
 }
 
 /// A number of bytes, for people.
-struct Bytes(u64);
+pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +79,28 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// The room that there was at each full hour since the start, for two days.
+#[derive(Debug, Default)]
+pub(crate) struct Disk(Mutex<VecDeque<(u64, u64)>>);
+
+impl Disk {
+    /// Takes note of the room at a time, in milliseconds since 1970, if an hour has passed.
+    fn note(&self, unix_ms: u64, free: u64) {
+        let mut past = lock(&self.0);
+        if past.back().is_none_or(|(last, _)| last + HOUR_MS <= unix_ms) {
+            past.push_back((unix_ms, free));
+        }
+        if past.len() > HOURS {
+            past.pop_front();
+        }
+    }
+
+    /// Returns the times with the room that there was, oldest first.
+    pub(crate) fn all(&self) -> Vec<(u64, u64)> {
+        lock(&self.0).iter().copied().collect()
+    }
+}
+
 /// Looks at the disk now and then, and has the log tell what an operator has to do about it.
 pub(crate) async fn watch(shared: Arc<Shared>) {
     let mut told = Fill::Fine;
@@ -84,6 +109,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         let folder = shared.instance.folder.clone();
         let space = tokio::task::spawn_blocking(move || Space::of(&folder)).await;
         if let Ok(Ok(space)) = space {
+            shared.disk.note(now_ms(), space.free);
             let fill = space.fill();
             if fill != told || looks.is_multiple_of(BETWEEN_LINES) {
                 tell(space, told, &shared.instance.folder);
@@ -114,6 +140,9 @@ fn tell(space: Space, before: Fill, folder: &Path) {
 const LOW_BYTES: u64 = 2 << 30;
 /// Below both this and a hundredth of the disk it is full.
 const FULL_BYTES: u64 = 64 << 20;
+const HOUR_MS: u64 = 3_600_000;
+/// Hours of which the room is remembered.
+const HOURS: usize = 48;
 /// The pause between two looks, and the number of looks between two lines about the same.
 const LOOK: Duration = Duration::from_secs(5);
 const BETWEEN_LINES: u32 = 12;
@@ -137,6 +166,14 @@ mod tests {
         ] {
             assert_eq!(Space { free, total }.fill(), fill, "{free} of {total}");
         }
+    }
+
+    #[test]
+    fn the_room_of_two_days_is_remembered_by_the_hour() {
+        let disk = Disk::default();
+        (0..HOUR_MS * 60).step_by(1_800_000).for_each(|at| disk.note(at, at));
+        let all = disk.all();
+        assert_eq!((all.len(), all.last().copied()), (HOURS, Some((59 * HOUR_MS, 59 * HOUR_MS))));
     }
 
     #[test]

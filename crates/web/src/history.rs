@@ -77,12 +77,10 @@ pub(crate) async fn take(shared: Arc<Shared>) {
     let mut rounds = tokio::time::interval(PERIOD);
     loop {
         rounds.tick().await;
-        if shared.settings().admin_networks.is_empty() {
-            // Nobody can look at them.
-            continue;
-        }
         let census = shared.counts_of_shards().await;
-        if let Some(sample) = shared.samples.add(now_ms(), &census) {
+        let sample = shared.samples.add(now_ms(), &census);
+        // Nobody can look at the graphs of a page that is for no network.
+        if let Some(sample) = sample.filter(|_| !shared.settings().admin_networks.is_empty()) {
             note(&shared, sample).await;
         }
     }

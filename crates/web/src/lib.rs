@@ -28,7 +28,8 @@
 //! for; `storage` keeps uploaded files. [`health`] is how much room the disk has, `machine` what
 //! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
 //! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
-//! what differs between the server and its configuration, [`records`] what DNS says of its domains.
+//! what differs between the server and its configuration, [`records`] what DNS says of its domains,
+//! `doctor` what is wrong with the server.
 
 mod accept;
 mod access;
@@ -47,6 +48,7 @@ pub mod comparison;
 pub mod conduit;
 pub mod control;
 pub mod discovery;
+mod doctor;
 mod exchange;
 mod exit;
 mod form;
@@ -200,6 +202,8 @@ pub(crate) struct Shared {
     pub logins: Logins,
     pub instance: Instance,
     pub samples: samples::Samples,
+    /// The room on the disk of the last days.
+    pub disk: health::Disk,
     /// The samples of the last thirty days, in points.
     pub history: history::History,
     pub admin: admin::Admin,
@@ -272,6 +276,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         logins,
         instance,
         samples: samples::Samples::default(),
+        disk: health::Disk::default(),
         history: history::History::default(),
         admin: admin::Admin::default(),
         guesses: guests::guesses::Guesses::default(),

@@ -1,5 +1,5 @@
 //! Recent counts of the server: a sample every five seconds, for an hour. The graphs of the admin
-//! page are drawn from it.
+//! page are drawn from it, and `rookery doctor` goes by it.
 //!
 //! A sample asks the shards for their counters, which costs each a copy of some kilobytes; their
 //! sessions are not looked at one by one.

@@ -81,6 +81,15 @@ Examples:
 
 The first profile takes some 200 MB of the server's memory, of which it keeps about half.";
 
+pub(super) const DOCTOR: &str = "\
+Examples:
+  rookery doctor
+  rookery doctor --json | jq '.findings[] | select(.grade != \"ok\")'
+
+It looks for a second, and at what was counted in the last ten minutes. What is fine is said, too,
+with the numbers. The exit code is 3 if something should be looked after. `rookery check` looks over
+what a start needs: configuration, certificates, ports, the database.";
+
 pub(super) const SLOW: &str = "\
 Examples:
   rookery slow

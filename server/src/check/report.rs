@@ -119,7 +119,7 @@ fn word(severity: Severity) -> &'static str {
 }
 
 /// The exit code of a server that will start although something wants attention.
-const WARNINGS: u8 = 3;
+pub const WARNINGS: u8 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! `rookery slow`: what has taken the running server too long.
+//! `rookery slow` and `rookery doctor`: how the running server is.
 
 use serde_json::Value;
 
@@ -37,4 +37,21 @@ fn what_is_slow_follows_from_the_configuration() {
     assert!(rig.run(&["slow"]).fine().contains("slow_ms in [instruments] is 0"));
     assert_eq!(server.stop(), 0);
     rig.run(&["slow"]).failed(1, "no server runs in ");
+}
+
+#[test]
+fn a_doctor_says_what_is_fine_with_its_numbers() {
+    let rig = Rig::fresh();
+    let (_server, _) = rig.serve();
+    let found = json(&rig, "doctor");
+    let findings = found["findings"].as_array().expect("findings");
+    for about in ["store", "shards", "sessions", "memory", "descriptors", "logins", "abuse", "other servers"] {
+        let of = findings.iter().find(|finding| finding["about"] == about);
+        assert!(of.is_some_and(|finding| finding["what"].is_string()), "{about} is missing: {found}");
+    }
+    let ran = rig.command(&["doctor"]).output().expect("a process");
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let is_fine = text.ends_with("everything is fine\n");
+    assert_eq!(ran.status.code(), Some(if is_fine { 0 } else { 3 }), "{text}");
+    assert!(is_fine || text.contains("to do:") && text.contains("it matters:"), "{text}");
 }

@@ -261,6 +261,13 @@ fn schemas() -> Value {
             ]) })),
             ("partial", switch()),
         ]),
+        "Doctor": of(vec![("findings", json!({ "type": "array", "items": of(vec![
+            ("grade", text()),
+            ("about", text()),
+            ("what", text()),
+            ("why", perhaps(text())),
+            ("remedy", perhaps(text())),
+        ]) }))]),
         "Slow": of(vec![
             ("limit_ms", number()),
             ("counts", json!({ "type": "object" })),

@@ -19,6 +19,7 @@
 
 mod call;
 pub mod describe;
+mod doctor;
 mod domains;
 pub mod field;
 mod given;

@@ -12,7 +12,7 @@ use super::given::{
     ROOM_PERSISTENT, ROOM_PUBLIC, SUBJECT,
 };
 use super::problem::Problem;
-use super::{domains, invitations, messages, profile, reports, rooms, server, sessions, slow, top, users};
+use super::{doctor, domains, invitations, messages, profile, reports, rooms, server, sessions, slow, top, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -122,6 +122,19 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Content::Json("Top"),
         errors: &[],
         run: |call| Box::pin(top::top(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/doctor",
+        id: "getDoctor",
+        summary: "What is wrong with the server, in sentences with numbers: why it matters and what to do. It looks for a second.",
+        scope: Scope::ObserveRead,
+        query: &[],
+        body: None,
+        success: (200, "The findings, the graver ones first."),
+        answer: Content::Json("Doctor"),
+        errors: &[],
+        run: |call| Box::pin(doctor::examine(call)),
     },
     Operation {
         method: "GET",

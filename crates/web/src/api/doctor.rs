@@ -1,0 +1,27 @@
+//! Findings about the running server, in sentences with numbers.
+
+use serde_json::{Value, json};
+
+use super::call::{Call, Reply};
+use super::problem::Problem;
+use crate::doctor::finding::Finding;
+use crate::doctor::{facts, judge};
+
+/// Answers with all findings, those that are fine, too.
+pub(super) async fn examine(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let facts = facts::gather(&call.shared).await?;
+    let findings: Vec<_> = judge::all(&facts).iter().map(shown).collect();
+    Ok(Reply::json(&json!({ "findings": findings })))
+}
+
+fn shown(finding: &Finding) -> Value {
+    let perhaps = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    json!({
+        "grade": finding.grade.name(),
+        "about": finding.about,
+        "what": finding.what,
+        "why": perhaps(&finding.why),
+        "remedy": perhaps(&finding.remedy),
+    })
+}

@@ -1,0 +1,165 @@
+//! The facts that a doctor goes by: counts of now and of a second before, samples of the last
+//! minutes, and what is largest at this moment.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_hub::World;
+use rookery_observe::{SlowEvent, slow};
+use rookery_operations::sessions::SessionInfo;
+use rookery_operations::{Gathered, Outcome, reports, rooms, sessions};
+use rookery_shard::{Census, Report};
+use rookery_store::Activity;
+use tokio::time::sleep;
+
+use crate::api::top::threads;
+use crate::ask::{Answer, now_ms};
+use crate::doctor::finding::HOUR_MS;
+use crate::health::Space;
+use crate::machine::{Process, files};
+use crate::samples::Sample;
+use crate::{ServedCertificate, Shared};
+
+/// The facts about the server.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub now_ms: u64,
+    pub started_ms: u64,
+    pub census: Census,
+    pub shards: Vec<ShardLoad>,
+    /// The samples of the last minutes.
+    pub recent: Vec<Sample>,
+    pub space: Option<Space>,
+    /// The room that there was, oldest first, by time.
+    pub rooms_of_disk: Vec<(u64, u64)>,
+    /// Bytes of the files that it keeps, by what they are.
+    pub files: Vec<(&'static str, u64)>,
+    pub process: Option<Process>,
+    pub activity: Activity,
+    pub certificates: Vec<ServedCertificate>,
+    pub servers: Vec<Report>,
+    /// The largest rooms, by sessions.
+    pub rooms: Vec<rooms::Size>,
+    /// The sessions for which most waits.
+    pub sessions: Vec<SessionInfo>,
+    pub slow: Vec<SlowEvent>,
+    /// The addresses of the logins that failed within the last hour.
+    pub failed_logins: Vec<IpAddr>,
+    pub reports: usize,
+    /// The changes that wait for a restart.
+    pub restart: Vec<String>,
+}
+
+/// The work of a shard, per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct ShardLoad {
+    /// The share of a core that it takes.
+    pub cpu: f64,
+    /// Stanzas that came in.
+    pub stanzas: f64,
+    /// Copies that its sessions were given.
+    pub copies: f64,
+}
+
+/// Counts of one moment.
+struct Reading {
+    shards: Vec<Option<Census>>,
+    threads: BTreeMap<String, f64>,
+}
+
+impl Reading {
+    fn take(shared: &Shared) -> Self {
+        Self { shards: shared.door.counts_of_each(), threads: threads() }
+    }
+}
+
+/// Gathers the facts, which takes a second.
+///
+/// # Errors
+/// The store or the shards don't answer in time, which is a finding itself.
+pub(crate) async fn gather(shared: &Arc<Shared>) -> Outcome<Facts> {
+    let settings = shared.settings();
+    let before = read(shared).await;
+    sleep(SECOND).await;
+    let after = read(shared).await;
+    let domains = settings.domains.clone();
+    let fullest = move |world: &mut World, answer: Answer<_>| {
+        sessions::fullest(world, domains, LARGEST, |_, found| answer.complete(Ok(found)));
+    };
+    let largest = move |world: &mut World, answer: Answer<_>| {
+        rooms::largest(world, LARGEST, |_, found| answer.complete(Ok(found)));
+    };
+    let Gathered { items: sessions, .. } = shared.ask(fullest).await?;
+    let Gathered { items: rooms, .. } = shared.ask(largest).await?;
+    let mut waiting = 0;
+    for domain in &settings.domains {
+        waiting += shared.wait(reports::list(&shared.stores, domain)).await?.len();
+    }
+    let now = now_ms();
+    let since = now.saturating_sub(MINUTES_MS);
+    let an_hour_ago = now.saturating_sub(HOUR_MS);
+    let logins = shared.logins.recent(&settings.domains, usize::MAX);
+    let failed = logins.iter().filter(|login| login.failure.is_some() && login.unix_ms >= an_hour_ago);
+    let asked = shared.clone();
+    let machine = move || {
+        let folder = &asked.instance.folder;
+        (asked.door.counts(), asked.door.servers(), Process::read(), Space::of(folder).ok(), files(folder))
+    };
+    let (census, servers, process, space, files) = tokio::task::spawn_blocking(machine).await.unwrap_or_default();
+    Ok(Facts {
+        now_ms: now,
+        started_ms: shared.instance.started_ms,
+        census,
+        shards: loads(&before, &after),
+        recent: shared.samples.all().into_iter().filter(|sample| sample.unix_ms >= since).collect(),
+        space,
+        rooms_of_disk: shared.disk.all(),
+        files,
+        process,
+        activity: shared.stores.meta.activity(),
+        certificates: settings.certificates.clone(),
+        servers,
+        rooms,
+        sessions,
+        slow: slow().newest().into_iter().filter(|event| event.unix_ms >= since).collect(),
+        failed_logins: failed.map(|login| login.address).collect(),
+        reports: waiting,
+        restart: settings.restart.clone(),
+    })
+}
+
+async fn read(shared: &Arc<Shared>) -> Reading {
+    let asked = shared.clone();
+    let read = tokio::task::spawn_blocking(move || Reading::take(&asked)).await;
+    // Only a runtime that ends doesn't run it.
+    read.unwrap_or(Reading { shards: Vec::new(), threads: BTreeMap::new() })
+}
+
+/// Returns what the shards did between two readings, a second apart.
+fn loads(before: &Reading, after: &Reading) -> Vec<ShardLoad> {
+    let seconds = SECOND.as_secs_f64();
+    let of_shard = |(at, (before_it, after_it)): (usize, (&Option<Census>, &Option<Census>))| {
+        let (Some(one), Some(other)) = (before_it, after_it) else { return ShardLoad::default() };
+        let name = format!("shard {at}");
+        let cpu = |reading: &Reading| reading.threads.get(&name).copied().unwrap_or_default();
+        let came = |census: &Census| {
+            let counters = &census.counters;
+            counters.messages_in + counters.presence_in + counters.iqs_in
+        };
+        let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
+        ShardLoad {
+            cpu: (cpu(after) - cpu(before)).max(0.0) / seconds,
+            stanzas: rate(came(one), came(other)),
+            copies: rate(one.deliveries, other.deliveries),
+        }
+    };
+    before.shards.iter().zip(&after.shards).enumerate().map(of_shard).collect()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Sessions and rooms that are named.
+const LARGEST: usize = 3;
+/// The minutes that count as now, in milliseconds.
+pub(crate) const MINUTES_MS: u64 = 10 * 60_000;

@@ -1,0 +1,197 @@
+//! Judgements of single facts about the running server: what is so, with the number, why it
+//! matters and what to do. The admin page's strip and `rookery doctor` say the same.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use rookery_shard::Census;
+
+use crate::health::{Fill, Space};
+
+/// A judgement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The grade.
+    pub grade: Grade,
+    /// The part of the server that it is about.
+    pub about: &'static str,
+    /// A sentence that says what is so.
+    pub what: String,
+    /// A sentence that says why it matters; empty where nothing is wrong.
+    pub why: String,
+    /// A sentence that says what to do; empty where there is nothing.
+    pub remedy: String,
+}
+
+/// The grades of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Grade {
+    /// It is as it should be.
+    Fine,
+    /// Somebody should look after it.
+    Warning,
+    /// Somebody suffers from it already.
+    Urgent,
+}
+
+impl Grade {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Warning => "warning",
+            Self::Urgent => "urgent",
+        }
+    }
+}
+
+impl Finding {
+    /// Returns one that something is as it should be.
+    pub fn fine(about: &'static str, what: String) -> Self {
+        Self { grade: Grade::Fine, about, what, why: String::new(), remedy: String::new() }
+    }
+
+    /// Returns one that somebody should do something.
+    pub fn wrong(grade: Grade, about: &'static str, what: String, why: &str, remedy: &str) -> Self {
+        Self { grade, about, what, why: why.to_owned(), remedy: remedy.to_owned() }
+    }
+
+    /// Returns what is so and what to do.
+    pub fn words(&self) -> String {
+        format!("{} {}", self.what, self.remedy).trim_end().to_owned()
+    }
+}
+
+/// Judges the room on a disk.
+pub(crate) fn disk(space: Space) -> Finding {
+    let (grade, how) = match space.fill() {
+        Fill::Fine => return Finding::fine(DISK, format!("The disk of the data folder has room: {space}.")),
+        Fill::Low => (Grade::Warning, "nearly full"),
+        Fill::Full => (Grade::Urgent, "full"),
+    };
+    let why = "When nothing can be written any more, messages and changes are lost.";
+    Finding::wrong(grade, DISK, format!("The disk is {how}: {space}."), why, "Make room on it.")
+}
+
+/// Judges the end of a domain's certificate.
+pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> Finding {
+    let why = "Clients and other servers refuse a certificate that has expired.";
+    if ends_ms <= now_ms {
+        let what = format!("The certificate of {domain} has expired: clients refuse to connect.");
+        return Finding::wrong(Grade::Urgent, CERTIFICATE, what, why, "Renew it.");
+    }
+    let days = (ends_ms - now_ms) / (24 * HOUR_MS);
+    let unit = if days == 1 { "day" } else { "days" };
+    let what = format!("The certificate of {domain} ends in {days} {unit}.");
+    match days < WARN_DAYS {
+        true => {
+            let remedy = "Renew it, or look in the log why that failed.";
+            Finding::wrong(Grade::Warning, CERTIFICATE, what, why, remedy)
+        }
+        false => Finding::fine(CERTIFICATE, what),
+    }
+}
+
+/// Judges the refusals of the database since the start.
+pub(crate) fn refusals(census: &Census) -> Finding {
+    let (lost, errors) = (census.counters.archive_lost, census.counters.store_errors);
+    let why = "What the database refuses is not kept; clients are told, where they wait for it.";
+    let remedy = "The log of the process says why.";
+    match (lost, errors) {
+        (0, 0) => Finding::fine(STORE, "The database has refused nothing since the start.".into()),
+        (0, errors) => {
+            let what = format!("The database has refused {errors} times since the start.");
+            Finding::wrong(Grade::Warning, STORE, what, why, remedy)
+        }
+        (lost, _) => {
+            let what = format!("{lost} messages are missing in archives since the start.");
+            Finding::wrong(Grade::Urgent, STORE, what, why, remedy)
+        }
+    }
+}
+
+/// Judges the reports of abuse that wait.
+pub(crate) fn abuse(reports: usize) -> Finding {
+    let words = match reports {
+        0 => return Finding::fine(ABUSE, "No report of abuse waits.".into()),
+        1 => "A report of abuse waits".to_owned(),
+        many => format!("{many} reports of abuse wait"),
+    };
+    let why = "Users have asked for help.";
+    let remedy = "The tab Reports has what was said.";
+    Finding::wrong(Grade::Warning, ABUSE, format!("{words} for you."), why, remedy)
+}
+
+/// Judges the logins that have failed within the last hour, by their addresses.
+pub(crate) fn guesses(addresses: impl Iterator<Item = IpAddr>) -> Finding {
+    let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    addresses.for_each(|address| *counts.entry(address).or_default() += 1);
+    let all: usize = counts.values().sum();
+    match counts.into_iter().max_by_key(|(_, count)| *count) {
+        Some((worst, most)) if all >= MANY_FAILURES => {
+            let what = format!("{all} logins failed within the last hour, {most} of them from {worst}.");
+            let why = "Somebody may be guessing passwords.";
+            let remedy = "The tab Log of the admin page has them; guesses are slowed down by themselves.";
+            Finding::wrong(Grade::Warning, LOGINS, what, why, remedy)
+        }
+        _ => Finding::fine(LOGINS, format!("{all} logins failed within the last hour.")),
+    }
+}
+
+/// Returns what waits for a restart.
+pub(crate) fn restart(words: &str) -> Finding {
+    let why = "The server goes by the old value until then.";
+    Finding::wrong(Grade::Warning, "configuration", format!("{words}."), why, "")
+}
+
+pub(crate) const DISK: &str = "disk";
+pub(crate) const STORE: &str = "store";
+const CERTIFICATE: &str = "certificate";
+const ABUSE: &str = "abuse";
+const LOGINS: &str = "logins";
+pub(crate) const HOUR_MS: u64 = 3_600_000;
+/// Days before the end of a certificate.
+const WARN_DAYS: u64 = 14;
+/// Failures within an hour that are more than forgotten passwords.
+const MANY_FAILURES: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_full_nearly_full_or_none_of_it() {
+        let grade = |free, total| disk(Space { free, total }).grade;
+        let gib = 1 << 30;
+        assert_eq!(grade(50 * gib, 100 * gib), Grade::Fine);
+        assert_eq!(grade(gib, 100 * gib), Grade::Warning);
+        assert_eq!(grade(1 << 20, 100 * gib), Grade::Urgent);
+    }
+
+    #[test]
+    fn a_certificate_ends() {
+        let day = 24 * HOUR_MS;
+        assert_eq!(certificate("a.example", 30 * day, 0).grade, Grade::Fine);
+        assert!(certificate("a.example", 5 * day, 0).what.contains("ends in 5 days"));
+        assert!(certificate("a.example", day, 0).what.contains("ends in 1 day."));
+        assert_eq!(certificate("a.example", day, day).grade, Grade::Urgent);
+    }
+
+    #[test]
+    fn many_failures_name_the_worst_address() {
+        let of = |last: u8| IpAddr::from([192, 0, 2, last]);
+        assert_eq!(guesses((0..MANY_FAILURES - 1).map(|_| of(1))).grade, Grade::Fine);
+        let found = guesses((0..MANY_FAILURES).map(|at| of(if at < 10 { 1 } else { 2 })));
+        assert!(
+            found.what.starts_with("50 logins failed") && found.what.contains("40 of them from 192.0.2.2"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn reports_are_counted() {
+        assert_eq!(abuse(0).grade, Grade::Fine);
+        assert!(abuse(1).what.starts_with("A report of abuse waits for you."));
+        assert!(abuse(3).what.starts_with("3 reports of abuse wait for you."));
+    }
+}

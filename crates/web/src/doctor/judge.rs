@@ -1,0 +1,449 @@
+//! Judges the facts about the running server. Every threshold has its reason beside it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rookery_observe::{Slow, SlowEvent};
+
+use super::facts::Facts;
+use super::finding::{self, DISK, Finding, Grade, STORE};
+use crate::health::Bytes;
+use crate::samples::Sample;
+
+/// Returns all findings: the graver ones first, and of one grade in a fixed order.
+pub(crate) fn all(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for served in &facts.certificates {
+        let ends_ms = u64::try_from(served.not_after).unwrap_or(0).saturating_mul(1000);
+        findings.extend(served.names.iter().map(|domain| finding::certificate(domain, ends_ms, facts.now_ms)));
+    }
+    findings.extend(facts.space.map(finding::disk));
+    findings.extend(filling(facts));
+    findings.push(finding::refusals(&facts.census));
+    findings.push(queue(facts));
+    findings.push(store_waits(facts));
+    findings.extend(silent_shards(facts));
+    findings.push(shards(facts));
+    findings.extend(lopsided(facts));
+    findings.push(deliveries(facts));
+    findings.push(readers(facts));
+    findings.push(memory(facts));
+    findings.extend(descriptors(facts));
+    findings.push(servers(facts));
+    findings.push(slow(facts));
+    findings.push(senders(facts));
+    findings.push(finding::guesses(facts.failed_logins.iter().copied()));
+    findings.push(finding::abuse(facts.reports));
+    findings.extend(facts.restart.iter().map(|words| finding::restart(words)));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.grade));
+    findings
+}
+
+/// Returns when the disk is full if it goes on as before.
+fn filling(facts: &Facts) -> Option<Finding> {
+    let (first, last) = (facts.rooms_of_disk.first()?, facts.rooms_of_disk.last()?);
+    let hours = last.0.saturating_sub(first.0) as f64 / 3_600_000.0;
+    let per_hour = first.1.saturating_sub(last.1) as f64 / hours;
+    // What an hour shows may be a copy that somebody made.
+    if hours < 1.0 || per_hour < 1024.0 {
+        return None;
+    }
+    let days = last.1 as f64 / per_hour / 24.0;
+    let kept: Vec<_> = facts.files.iter().map(|(of, bytes)| format!("{of} {}", Bytes(*bytes))).collect();
+    let what = format!(
+        "The disk has lost {} an hour in the last {hours:.0} hours and is full in {days:.0} days if that goes on; here lie {}.",
+        Bytes(per_hour as u64),
+        kept.join(", "),
+    );
+    match days < DAYS_LEFT {
+        true => {
+            let why = "Archives and uploads grow until their bounds are reached, and a full disk loses messages.";
+            let remedy = "Lower expire_days or account_bytes in [modules.archive], or quota_bytes in [modules.upload]; or get a larger disk.";
+            Some(Finding::wrong(Grade::Warning, DISK, what, why, remedy))
+        }
+        false => Some(Finding::fine(DISK, what)),
+    }
+}
+
+fn queue(facts: &Facts) -> Finding {
+    let activity = &facts.activity;
+    let (waiting, operations) = (activity.waiting, activity.operations);
+    let what = format!(
+        "The oldest operation has waited {:.1} s for the database, {operations} wait or run, {} of them carry data.",
+        waiting.as_secs_f64(),
+        Bytes(activity.bytes as u64),
+    );
+    if waiting < OLDEST {
+        let what = format!("{operations} operations wait for the database or run there; none waits long.");
+        return Finding::fine(STORE, what);
+    }
+    let why = "Logins, archives and acknowledgements wait for it.";
+    let remedy =
+        "Is the database reachable, and the disk healthy? The log says so, and `rookery check` measures the way to it.";
+    Finding::wrong(Grade::Urgent, STORE, what, why, remedy)
+}
+
+fn store_waits(facts: &Facts) -> Finding {
+    let Some(worst) = most(&facts.recent, |sample| sample.store) else {
+        return Finding::fine(STORE, "Nobody has waited for the database in the last minutes.".into());
+    };
+    let what = format!(
+        "99 of 100 waits for the database took at most {} in the worst five seconds of the last minutes.",
+        milliseconds(worst)
+    );
+    if worst < STORE_SECONDS {
+        return Finding::fine(STORE, what);
+    }
+    let commits = count(&facts.slow, Slow::Commit);
+    let operations = count(&facts.slow, Slow::Store);
+    let why = "Whatever is stored waits so long: logins, messages to those who are away, acknowledgements.";
+    let remedy = match commits > operations {
+        true => "Commits are what is slow: move the data folder to a faster disk, or look at the database's own disk.",
+        false => "`rookery slow` has the operations and their statements; `rookery top --by modules` says who waits.",
+    };
+    Finding::wrong(Grade::Warning, STORE, what, why, remedy)
+}
+
+fn silent_shards(facts: &Facts) -> Option<Finding> {
+    let coverage = facts.census.coverage;
+    let what = format!(
+        "{} of {} shards have not answered within a second.",
+        coverage.shards - coverage.answered.min(coverage.shards),
+        coverage.shards
+    );
+    let why = "Their clients wait as long, and the numbers here lack what they have.";
+    let remedy = "`rookery slow` has what they did as soon as they go on; `rookery profile` shows it while they do.";
+    (!coverage.is_whole()).then(|| Finding::wrong(Grade::Urgent, SHARDS, what, why, remedy))
+}
+
+fn shards(facts: &Facts) -> Finding {
+    let busiest = facts.shards.iter().enumerate().max_by(|(_, one), (_, other)| one.cpu.total_cmp(&other.cpu));
+    let Some((at, load)) = busiest else { return Finding::fine(SHARDS, "There are no counts of shards.".into()) };
+    let what = format!(
+        "The busiest of {} shards is number {at}, with {:.0} % of a core, {:.0} stanzas and {:.0} copies a second.",
+        facts.shards.len(),
+        100.0 * load.cpu,
+        load.stanzas,
+        load.copies,
+    );
+    if load.cpu < BUSY {
+        return Finding::fine(SHARDS, what);
+    }
+    let room =
+        facts.rooms.first().map(|room| format!(" The largest room is {}, with {} sessions.", room.room, room.sessions));
+    let remedy = format!(
+        "`rookery profile` shows what it does.{} More shards help only if the machine has more cores.",
+        room.unwrap_or_default()
+    );
+    let why = "A shard that is full lets its clients wait.";
+    Finding::wrong(Grade::Warning, SHARDS, what, why, &remedy)
+}
+
+/// Returns that one shard has far more to do than the others.
+fn lopsided(facts: &Facts) -> Option<Finding> {
+    let loads = facts.shards.iter().map(|load| load.cpu);
+    let (most, sum) = (loads.clone().fold(0.0, f64::max), loads.sum::<f64>());
+    let others = (sum - most) / (facts.shards.len().checked_sub(1).filter(|others| *others > 0)? as f64);
+    if most < LOPSIDED_FROM || most < LOPSIDED * others {
+        return None;
+    }
+    let what = format!("One shard takes {:.0} % of a core, the others {:.0} % each.", 100.0 * most, 100.0 * others);
+    let rooms: Vec<_> = facts.rooms.iter().map(|room| format!("{} ({} sessions)", room.room, room.sessions)).collect();
+    let remedy = match rooms.is_empty() {
+        true => "`rookery top --by shards` shows whether it stays so.".to_owned(),
+        false => format!("The largest rooms are {}: a room is on one shard as long as it is there.", rooms.join(", ")),
+    };
+    let why = "One core works for what all could do.";
+    Some(Finding::wrong(Grade::Warning, SHARDS, what, why, &remedy))
+}
+
+fn deliveries(facts: &Facts) -> Finding {
+    let copies = most(&facts.recent, |sample| sample.delivery);
+    let letters = most(&facts.recent, |sample| sample.mailbox).unwrap_or_default();
+    let Some(copies) = copies else {
+        return Finding::fine(DELIVERY, "No stanza was delivered in the last minutes.".into());
+    };
+    let what = format!(
+        "99 of 100 copies were written within {} in the worst five seconds of the last minutes; letters between shards took {}.",
+        milliseconds(copies),
+        milliseconds(letters),
+    );
+    if copies < DELIVERY_SECONDS && letters < DELIVERY_SECONDS {
+        return Finding::fine(DELIVERY, what);
+    }
+    let why = "People notice from a fifth of a second on.";
+    let remedy =
+        "`rookery slow` has the long ticks, and `rookery top --by threads` says whether the machine has cores left.";
+    Finding::wrong(Grade::Warning, DELIVERY, what, why, remedy)
+}
+
+fn readers(facts: &Facts) -> Finding {
+    let unread = facts.census.unread;
+    let overflows = facts.census.counters.overflows;
+    let what = format!(
+        "{} wait for sessions; {} sessions read slowly, {overflows} were ended for that since the start.",
+        Bytes(unread.bytes as u64),
+        unread.slow_readers,
+    );
+    if unread.slow_readers == 0 || unread.bytes < UNREAD_BYTES {
+        return Finding::fine(SESSIONS, what);
+    }
+    let named = facts.sessions.iter().filter(|session| session.waiting_bytes > 0);
+    let named: Vec<_> =
+        named.map(|session| format!("{} {}", session.jid, Bytes(session.waiting_bytes as u64))).collect();
+    let remedy = format!(
+        "Most of it waits for {}. `rookery session end JID` ends one; [limits] bounds them all.",
+        named.join(", ")
+    );
+    let why = "What isn't read takes memory, and comes late.";
+    Finding::wrong(Grade::Warning, SESSIONS, what, why, &remedy)
+}
+
+fn memory(facts: &Facts) -> Finding {
+    let Some(process) = facts.process else {
+        return Finding::fine(MEMORY, "The system doesn't tell how much memory is used.".into());
+    };
+    let (sessions, resident) = (facts.census.sessions, process.resident_bytes);
+    let per_session = resident / (sessions.max(1) as u64);
+    let what = format!("The process has {} of memory for {sessions} sessions.", Bytes(resident));
+    if sessions < MANY_SESSIONS || per_session < SESSION_BYTES {
+        return Finding::fine(MEMORY, what);
+    }
+    let what = format!("{what} That is {} for each.", Bytes(per_session));
+    let why = "A session that is idle takes a few kilobytes; something else takes the rest.";
+    let remedy = format!(
+        "{} wait for sessions that don't read (`rookery top --by sessions`); the rest may be rooms, archives that wait for the database, or caches.",
+        Bytes(facts.census.unread.bytes as u64)
+    );
+    Finding::wrong(Grade::Warning, MEMORY, what, why, &remedy)
+}
+
+fn descriptors(facts: &Facts) -> Option<Finding> {
+    let process = facts.process?;
+    let most = process.most_descriptors?;
+    let share = process.descriptors as f64 / most.max(1) as f64;
+    let what = format!("{} of {most} descriptors are open, {:.0} %.", process.descriptors, 100.0 * share);
+    if share < DESCRIPTORS {
+        return Some(Finding::fine(DESCRIPTORS_OF, what));
+    }
+    let why = "Without a descriptor no connection is accepted.";
+    Some(Finding::wrong(Grade::Warning, DESCRIPTORS_OF, what, why, "Raise the limit of open files (LimitNOFILE)."))
+}
+
+fn servers(facts: &Facts) -> Finding {
+    let mut failing: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for report in facts.servers.iter().filter(|report| !report.trouble.is_empty()) {
+        let (waiting, trouble) = failing.entry(&report.remote).or_default();
+        (*waiting, *trouble) = (*waiting + report.waiting, &report.trouble);
+    }
+    let known = facts.servers.iter().map(|report| report.remote.as_str()).collect::<std::collections::BTreeSet<_>>();
+    if failing.is_empty() {
+        return Finding::fine(SERVERS, format!("{} other servers and components are known, none fails.", known.len()));
+    }
+    let mut worst: Vec<_> = failing.iter().collect();
+    worst.sort_by_key(|(_, (waiting, _))| std::cmp::Reverse(*waiting));
+    let named =
+        worst.iter().take(NAMED).map(|(remote, (waiting, trouble))| format!("{remote} ({waiting} wait: {trouble})"));
+    let what = format!(
+        "{} of {} other servers can't be reached: {}.",
+        failing.len(),
+        known.len(),
+        named.collect::<Vec<_>>().join("; ")
+    );
+    let why = "What is for their users comes back as an error.";
+    Finding::wrong(Grade::Warning, SERVERS, what, why, "`rookery s2s DOMAIN` says step by step what happens.")
+}
+
+fn slow(facts: &Facts) -> Finding {
+    let kinds = Slow::ALL.map(|kind| (kind, count(&facts.slow, kind)));
+    let kinds: Vec<_> =
+        kinds.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{} {count}", kind.name())).collect();
+    let Some(longest) = facts.slow.iter().max_by_key(|event| event.lasted) else {
+        return Finding::fine(SLOW, "Nothing was slow in the last ten minutes.".into());
+    };
+    let whose = if longest.whose.is_empty() { String::new() } else { format!(" for {}", longest.whose) };
+    let what = format!(
+        "{} events were slow in the last ten minutes ({}); the longest is a {} of {} ms{whose}: {}.",
+        facts.slow.len(),
+        kinds.join(", "),
+        longest.kind.name(),
+        longest.lasted.as_millis(),
+        longest.what,
+    );
+    if facts.slow.len() < MANY_SLOW {
+        return Finding::fine(SLOW, what);
+    }
+    let why = "One now and then is nothing; many have a cause.";
+    Finding::wrong(Grade::Warning, SLOW, what, why, "`rookery slow` has each with its reason.")
+}
+
+fn senders(facts: &Facts) -> Finding {
+    let throttled = facts.census.counters.throttled;
+    let hours = facts.now_ms.saturating_sub(facts.started_ms) as f64 / 3_600_000.0;
+    let what = format!("Sessions that sent too fast were read later {throttled} times since the start.");
+    if throttled as f64 / hours.max(1.0) < MANY_THROTTLED {
+        return Finding::fine(SESSIONS, what);
+    }
+    let why = "Their messages are late; it may be a program that means no harm.";
+    let remedy = "`rookery trace JID` says when a session is held back; rate_stanzas and rate_bytes in [limits] say from when on.";
+    Finding::wrong(Grade::Warning, SESSIONS, what, why, remedy)
+}
+
+fn count(events: &[SlowEvent], kind: Slow) -> usize {
+    events.iter().filter(|event| event.kind == kind).count()
+}
+
+/// Returns the largest of some values of the samples.
+fn most(samples: &[Sample], of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+    samples.iter().filter_map(of).reduce(f64::max)
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.1} ms", 1000.0 * seconds)
+}
+
+const SHARDS: &str = "shards";
+const DELIVERY: &str = "delivery";
+const SESSIONS: &str = "sessions";
+const MEMORY: &str = "memory";
+const DESCRIPTORS_OF: &str = "descriptors";
+const SERVERS: &str = "other servers";
+const SLOW: &str = "slow events";
+/// Days until a disk is full that leave no time to wait.
+const DAYS_LEFT: f64 = 14.0;
+/// An operation that has waited so long waits for a database that is away or overwhelmed: a batch
+/// takes milliseconds.
+const OLDEST: Duration = Duration::from_secs(2);
+/// Seconds that a good disk needs for far more than one commit.
+const STORE_SECONDS: f64 = 0.25;
+/// The share of a core from which on waiting grows faster than load.
+const BUSY: f64 = 0.8;
+/// One shard with so many times the load of the others is no chance, from this share of a core on.
+const LOPSIDED: f64 = 3.0;
+const LOPSIDED_FROM: f64 = 0.3;
+/// Seconds that people notice.
+const DELIVERY_SECONDS: f64 = 0.2;
+/// Bytes that wait for sessions and are more than a few phones that sleep.
+const UNREAD_BYTES: usize = 16 << 20;
+/// With fewer sessions the process itself takes most of the memory.
+const MANY_SESSIONS: usize = 1000;
+/// Bytes for a session, ten times what an idle one with TLS takes, that are too many.
+const SESSION_BYTES: u64 = 128 << 10;
+/// The share of the descriptors that leaves too few for a wave of clients.
+const DESCRIPTORS: f64 = 0.8;
+/// Servers that are named.
+const NAMED: usize = 5;
+/// Slow events in ten minutes that are more than chance.
+const MANY_SLOW: usize = 20;
+/// Times in an hour that sessions are held back.
+const MANY_THROTTLED: f64 = 100.0;
+
+#[cfg(test)]
+mod tests {
+    use rookery_observe::Counters;
+    use rookery_shard::Coverage;
+
+    use super::*;
+    use crate::doctor::facts::ShardLoad;
+    use crate::health::Space;
+    use crate::machine::Process;
+
+    fn healthy() -> Facts {
+        let gib = 1 << 30;
+        let census = rookery_shard::Census {
+            coverage: Coverage { shards: 2, answered: 2, ..Coverage::default() },
+            sessions: 5000,
+            ..rookery_shard::Census::default()
+        };
+        let process = Process {
+            cpu_seconds: 1.0,
+            resident_bytes: 100 << 20,
+            virtual_bytes: gib,
+            descriptors: 5000,
+            most_descriptors: Some(100_000),
+        };
+        Facts {
+            now_ms: 100 * 3_600_000,
+            census,
+            shards: vec![ShardLoad { cpu: 0.1, ..ShardLoad::default() }; 2],
+            space: Some(Space { free: 50 * gib, total: 100 * gib }),
+            process: Some(process),
+            ..Facts::default()
+        }
+    }
+
+    fn wrong(facts: &Facts) -> Vec<String> {
+        let findings = all(facts);
+        let wrong: Vec<_> = findings.into_iter().filter(|finding| finding.grade > Grade::Fine).collect();
+        assert!(
+            wrong.iter().all(|finding| !finding.why.is_empty()),
+            "who is told to do something hears why: {wrong:?}"
+        );
+        wrong.into_iter().map(|finding| finding.words()).collect()
+    }
+
+    #[test]
+    fn nothing_is_wrong_with_a_healthy_server() {
+        assert_eq!(wrong(&healthy()), Vec::<String>::new());
+        assert!(all(&healthy()).len() > 10, "and numbers say so");
+    }
+
+    /// Each with what makes it so, and a part of the words.
+    #[test]
+    fn what_is_wrong_is_said_with_its_number() {
+        type Change = fn(&mut Facts);
+        let cases: &[(Change, &str)] = &[
+            (|facts| facts.activity.waiting = Duration::from_secs(4), "has waited 4.0 s for the database"),
+            (|facts| facts.recent = vec![Sample { store: Some(0.5), ..Sample::default() }], "took at most 500.0 ms"),
+            (
+                |facts| facts.recent = vec![Sample { delivery: Some(0.3), ..Sample::default() }],
+                "were written within 300.0 ms",
+            ),
+            (|facts| facts.census.coverage.answered = 1, "1 of 2 shards have not answered"),
+            (
+                |facts| facts.shards = vec![ShardLoad { cpu: 0.9, ..ShardLoad::default() }],
+                "number 0, with 90 % of a core",
+            ),
+            (|facts| facts.shards[1].cpu = 0.5, "One shard takes 50 % of a core, the others 10 % each"),
+            (
+                |facts| (facts.census.unread.bytes, facts.census.unread.slow_readers) = (64 << 20, 3),
+                "64.0 MiB wait for sessions; 3 sessions read slowly",
+            ),
+            (|facts| facts.process.iter_mut().for_each(|it| it.resident_bytes = 4 << 30), "That is 838.9 KiB for each"),
+            (|facts| facts.process.iter_mut().for_each(|it| it.descriptors = 85_000), "85 %. Raise the limit"),
+            (
+                |facts| facts.rooms_of_disk = vec![(0, 20 << 30), (10 * 3_600_000, 10 << 30)],
+                "has lost 1.0 GiB an hour in the last 10 hours and is full in 0 days",
+            ),
+            (
+                |facts| facts.census.counters = Counters { throttled: 100_000, ..Counters::default() },
+                "read later 100000 times",
+            ),
+            (|facts| facts.restart = vec!["shards needs a restart".into()], "shards needs a restart."),
+        ];
+        for (change, words) in cases {
+            let mut facts = healthy();
+            change(&mut facts);
+            let found = wrong(&facts);
+            assert!(matches!(&found[..], [one] if one.contains(words)), "{words:?} is not all of {found:#?}");
+        }
+    }
+
+    #[test]
+    fn many_slow_events_are_summed_up() {
+        let event = |ms| SlowEvent {
+            unix_ms: 0,
+            kind: Slow::Commit,
+            lasted: Duration::from_millis(ms),
+            what: "3 operations, SQLite".into(),
+            whose: "connection 0".into(),
+            why: String::new(),
+        };
+        let facts = Facts { slow: (100..130).map(event).collect(), ..healthy() };
+        let found = wrong(&facts);
+        assert!(
+            found[0].contains("30 events were slow in the last ten minutes (commit 30); the longest is a commit of 129 ms for connection 0"),
+            "{found:?}"
+        );
+    }
+}
