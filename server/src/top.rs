@@ -42,7 +42,7 @@ enum By {
     Sessions,
     /// Rooms, by the sessions in them
     Rooms,
-    /// Modules, by their waits for the database
+    /// Modules, by the CPU that they take while somebody watches, and their waits for the database
     Modules,
     /// Other servers and components, by what waits for them
     Servers,

@@ -78,7 +78,7 @@ impl World {
         match domain.and_then(|domain| self.catalogue.registry.iq(target, iq.payload.ns(), domain)) {
             Some((module, handler)) => {
                 self.sight_iq(&iq, Step::Goes, || format!("to the module {module}"));
-                handler(self, iq);
+                self.tallied(module, |world| handler(world, iq));
             }
             None => {
                 self.sight_iq(&iq, Step::Noted, || "no module that is on here knows such requests".into());

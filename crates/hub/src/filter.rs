@@ -73,7 +73,7 @@ impl World {
             if !wanted.is_met(self, &passing, account) {
                 continue;
             }
-            match call(self, Passage { packet: &passing, to, notes }) {
+            match self.tallied(module, |world| call(world, Passage { packet: &passing, to, notes })) {
                 Delivery::Pass => {}
                 Delivery::Taken => {
                     let why = || format!("by the module {module}: it has refused it, or deals with it itself");

@@ -47,7 +47,7 @@
 //!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the
 //!   data, `whole`: what must hold of it; `census`: what is in hand.
 //! * [`trace`]: what an operator wants to see of the way of stanzas; `sight`: the places on it that
-//!   tell.
+//!   tell. `tally`: what modules take while somebody watches.
 //!
 //! Files import what lies below them: first plain data, then the world, then what it does
 //! (`impl World` beside its topic). Only the world and what it holds that takes the world again,
@@ -119,6 +119,7 @@ mod sight;
 pub mod state;
 pub mod subscribe;
 pub mod subscription;
+mod tally;
 pub mod task;
 mod throttle;
 pub mod timer;

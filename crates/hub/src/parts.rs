@@ -8,6 +8,7 @@
 use rookery_base::{AddressHash, Keyed, Map};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rookery_fanout::{Link, Packet, Places, Station, View};
 use rookery_jid::Jid;
@@ -189,6 +190,18 @@ impl Out {
             untold_errors: 0,
         }
     }
+}
+
+/// Watches the calls of modules.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// The time until which somebody watches, on the clock that never goes back.
+    pub(crate) until_ms: u64,
+    pub(crate) turn: u64,
+    pub(crate) depth: u32,
+    pub(crate) is_timed: bool,
+    /// The time that calls have taken inside of the one that is under way.
+    pub(crate) inner: Duration,
 }
 
 #[cfg(test)]

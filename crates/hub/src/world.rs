@@ -25,7 +25,7 @@ use crate::elsewhere::Elsewhere;
 pub use crate::event::Event;
 use crate::module::Registry;
 pub use crate::parts::Place;
-use crate::parts::{Catalogue, Clock, Here, Out, People};
+use crate::parts::{Catalogue, Clock, Here, Out, People, Tally};
 use crate::served::Served;
 use crate::session::{Session, SessionRef};
 use crate::settings::{Privileges, Settings};
@@ -51,6 +51,7 @@ pub struct World {
     pub(crate) out: Out,
     /// The traces that are written; mostly none.
     pub(crate) traces: Vec<Arc<Trace>>,
+    pub(crate) tally: Tally,
 }
 
 impl std::fmt::Debug for World {
@@ -85,6 +86,7 @@ impl World {
             waiting: Waiting::new(wakeups),
             out: Out::new(hops),
             traces: Vec::new(),
+            tally: Tally::default(),
         };
         world.apply(settings);
         world.start_rounds();

@@ -8,12 +8,13 @@
 //! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the
 //! time of a multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators
 //! read them. [`lines`]: the newest lines of the log.
-//! [`slow`](mod@slow): what took longer than it should.
+//! [`modules`]: what modules take. [`slow`](mod@slow): what took longer than it should.
 //! [`vital`](mod@vital): threads without which the process is to end.
 
 pub mod bound;
 pub mod histogram;
 pub mod lines;
+pub mod modules;
 pub mod multicast;
 pub mod slow;
 pub mod stages;
@@ -25,6 +26,7 @@ use std::ops::AddAssign;
 
 pub use bound::{Bound, Most, Per, Unit};
 pub use histogram::{Histogram, Named};
+pub use modules::{Calls, ModuleCalls, SAMPLED_CALLS};
 pub use multicast::{Stage, Stages};
 pub use slow::{Slow, SlowEvent, slow};
 pub use vital::vital;
@@ -73,6 +75,8 @@ pub struct Counters {
     pub sessions: Pairs,
     /// Logins that came to their end, by mechanism and result.
     pub authentications: Pairs,
+    /// The calls of modules, while somebody watched.
+    pub modules: ModuleCalls,
 }
 
 /// Counts under pairs of names that the code knows: a few dozen at most.
@@ -122,5 +126,6 @@ impl AddAssign<&Counters> for Counters {
         self.handshakes += &other.handshakes;
         self.sessions += &other.sessions;
         self.authentications += &other.authentications;
+        self.modules += &other.modules;
     }
 }

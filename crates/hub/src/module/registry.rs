@@ -159,8 +159,8 @@ impl Registry {
 
 impl World {
     pub(crate) fn call_service(&mut self, service: usize, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
-        if let Some(Call { call, .. }) = self.registry().requests.services.get(service) {
-            call(self, packet, to, domain);
+        if let Some(Call { call, module, .. }) = self.registry().requests.services.get(service) {
+            self.tallied(module, |world| call(world, packet, to, domain));
         }
     }
 
@@ -303,7 +303,7 @@ impl World {
         let mut at = 0;
         while let Some(Call { module, call, .. }) = hook(self.registry()).get(at) {
             if self.domain(domain).is_some_and(|domain| domain.module(module).is_some()) {
-                make(self, call)?;
+                self.tallied(module, |world| make(world, call))?;
             }
             at += 1;
         }
@@ -313,8 +313,8 @@ impl World {
     /// Makes the calls of a hook whatever domains have their modules.
     pub(crate) fn call_all(&mut self, hook: fn(&Registry) -> &Hook<Everywhere>) {
         let mut at = 0;
-        while let Some(Call { call, .. }) = hook(self.registry()).get(at) {
-            call(self);
+        while let Some(Call { call, module, .. }) = hook(self.registry()).get(at) {
+            self.tallied(module, call);
             at += 1;
         }
     }

@@ -8,6 +8,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rookery_base::date;
+use rookery_observe::SAMPLED_CALLS;
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
 use rookery_shard::{Census, Report};
@@ -74,7 +75,10 @@ pub(super) async fn top(call: Call) -> Result<Reply, Problem> {
             let Gathered { items, is_partial } = shared.ask(work).await?;
             (items.iter().map(room).collect(), is_partial)
         }
-        "modules" => (modules(&counted.sum), false),
+        "modules" => {
+            watch_modules(shared);
+            (modules(&counted.sum), false)
+        }
         "servers" => (servers(&counted.servers), false),
         _ => (busiest(&counted.threads).map(|(name, cpu)| thread(name, cpu)).collect::<Vec<_>>(), false),
     };
@@ -197,17 +201,37 @@ fn room(size: &rooms::Size) -> Row {
         .value("affiliations", size.affiliations)
 }
 
-/// Returns the modules that have waited for the store, those first that have waited longest.
+/// Returns the modules that were called while somebody watched, or have waited for the store: those
+/// first that have taken most CPU, or else waited longest.
 fn modules(census: &Census) -> Vec<Row> {
-    let mut waits: Vec<_> = census.counters.store_waits.iter().collect();
-    waits.sort_by_key(|(_, histogram)| std::cmp::Reverse(histogram.sum()));
-    let row = |(name, waits): (&str, &rookery_observe::Histogram)| {
+    let none = rookery_observe::Histogram::default();
+    let waits: BTreeMap<_, _> = census.counters.store_waits.iter().collect();
+    let called: BTreeMap<_, _> = census.counters.modules.iter().collect();
+    let mut names: Vec<&str> = waits.keys().chain(called.keys()).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    let waits_of = |name: &str| waits.get(name).copied().unwrap_or(&none);
+    let calls_of = |name: &str| called.get(name).copied().unwrap_or_default();
+    names.sort_by_key(|name| std::cmp::Reverse((calls_of(name).time, waits_of(name).sum())));
+    let row = |name: &str| {
+        let (calls, waits) = (calls_of(name), waits_of(name));
+        let nanoseconds = u64::try_from(calls.time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(SAMPLED_CALLS);
         Row::new(name)
+            .count("calls", calls.count)
+            .count("cpu_seconds", seconds(nanoseconds))
             .count("store_waits", waits.count())
             .count("store_seconds", seconds(waits.sum()))
+            .value("us_per_call", (nanoseconds / calls.count.max(1)) as f64 / 1000.0)
             .value("p99_seconds", waits.quantile(0.99).map_or(0.0, seconds))
     };
-    waits.into_iter().map(row).collect()
+    names.into_iter().map(row).collect()
+}
+
+/// Has the shards tally the calls of modules until nobody asks any more.
+fn watch_modules(shared: &Shared) {
+    for shard in 0..shared.door.shards() {
+        shared.door.run_at(shard, |world| world.watch_modules(WATCHED_MS));
+    }
 }
 
 /// Returns the remote domains, those first for which most waits.
@@ -242,7 +266,7 @@ fn seconds(nanoseconds: u64) -> f64 {
 
 /// Returns the seconds of CPU that the threads of this process have taken, those of one name
 /// together (proc_pid_task(5)).
-fn threads() -> BTreeMap<String, f64> {
+pub(crate) fn threads() -> BTreeMap<String, f64> {
     let mut threads = BTreeMap::new();
     for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         // One that ends meanwhile is left out.
@@ -267,7 +291,7 @@ pub(super) const FIELDS: &[Field] = &[
         name: "by",
         kind: Kind::Choice(&["threads", "shards", "sessions", "rooms", "modules", "servers"]),
         is_required: false,
-        doc: "The list: threads by their CPU, shards, sessions by what they haven't read, rooms by their sessions, modules by their waits for the store, other servers by what waits for them; threads if nothing is said.",
+        doc: "The list: threads by their CPU, shards, sessions by what they haven't read, rooms by their sessions, modules by the CPU that they take while somebody asks, and by their waits for the store, other servers by what waits for them; threads if nothing is said.",
     },
     Field {
         name: "limit",
@@ -278,6 +302,8 @@ pub(super) const FIELDS: &[Field] = &[
 ];
 
 const USUAL_ROWS: u64 = 20;
+/// The time for which calls of modules are tallied after a question, in milliseconds.
+const WATCHED_MS: u64 = 5_000;
 /// The most lines of a list.
 pub(crate) const MOST_ROWS: u64 = 100;
 

@@ -1,0 +1,49 @@
+//! The share of each module in the work of a shard: calls, and the time that they take. Nothing is
+//! tallied unless somebody watches.
+//!
+//! # Invariants
+//!
+//! * All calls are counted while somebody watches; of those that come from outside of any module
+//!   one in [`SAMPLED_CALLS`] is timed, with all that it leads to.
+//! * A module's time is its own: what other modules do that it leads to is theirs.
+
+use std::time::Duration;
+
+use rookery_observe::{SAMPLED_CALLS, Since};
+
+use crate::World;
+
+impl World {
+    /// Tallies the calls of modules for so long.
+    pub fn watch_modules(&mut self, lasts_ms: u64) {
+        self.tally.until_ms = self.clock.now_ms + lasts_ms;
+    }
+
+    /// Makes a call of a module.
+    #[inline]
+    pub(crate) fn tallied<T>(&mut self, module: &'static str, call: impl FnOnce(&mut World) -> T) -> T {
+        if self.clock.now_ms >= self.tally.until_ms { call(self) } else { self.tally_call(module, call) }
+    }
+
+    #[inline(never)]
+    fn tally_call<T>(&mut self, module: &'static str, call: impl FnOnce(&mut World) -> T) -> T {
+        let tally = &mut self.tally;
+        if tally.depth == 0 {
+            tally.turn += 1;
+            tally.is_timed = tally.turn.is_multiple_of(SAMPLED_CALLS);
+        }
+        tally.depth += 1;
+        let outer = std::mem::take(&mut tally.inner);
+        let since = tally.is_timed.then(Since::now);
+        let done = call(self);
+        let lasted = since.map(Since::elapsed).unwrap_or_default();
+        let own = lasted.saturating_sub(self.tally.inner);
+        self.counters.modules.add(module, own);
+        self.tally.inner = outer + lasted;
+        self.tally.depth -= 1;
+        if self.tally.depth == 0 {
+            self.tally.inner = Duration::ZERO;
+        }
+        done
+    }
+}

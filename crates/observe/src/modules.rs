@@ -1,0 +1,50 @@
+//! Calls of modules, and the time that some of them took.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// The calls of all modules, by name.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ModuleCalls(BTreeMap<&'static str, Calls>);
+
+/// The calls of one module.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// Their number.
+    pub count: u64,
+    /// The time of those that were timed: one of [`SAMPLED_CALLS`], all others had none.
+    pub time: Duration,
+}
+
+impl ModuleCalls {
+    /// Adds a call; `time` is zero if it wasn't timed.
+    pub fn add(&mut self, module: &'static str, time: Duration) {
+        let calls = self.0.entry(module).or_default();
+        calls.count += 1;
+        calls.time += time;
+    }
+
+    /// Returns the calls of a module.
+    pub fn of(&self, module: &str) -> Calls {
+        self.0.get(module).copied().unwrap_or_default()
+    }
+
+    /// Returns those of all modules, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Calls)> {
+        self.0.iter().map(|(name, calls)| (*name, *calls))
+    }
+}
+
+impl AddAssign<&ModuleCalls> for ModuleCalls {
+    fn add_assign(&mut self, other: &ModuleCalls) {
+        for (name, calls) in other.iter() {
+            let own = self.0.entry(name).or_default();
+            own.count += calls.count;
+            own.time += calls.time;
+        }
+    }
+}
+
+/// Of so many calls one is timed. The number is prime, so that it fits no rhythm of a client.
+pub const SAMPLED_CALLS: u64 = 13;
