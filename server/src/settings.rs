@@ -1,7 +1,7 @@
 //! From the configuration to what the hub and the streams work by.
 
 use rookery_hub::rate::Rate;
-use rookery_hub::{Component, Domain, Module, Options, Registry, Settings};
+use rookery_hub::{Component, Domain, LoginBy, Module, Options, Registry, Settings};
 use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
@@ -72,7 +72,7 @@ fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>]) -> Domain {
         }
         Some((module.name(), options))
     });
-    Domain { name: domain.name.clone(), modules: on.collect() }
+    Domain { name: domain.name.clone(), modules: on.collect(), login: LoginBy::Own }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod federation;
 mod forged;
 mod last_activity;
 mod login;
+mod logins;
 mod messages;
 mod mobile;
 mod modules;

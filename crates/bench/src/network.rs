@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use rookery_hub::{Domain, Module, Options, Place, Registry, Settings, Wakeups, World};
+use rookery_hub::{Domain, LoginBy, Module, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_sasl::server::Decoy;
 use rookery_sasl::{Credentials, Mechanism};
 use rookery_shard::{Driver, Gate, Generation, LoginTerms, Port, Post, Ready, Setup, Shard};
@@ -54,7 +54,7 @@ impl Parts {
     pub fn new(accounts: usize, contacts: usize) -> Outcome<Parts> {
         let modules = modules().into_iter().filter(|module| module.name() != "archive");
         let modules = modules.map(|module| (module.name(), Options::defaults(module.options())));
-        let domain = Domain { name: DOMAIN.to_owned(), modules: modules.collect() };
+        let domain = Domain { name: DOMAIN.to_owned(), modules: modules.collect(), login: LoginBy::Own };
         Ok(Parts {
             settings: Arc::new(Settings { domains: vec![domain], ..Settings::default() }),
             stores: Everyone::stores(credentials()?, accounts, contacts),

@@ -33,12 +33,19 @@ impl World {
     }
 
     fn bind_as(&mut self, link: Link, account: &Jid, resource: Option<&str>, conflict: Conflict) {
+        let is_anonymous = self.is_anonymous(account.domain());
+        // XEP-0175 §3: the server chooses, so that nobody is told apart by a resource.
+        let resource = resource.filter(|_| !is_anonymous);
         let address = match self.choose_address(account, resource, conflict) {
             Ok(address) => address,
             Err(error) => return self.out.events.push_back(Event::Bound(link, Err(error))),
         };
         let is_first = self.links_of(account.as_ref()).is_empty();
         let session = self.open_session(link, &address);
+        if is_anonymous {
+            // There is nothing in the store.
+            return self.bound(session, address, Ok(Vec::new()));
+        }
         if is_first {
             self.load_documents(session, account.as_ref());
         }

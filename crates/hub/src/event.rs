@@ -103,6 +103,10 @@ pub enum LoginAnswer {
     Disabled(Box<Credentials>),
     /// Says whether the password is the account's.
     Verified(bool),
+    /// The account that a token of somebody else is good for.
+    Identified(Jid),
+    /// The JSON that says why it isn't good (RFC 7628 §3.2.2).
+    BearerRefused(String),
     /// The tokens of a client.
     Tokens(Vec<StoredToken>),
     /// The token that a client gets, if it gets one.

@@ -36,7 +36,8 @@
 //!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
 //!   sessions that survive their process, `going_on`: how they do in the next, `returning`: those
 //!   that have still to; [`card`]: what they take along.
-//! * [`login`], [`fast`]: what a connection needs before it has a session.
+//! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
+//!   for logins where the store doesn't, `admission`: how they are let in.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves
 //!   on other shards, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
 //!   all that shards tell each other; `post`: how it goes out and comes in.
@@ -55,6 +56,7 @@
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod admission;
 mod answer;
 pub mod ask;
 mod at_hand;
@@ -116,6 +118,7 @@ pub mod settings;
 pub mod share;
 pub mod shared;
 mod sight;
+pub mod source;
 pub mod state;
 pub mod subscribe;
 pub mod subscription;
@@ -160,6 +163,7 @@ pub use settings::{
     Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,
 };
 pub use share::{Bounds, Share};
+pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, Takes};
 pub use trace::{Sighting, Step, Subject, Trace};
 pub use waiting::Timer;
 pub use wakeups::Wakeups;

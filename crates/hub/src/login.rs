@@ -31,9 +31,12 @@ impl World {
         });
     }
 
-    /// Checks a password against an account, off the shard: it costs milliseconds. Answered with
-    /// [`Event::Login`].
+    /// Checks a password against an account, off the shard: it costs milliseconds. Where somebody
+    /// else vouches for logins, that one is asked. Answered with [`Event::Login`].
     pub fn verify(&mut self, connection: u64, account: Jid, password: String, decoy: Decoy) {
+        if let Some(source) = self.source_of(account.domain()) {
+            return self.verify_elsewhere(connection, source, account, password);
+        }
         let name = account.local().unwrap_or_default().to_owned();
         self.with_credentials(account.clone(), move |world, found| {
             let Some((found, disabled)) = found else {

@@ -116,6 +116,9 @@ impl World {
     /// Remembers the last word of an account for probes that come while it is away (§4.3.2).
     fn keep_last(&mut self, address: &Jid, packet: &Packet) {
         let owner = address.to_bare();
+        if self.is_anonymous(owner.domain()) {
+            return;
+        }
         let word = last_word(packet, address, &owner);
         let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), word);
         self.wait(kept, move |world, kept| {

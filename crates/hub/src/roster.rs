@@ -25,6 +25,9 @@ impl World {
         if iq.payload.name() != "query" {
             return self.reply_error(&iq, Condition::BadRequest);
         }
+        if self.is_anonymous(iq.to.domain()) {
+            return self.no_roster(session, &iq);
+        }
         if iq.set { self.roster_set(Some(session), iq) } else { self.roster_get(session, iq) }
     }
 
@@ -115,6 +118,16 @@ impl World {
             }
             Err(error) => world.roster_failed(&iq, &error),
         });
+    }
+
+    /// Answers for an account of one session, which has no roster (XEP-0175 §3).
+    fn no_roster(&mut self, session: SessionRef, iq: &Iq) {
+        if iq.set {
+            return self.reply_error(iq, Condition::NotAllowed);
+        }
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::ROSTER).end();
+        self.roster_reply(session, reply);
     }
 
     fn roster_failed(&mut self, iq: &Iq, error: &rookery_store::StoreError) {

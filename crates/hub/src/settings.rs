@@ -10,6 +10,7 @@ use rookery_sasl::DEFAULT_ITERATIONS;
 use rookery_store::RosterSize;
 
 use crate::rate::Rate;
+use crate::source::LoginBy;
 
 /// One generation of settings.
 #[derive(Debug, Clone)]
@@ -167,6 +168,8 @@ pub struct Domain {
     pub name: String,
     /// Its modules by name; a module that is missing here is off.
     pub modules: Map<&'static str, Options>,
+    /// The way in which clients log in to its accounts.
+    pub login: LoginBy,
 }
 
 impl Domain {

@@ -26,6 +26,10 @@ impl World {
             // A user always sees their own resources (§4.2.2).
             return self.refuse(link, stanza, Condition::NotAllowed.into());
         }
+        if self.is_anonymous(owner.domain()) {
+            // XEP-0175 §3: nothing that lasts longer than the session.
+            return self.refuse(link, stanza, Condition::NotAllowed.into());
+        }
         let Some(packet) = self.stamp_as(link, stanza, type_, owner.as_ref()) else { return };
         let Some(seen) = self.stamp(link, stanza, type_) else { return };
         if self.leaving(link, &seen, contact.as_ref()).is_none() {
@@ -141,6 +145,9 @@ impl World {
     pub(crate) fn show_requests(&mut self, link: Link) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let Some(session) = self.reference(link) else { return };
+        if self.is_anonymous(owner.domain()) {
+            return;
+        }
         let pending = self.stores.rosters.pending_in(owner.as_ref(), None, PORTION);
         self.wait_in_lane(session, pending, move |world, pending| world.show_portion(session, owner, pending));
     }

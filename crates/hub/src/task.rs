@@ -29,7 +29,8 @@ struct WaitingJob<P: Future, F> {
     pending: P,
     outcome: Option<P::Output>,
     then: F,
-    since: Since,
+    /// Set if the time counts as one of waiting for the store.
+    since: Option<Since>,
 }
 
 impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for WaitingJob<P, F> {
@@ -44,19 +45,21 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for WaitingJob<P, 
 
     fn finish(self: Box<Self>, world: &mut World, session: Option<SessionRef>) {
         if let Some(outcome) = self.outcome {
-            let label = world.catalogue.registry.labels.label::<F>();
-            let waited = self.since.elapsed();
-            world.counters.store_waits.of(label).record_time(waited);
-            if is_of_store::<P::Output>() {
-                slow().note(Slow::Wait, waited, || {
-                    let address = session.and_then(|session| world.outboxes.address(session.link));
-                    let whose = address.map_or_else(String::new, |address| address.as_str().to_owned());
-                    (
-                        format!("{label}, in {}", place::<F>()),
-                        whose,
-                        "the queue of the store, the operation and its commit".into(),
-                    )
-                });
+            if let Some(since) = self.since {
+                let label = world.catalogue.registry.labels.label::<F>();
+                let waited = since.elapsed();
+                world.counters.store_waits.of(label).record_time(waited);
+                if is_of_store::<P::Output>() {
+                    slow().note(Slow::Wait, waited, || {
+                        let address = session.and_then(|session| world.outboxes.address(session.link));
+                        let whose = address.map_or_else(String::new, |address| address.as_str().to_owned());
+                        (
+                            format!("{label}, in {}", place::<F>()),
+                            whose,
+                            "the queue of the store, the operation and its commit".into(),
+                        )
+                    });
+                }
             }
             (self.then)(world, outcome);
         }
@@ -83,7 +86,23 @@ impl World {
         pending: P,
         then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
-        self.spawn(None, pending, then);
+        self.spawn(None, pending, then, Some(Since::now()));
+    }
+
+    /// Runs `then` when somebody outside of this server has answered, whose slowness says nothing
+    /// of the store.
+    pub(crate) fn wait_outside<P: Future + Unpin + 'static>(
+        &mut self,
+        pending: P,
+        then: impl FnOnce(&mut World, P::Output) + 'static,
+    ) {
+        self.waiting.outside += 1;
+        let answered = move |world: &mut World, answer| {
+            debug_assert!(world.waiting.outside > 0, "somebody outside answers once");
+            world.waiting.outside -= 1;
+            then(world, answer);
+        };
+        self.spawn(None, pending, answered, None);
     }
 
     /// Runs `then` as [`World::wait`] does; until then the session's later stanzas wait in its
@@ -99,7 +118,7 @@ impl World {
             held.is_none() || self.session(session).is_some_and(|session| session.is_busy()),
             "what a session sends now waits"
         );
-        self.spawn(held.map(|()| session), pending, then);
+        self.spawn(held.map(|()| session), pending, then, Some(Since::now()));
     }
 
     /// Lets what a session sends from now on wait in its lane, until `World::lane_done`. `None` if
@@ -113,11 +132,12 @@ impl World {
         session: Option<SessionRef>,
         pending: P,
         then: impl FnOnce(&mut World, P::Output) + 'static,
+        since: Option<Since>,
     ) {
         let entry = self.waiting.tasks.vacant_entry();
         let task = entry.key();
         let waker = waker(task, self.waiting.wakeups.clone());
-        let mut job = WaitingJob { pending, outcome: None, then, since: Since::now() };
+        let mut job = WaitingJob { pending, outcome: None, then, since };
         if job.poll(&mut Context::from_waker(&waker)) {
             self.waiting.wakeups.push(task);
         }
@@ -145,9 +165,10 @@ impl World {
     }
 
     /// Returns whether anything is under way that the store, or another thread, has still to
-    /// answer. Something that goes on from another process and is to be tried again isn't.
+    /// answer. Something that goes on from another process and is to be tried again isn't, nor is
+    /// what only a login waits for.
     pub fn is_at_work(&self) -> bool {
-        self.tasks_waiting() > self.people.returning.watchers()
+        self.tasks_waiting() > self.people.returning.watchers() + self.waiting.outside
     }
 
     /// Returns the number of outstanding continuations.

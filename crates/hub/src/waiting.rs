@@ -19,6 +19,8 @@ use crate::wakeups::Wakeups;
 /// Holds what goes on later.
 pub(crate) struct Waiting {
     pub(crate) tasks: Slab<Task>,
+    /// Those of them that wait for somebody outside of this server.
+    pub(crate) outside: usize,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
     pub(crate) asked: Asked,
@@ -32,6 +34,7 @@ impl Waiting {
     pub(crate) fn new(wakeups: Arc<Wakeups>) -> Self {
         Self {
             tasks: Slab::new(),
+            outside: 0,
             timers: Timers::default(),
             gatherings: Gatherings::default(),
             asked: Asked::default(),

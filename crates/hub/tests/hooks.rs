@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::world::Place;
 use rookery_hub::{
-    Delivery, Domain, Event, Hooks, Module, Options, Passage, Phase, Registry, Settings, Stanzas, Target, Wakeups,
-    World,
+    Delivery, Domain, Event, Hooks, LoginBy, Module, Options, Passage, Phase, Registry, Settings, Stanzas, Target,
+    Wakeups, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -88,7 +88,7 @@ impl Stage {
         // In the wrong order on purpose.
         let modules: Vec<Box<dyn Module>> = vec![Box::new(Spy::<2>), Box::new(Spy::<1>), Box::new(Spy::<0>)];
         let modules_on = on.iter().map(|name| (*name, Options::default())).collect();
-        let domain = Domain { name: "example.org".into(), modules: modules_on };
+        let domain = Domain { name: "example.org".into(), modules: modules_on, login: LoginBy::Own };
         let settings = Settings { domains: vec![domain], ..Settings::default() };
         let stores = Memory::stores();
         let keys = Credentials::derive_with("password", 1, [[0; 16]; 3]).unwrap();

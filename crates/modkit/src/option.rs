@@ -59,7 +59,8 @@ pub fn access_list(value: &Value) -> Result<(), String> {
 pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
     list.iter().any(|rule| match rule.as_str() {
         "all" => true,
-        "local" => world.is_ours(who.domain()),
+        // Those whom nobody knows have to be named.
+        "local" => world.is_ours(who.domain()) && !world.is_anonymous(who.domain()),
         address => address == who.domain() || address == who.bare_str(),
     })
 }

@@ -1,7 +1,7 @@
 //! The server's own entities as service discovery and capabilities describe them: its domains and
 //! their accounts.
 
-use rookery_hub::{Domain, Registry, Target};
+use rookery_hub::{Domain, LoginBy, Registry, Target};
 use rookery_modkit::disco::{Identity, Info};
 use rookery_pubsub::pep;
 use rookery_xml::ns;
@@ -21,7 +21,11 @@ pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
 
 /// Returns what an account of a domain is and can do.
 pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
-    let identity = Identity { category: "account", type_: "registered", name: None };
+    let type_ = match domain.login {
+        LoginBy::Anonymous => "anonymous",
+        LoginBy::Own | LoginBy::Source(_) => "registered",
+    };
+    let identity = Identity { category: "account", type_, name: None };
     let features = registry.features(Target::Account, domain);
     Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
 }

@@ -19,7 +19,8 @@
 //! The modules of the [`table()`] have a file or a folder each, or a crate (archive, rooms, pubsub,
 //! and announcements among the operations). Besides: `table` has the modules in their order and
 //! what the shards share of them; [`standards`] lists what is implemented; `entity` says what a
-//! domain and its accounts are; `caps2` hashes that.
+//! domain and its accounts are; `caps2` hashes that; [`logins`] says which modules suit a domain by
+//! how its users log in.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -36,6 +37,7 @@ mod entity;
 pub mod external_services;
 pub mod fast;
 pub mod last_activity;
+pub mod logins;
 pub mod multicast;
 pub mod offline;
 pub mod ping;

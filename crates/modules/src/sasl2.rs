@@ -11,8 +11,8 @@
 
 use rookery_hub::fast::MODULE as FAST;
 use rookery_hub::management::{CARBONS, CLIENT_STATE, MODULE as STREAM_MANAGEMENT, RESUME_SECONDS};
-use rookery_hub::{Domain, Hooks, Module, Registry};
-use rookery_stream::c2s::{Host, Sasl2};
+use rookery_hub::{Domain, Hooks, LoginBy, Module, Registry, Takes};
+use rookery_stream::c2s::{Host, LoginKind, Sasl2};
 use rookery_xml::{Built, ns};
 
 /// Login and session in one exchange.
@@ -44,10 +44,23 @@ pub fn host(domain: &Domain, registry: &Registry) -> Host {
     let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
     Host {
         name: domain.name.clone(),
+        login: login_kind(&domain.login),
         registration: domain.module("register").is_some(),
         sasl2: domain.module(NAME).map(|_| sasl2(domain)),
         before_login_features: rendered(registry.stream_features(domain)),
         after_login_features: rendered(registry.login_features(domain)),
+    }
+}
+
+/// Returns how clients log in, in the words of their streams.
+pub fn login_kind(login: &LoginBy) -> LoginKind {
+    match login {
+        LoginBy::Own => LoginKind::Own,
+        LoginBy::Anonymous => LoginKind::Anonymous,
+        LoginBy::Source(source) => {
+            let Takes { passwords, tokens } = source.takes();
+            LoginKind::Source { passwords, tokens }
+        }
     }
 }
 

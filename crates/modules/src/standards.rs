@@ -88,11 +88,12 @@ fn link(standard: &str) -> String {
 }
 
 /// The standards that streams and the web front implement without a module.
-const OF_STREAMS: [(&str, &str, &str); 17] = [
+const OF_STREAMS: [(&str, &str, &str); 18] = [
     ("XEP-0004", "2.13.2", "data forms, in whatever has any"),
     ("XEP-0114", "1.6.1", "components: programs of their own, for bridges"),
     ("XEP-0124", "1.11.2", "BOSH: streams over HTTP"),
     ("XEP-0156", "1.4.0", "how browsers find WebSocket and BOSH"),
+    ("XEP-0175", "1.2", "domains that let everybody in, with accounts for one session"),
     ("XEP-0178", "1.2", "other servers prove themselves by certificates, in SASL EXTERNAL"),
     ("XEP-0185", "1.0", "keys of dialback need no memory"),
     ("XEP-0206", "1.4", "XMPP over BOSH"),

@@ -171,7 +171,7 @@ const OPTIONS: [OptionSpec; 11] = [
     OptionSpec {
         key: "create",
         default: || Value::List(vec!["local".to_owned()]),
-        doc: "who may create nodes: \"all\", \"local\" (users of this server), domains, or addresses such as \"news@example.org\"",
+        doc: "who may create nodes: \"all\", \"local\" (users of this server, without those of anonymous domains), domains, or addresses such as \"news@example.org\"",
         check: is_access_list,
     },
     limits::NODES,

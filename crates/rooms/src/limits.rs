@@ -112,7 +112,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "create",
         default: || Value::List(vec!["local".to_owned()]),
-        doc: "who may create rooms: \"all\", \"local\" (users of this server), domains, or addresses such as \"crone@example.org\"",
+        doc: "who may create rooms: \"all\", \"local\" (users of this server, without those of anonymous domains), domains, or addresses such as \"crone@example.org\"",
         check: option::access_list,
     },
     OptionSpec {

@@ -25,7 +25,7 @@ pub use salted::SaltedPasswords;
 pub struct Login<'a> {
     /// The local part of the account's address.
     pub username: &'a str,
-    /// The password.
+    /// The password, or the token of OAUTHBEARER.
     pub password: &'a str,
     /// The address to act as, if it has to be said. Servers assume `username@domain`.
     pub authzid: Option<&'a str>,
@@ -109,6 +109,9 @@ pub struct Exchange {
 
 enum State {
     Plain,
+    /// OAUTHBEARER: a challenge says why the token isn't good, and is acknowledged (RFC 7628
+    /// §3.2.3).
+    Bearer,
     First(First),
     /// Waits for the server's signature, which has to be this.
     Final(Vec<u8>),
@@ -153,6 +156,15 @@ impl Exchange {
         bindings: &ChannelBindings,
         announced: &Announced<'_>,
     ) -> Result<(Exchange, Vec<u8>), ClientError> {
+        let authzid = login.authzid.map(|authzid| format!("a={}", escape(authzid))).unwrap_or_default();
+        match mechanism {
+            Mechanism::Anonymous => return Ok((Exchange { state: State::Plain }, Vec::new())),
+            Mechanism::OAuthBearer => {
+                let message = format!("n,{authzid},\x01auth=Bearer {}\x01\x01", login.password);
+                return Ok((Exchange { state: State::Bearer }, message.into_bytes()));
+            }
+            _ => {}
+        }
         let username = prep::saslprep(login.username).ok_or(ClientError::BadCredentials)?;
         let password = prep::saslprep(login.password).ok_or(ClientError::BadCredentials)?;
         let Some(hash) = mechanism.hash() else {
@@ -160,7 +172,6 @@ impl Exchange {
             return Ok((Exchange { state: State::Plain }, message.into_bytes()));
         };
         let (flag, data) = binding_flag(mechanism, bindings, announced)?;
-        let authzid = login.authzid.map(|authzid| format!("a={}", escape(authzid))).unwrap_or_default();
         let header = format!("{flag},{authzid},");
         let client_first_bare = format!("n={},r={nonce}", escape(&username));
         let message = format!("{header}{client_first_bare}").into_bytes();
@@ -183,8 +194,10 @@ impl Exchange {
     /// The kinds of [`ClientError`] that are the server's fault, [`ClientError::Downgrade`] among
     /// them. Send `<abort/>`.
     pub fn challenge(&mut self, message: &[u8], cache: Option<&SaltedPasswords>) -> Result<Vec<u8>, ClientError> {
-        let State::First(first) = std::mem::replace(&mut self.state, State::Finished) else {
-            return Err(ClientError::OutOfOrder);
+        let first = match std::mem::replace(&mut self.state, State::Finished) {
+            State::First(first) => first,
+            State::Bearer => return Ok(vec![1]),
+            _ => return Err(ClientError::OutOfOrder),
         };
         let (answer, signature) = first.answer(message, cache)?;
         self.state = State::Final(signature);
@@ -199,7 +212,7 @@ impl Exchange {
     /// [`ClientError::OutOfOrder`] if it skipped the exchange.
     pub fn finish(&mut self, additional: &[u8]) -> Result<(), ClientError> {
         match std::mem::replace(&mut self.state, State::Finished) {
-            State::Plain => Ok(()),
+            State::Plain | State::Bearer => Ok(()),
             State::Final(expected) => {
                 let signature = additional.strip_prefix(b"v=").ok_or(ClientError::Malformed)?;
                 // Extensions may follow (RFC 5802 §7).

@@ -1,4 +1,5 @@
-//! SCRAM and PLAIN, both sides, as sans-io machines.
+//! SCRAM and PLAIN, both sides, and the server's side of ANONYMOUS and OAUTHBEARER, as sans-io
+//! machines.
 //!
 //! Bytes of SASL messages go in, bytes and decisions come out. No socket, no clock, no account
 //! storage: the server side stops at [`server::Step::NeedCredentials`] or [`server::Step::Verify`]
@@ -48,6 +49,7 @@ pub use credentials::{Credentials, CredentialsError, DEFAULT_ITERATIONS, Keys, S
 pub use failure::Failure;
 pub use hash::Hash;
 pub use mechanism::{Mechanism, offered};
+pub use prep::saslprep;
 pub use token::{TokenKey, TokenMechanism};
 
 /// Longest SASL message accepted from a peer, in bytes (decoded from Base64).

@@ -7,6 +7,10 @@ use crate::{ChannelBindings, Hash};
 /// The order is by strength, weakest first: a binding beats none, then the hash decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mechanism {
+    /// `ANONYMOUS` (RFC 4505): proves nothing, for domains that let everybody in.
+    Anonymous,
+    /// `OAUTHBEARER` (RFC 7628): a token of an authority that the domain trusts.
+    OAuthBearer,
     /// `PLAIN` (RFC 4616): the password itself.
     Plain,
     /// `SCRAM-SHA-1` (RFC 5802), mandatory in RFC 6120 §13.8.
@@ -24,7 +28,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All mechanisms, strongest first: the order in which to announce them.
+    /// All mechanisms that prove a password, strongest first: the order in which to announce them.
     pub const ALL: [Mechanism; 7] = [
         Mechanism::ScramSha512Plus,
         Mechanism::ScramSha256Plus,
@@ -38,6 +42,8 @@ impl Mechanism {
     /// Returns the name in the IANA registry.
     pub fn name(self) -> &'static str {
         match self {
+            Mechanism::Anonymous => "ANONYMOUS",
+            Mechanism::OAuthBearer => "OAUTHBEARER",
             Mechanism::Plain => "PLAIN",
             Mechanism::ScramSha1 => "SCRAM-SHA-1",
             Mechanism::ScramSha256 => "SCRAM-SHA-256",
@@ -51,13 +57,14 @@ impl Mechanism {
     /// Returns the mechanism of that name, if it is one of ours. Names are upper case (RFC 4422
     /// §3.1).
     pub fn from_name(name: &str) -> Option<Mechanism> {
-        Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
+        let others = [Mechanism::OAuthBearer, Mechanism::Anonymous];
+        Mechanism::ALL.into_iter().chain(others).find(|mechanism| mechanism.name() == name)
     }
 
-    /// Returns the SCRAM hash; `None` for PLAIN.
+    /// Returns the SCRAM hash; `None` for the others.
     pub fn hash(self) -> Option<Hash> {
         match self {
-            Mechanism::Plain => None,
+            Mechanism::Anonymous | Mechanism::OAuthBearer | Mechanism::Plain => None,
             Mechanism::ScramSha1 | Mechanism::ScramSha1Plus => Some(Hash::Sha1),
             Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => Some(Hash::Sha256),
             Mechanism::ScramSha512 | Mechanism::ScramSha512Plus => Some(Hash::Sha512),
@@ -70,7 +77,7 @@ impl Mechanism {
     }
 }
 
-/// Returns the mechanisms to offer on a stream, strongest first.
+/// Returns the mechanisms by password to offer on a stream, strongest first.
 ///
 /// `bindings` are those of the connection: without any, no `-PLUS` mechanism. `plain` says whether
 /// PLAIN may be offered, which RFC 6120 §13.8.4 wants only under TLS.
@@ -92,6 +99,10 @@ mod tests {
             assert_eq!(Mechanism::from_name(mechanism.name()), Some(mechanism));
             assert_eq!(mechanism.name().ends_with("-PLUS"), mechanism.binds());
             assert_eq!(mechanism.hash().is_none(), mechanism == Mechanism::Plain);
+        }
+        for mechanism in [Mechanism::Anonymous, Mechanism::OAuthBearer] {
+            assert_eq!(Mechanism::from_name(mechanism.name()), Some(mechanism));
+            assert!(!mechanism.binds() && mechanism.hash().is_none());
         }
         assert_eq!(Mechanism::from_name("scram-sha-1"), None);
     }

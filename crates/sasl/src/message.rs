@@ -109,7 +109,7 @@ pub(crate) fn escape(name: &str) -> Cow<'_, str> {
 }
 
 /// Reads a `saslname`; an empty one, a NUL or an `=` that starts no escape is refused.
-fn unescape(name: &str) -> Option<String> {
+pub(crate) fn unescape(name: &str) -> Option<String> {
     let mut pieces = name.split('=');
     let mut plain = pieces.next()?.to_owned();
     for piece in pieces {

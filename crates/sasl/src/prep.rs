@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// Prepares a user name or password; `None` if it holds prohibited characters or nothing is left.
 ///
 /// RFC 4616 §2 and RFC 5802 §5.1 make both cases a failed authentication.
-pub(crate) fn saslprep(text: &str) -> Option<Cow<'_, str>> {
+pub fn saslprep(text: &str) -> Option<Cow<'_, str>> {
     stringprep::saslprep(text).ok().filter(|prepared| !prepared.is_empty())
 }
 

@@ -9,13 +9,21 @@
 //! PLAIN   start ─► Verify ─► (Decoy::verify in the background) ─► verified() ─► Success | Failure
 //! ```
 //!
+//! ```text
+//! ANONYMOUS    start ─► Anonymous ─► named() ─► Success
+//! OAUTHBEARER  start ─► Bearer ─► named() ─► Success
+//!                              └► refused() ─► Challenge ─► respond() ─► Failure
+//! ```
+//!
 //! Either way `start` answers with an empty challenge if the client sent no initial response (RFC
-//! 6120 §6.4.2).
+//! 6120 §6.4.2), but for ANONYMOUS, whose message may as well be empty (XEP-0175 §3).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::{BindingType, ChannelBindings, Credentials, Failure, MAX_MESSAGE, Mechanism, downgrade, prep};
 
+mod bearer;
 mod decoy;
 mod plain;
 mod scram;
@@ -57,6 +65,17 @@ pub enum Step {
         /// As in [`Step::NeedCredentials`].
         authzid: Option<String>,
     },
+    /// Make a name that nobody has and call [`Exchange::named`].
+    Anonymous,
+    /// Have this token checked, and call [`Exchange::named`] with the user name that it stands for,
+    /// or [`Exchange::refused`].
+    Bearer {
+        /// The token, as it was sent.
+        token: String,
+        /// The user name of the address that the client asked to act as, whose domain has been
+        /// checked.
+        wanted: Option<String>,
+    },
     /// Send a `<challenge/>` with these bytes (in Base64) and pass the response to
     /// [`Exchange::respond`].
     Challenge(Vec<u8>),
@@ -78,6 +97,8 @@ impl fmt::Debug for Step {
         match self {
             Step::NeedCredentials { username, .. } => write!(f, "NeedCredentials({username:?})"),
             Step::Verify { username, .. } => write!(f, "Verify({username:?})"),
+            Step::Anonymous => f.write_str("Anonymous"),
+            Step::Bearer { wanted, .. } => write!(f, "Bearer({wanted:?})"),
             Step::Challenge(bytes) => write!(f, "Challenge({} bytes)", bytes.len()),
             Step::Success { username, .. } => write!(f, "Success({username:?})"),
             Step::Failure(failure) => write!(f, "Failure({failure})"),
@@ -103,6 +124,10 @@ enum State {
     Scram(Box<scram::Scram>),
     /// PLAIN waits for the verdict on this user.
     Plain(String),
+    /// ANONYMOUS and OAUTHBEARER wait for the name.
+    Nameless,
+    /// OAUTHBEARER has told why, and waits for the client to take note (RFC 7628 §3.2.3).
+    Refused,
     Finished,
 }
 
@@ -130,6 +155,7 @@ impl Exchange {
         let mut exchange = Exchange { state: State::Initial(Box::new(context)) };
         let step = match initial {
             Some(message) => exchange.respond(message),
+            None if mechanism == Mechanism::Anonymous => exchange.respond(b""),
             None => Step::Challenge(Vec::new()),
         };
         (exchange, step)
@@ -144,8 +170,9 @@ impl Exchange {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Initial(context) => self.first(&context, message),
             State::Scram(scram) => scram.finish(message).unwrap_or_else(Step::Failure),
+            State::Refused => Failure::NotAuthorized.into(),
             // A response that nobody asked for.
-            State::Plain(_) | State::Finished => Failure::MalformedRequest.into(),
+            State::Plain(_) | State::Nameless | State::Finished => Failure::MalformedRequest.into(),
         }
     }
 
@@ -168,8 +195,34 @@ impl Exchange {
         }
     }
 
+    /// Goes on after [`Step::Anonymous`] or [`Step::Bearer`], with the name of the user.
+    pub fn named(&mut self, username: String) -> Step {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Nameless => Step::Success { username, additional: Vec::new() },
+            _ => Failure::TemporaryAuthFailure.into(),
+        }
+    }
+
+    /// Goes on after [`Step::Bearer`] with a token that isn't good: the client is told why, by the
+    /// JSON of RFC 7628 §3.2.2, and fails when it has taken note.
+    pub fn refused(&mut self, why: &str) -> Step {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Nameless => {
+                self.state = State::Refused;
+                Step::Challenge(why.as_bytes().to_vec())
+            }
+            _ => Failure::TemporaryAuthFailure.into(),
+        }
+    }
+
     fn first(&mut self, context: &Context, message: &[u8]) -> Step {
         let step = match context.mechanism.hash() {
+            None if context.mechanism == Mechanism::Anonymous => {
+                is_trace(message).then_some((State::Nameless, Step::Anonymous)).ok_or(Failure::MalformedRequest)
+            }
+            None if context.mechanism == Mechanism::OAuthBearer => {
+                bearer::read(context, message).map(|step| (State::Nameless, step))
+            }
             None => {
                 plain::read(context, message).map(|plain| (State::Plain(plain.username.clone()), plain.into_step()))
             }
@@ -208,6 +261,13 @@ impl Context {
         }
     }
 
+    /// Returns the prepared user name of an address of this domain that a client wants to act as.
+    fn own(&self, authzid: &str) -> Result<String, Failure> {
+        let (local, domain) = authzid.split_once('@').ok_or(Failure::InvalidAuthzid)?;
+        let username = prep::saslprep(local).filter(|_| prep::same_domain(domain, &self.domain));
+        username.map(Cow::into_owned).ok_or(Failure::InvalidAuthzid)
+    }
+
     /// Prepares the user name and checks that nobody asks for another's address (RFC 6120 §6.3.8).
     fn user(&self, username: &str, authzid: Option<&str>) -> Result<String, Failure> {
         let username = prep::saslprep(username).ok_or(Failure::NotAuthorized)?.into_owned();
@@ -219,6 +279,15 @@ impl Context {
         Ok(username)
     }
 }
+
+/// Returns whether a message is one of ANONYMOUS: at most 255 characters for those who read traces
+/// (RFC 4505 §2), which nobody does here.
+fn is_trace(message: &[u8]) -> bool {
+    std::str::from_utf8(message).is_ok_and(|text| text.chars().count() <= MOST_TRACED && !text.contains('\0'))
+}
+
+/// Characters that a client may say of itself with ANONYMOUS.
+const MOST_TRACED: usize = 255;
 
 #[cfg(test)]
 mod tests;

@@ -114,6 +114,7 @@ pub struct Attempts {
     pairs: Table,
     accounts: Table,
     addresses: Table,
+    anonymous: Table,
     tally: Tally,
 }
 
@@ -206,6 +207,20 @@ impl Attempts {
                 address.into_iter().for_each(|address| self.addresses.take_back(address, ADDRESS, now_ms));
             }
         }
+    }
+
+    /// Lets somebody in who proves nothing; `false` if too many have come from the address lately.
+    pub fn let_in(&mut self, address: IpAddr, now_ms: u64) -> bool {
+        // Everybody behind a proxy on this machine has its address, so that it tells nothing.
+        if address.to_canonical().is_loopback() {
+            return true;
+        }
+        let key = self.hasher.hash_one(household(address));
+        let has_turn = self.anonymous.turn(key, ANONYMOUS, Cause::Address, now_ms) == Ok(0);
+        if has_turn {
+            self.anonymous.charge(key, ANONYMOUS, now_ms);
+        }
+        has_turn
     }
 
     /// Returns the counts of attempts since the start, by their outcome.
@@ -370,6 +385,13 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("<temporary-auth-failure/>, unseen"),
     Bound::on(
+        "logins without a name, where a domain is anonymous (another every six seconds)",
+        Per::Address,
+        Most::Fixed(ANONYMOUS.burst),
+        Unit::Number,
+    )
+    .or("<temporary-auth-failure/>"),
+    Bound::on(
         "addresses, accounts, and pairs of them, whose failed logins are remembered",
         Per::Server,
         Most::Fixed(MOST as u64),
@@ -398,6 +420,9 @@ const KNOWN: Rate = Rate { burst: 100, each_ms: 5_000 };
 /// The rate of an address: as many as it may have connections, so that all who come back after a
 /// restart find a place.
 const ADDRESS: Rate = Rate { burst: 1000, each_ms: 1_000 };
+/// The rate at which those come in from an address who prove nothing: a page of a helpline has many
+/// readers behind one address, but they don't all come at once.
+const ANONYMOUS: Rate = Rate { burst: 100, each_ms: 6_000 };
 /// The milliseconds above which an attempt is refused rather than made to wait.
 const LONGEST_WAIT_MS: u64 = 10_000;
 /// The time for which a place is known after a login.

@@ -204,6 +204,8 @@ impl<S> std::fmt::Debug for Connection<S> {
 pub(crate) enum Question {
     Credentials(Jid),
     Verify(Jid, String),
+    /// A token of somebody who is trusted, the host, and the account that is wanted.
+    Bearer(String, Box<str>, Option<Jid>),
     Tokens(Jid, String),
 }
 

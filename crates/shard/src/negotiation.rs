@@ -101,6 +101,13 @@ impl<D: Driver> Shard<D> {
                 self.asked(link, true);
                 self.ask(link, Question::Verify(account, password));
             }
+            Event::Anonymous { .. } => self.let_in_anonymously(link),
+            Event::Bearer { token, wanted } => {
+                let host = self.with_machine(link, |machine| machine.host().map(|host| host.name.as_str().into()));
+                let Some(host) = host.flatten() else { return };
+                self.asked(link, true);
+                self.ask(link, Question::Bearer(token, host, wanted));
+            }
             Event::Tokens { account, client } => {
                 self.asked(link, true);
                 self.ask(link, Question::Tokens(account, client));
@@ -154,6 +161,19 @@ impl<D: Driver> Shard<D> {
             }
             Event::Authenticated { .. } | Event::Resume { .. } | Event::End => {}
         }
+    }
+
+    /// Lets somebody in who proves nothing, unless too many have come from there lately. The
+    /// machine goes on with its next reading.
+    fn let_in_anonymously(&mut self, link: Link) {
+        let Some(peer) = self.connections.get(link).map(|connection| connection.peer) else { return };
+        let may_enter = self.common.gate.let_in(peer.ip(), &self.common.generation.logins, self.timing.now_ms);
+        let mut out = Vec::new();
+        self.with_machine(link, |machine| match may_enter {
+            true => machine.verified(true, &mut out),
+            false => machine.store_failed(&mut out),
+        });
+        self.write_raw(link, &out);
     }
 
     fn take_attempt(&mut self, link: Link) -> Option<Attempt> {

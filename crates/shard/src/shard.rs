@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rookery_base::lock::lock;
 use rookery_fanout::Link;
 use rookery_hub::{Event, LoginAnswer, World};
+use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::bosh::Condition;
 use rookery_stream::error::StreamError;
@@ -474,11 +475,16 @@ impl<D: Driver> Shard<D> {
         let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
         let (account, client, is_exempt) = match &question {
             Question::Credentials(account) | Question::Verify(account, _) => {
-                (account, negotiation.machine.installation(), false)
+                (account.as_str(), negotiation.machine.installation(), false)
             }
-            Question::Tokens(account, client) => (account, Some(client.as_str()), true),
+            Question::Tokens(account, client) => (account.as_str(), Some(client.as_str()), true),
+            // Nobody guesses a signature. It is counted for whom it says, so that a place where an
+            // account has logged in is known.
+            Question::Bearer(_, host, wanted) => {
+                (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), true)
+            }
         };
-        let whence = Whence { address: connection.peer.ip(), account: account.as_str(), client, is_exempt };
+        let whence = Whence { address: connection.peer.ip(), account, client, is_exempt };
         let begun = self.common.gate.begin(whence, &self.common.generation.logins, self.timing.now_ms);
         let (attempt, wait) = match begun {
             Ok((attempt, wait)) => (Some(attempt), wait),
@@ -509,6 +515,7 @@ impl<D: Driver> Shard<D> {
         match question {
             Question::Credentials(account) => self.world.look_up(key, account),
             Question::Tokens(account, client) => self.world.look_up_tokens(key, account, &client),
+            Question::Bearer(token, host, wanted) => self.world.identify(key, &host, token, wanted),
             Question::Verify(account, password) => {
                 let decoy = self.common.generation.policy.decoy.clone();
                 self.world.verify(key, account, password, decoy);
@@ -525,6 +532,8 @@ impl<D: Driver> Shard<D> {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
             LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
+            LoginAnswer::Identified(account) => machine.identified(account, &mut out),
+            LoginAnswer::BearerRefused(why) => machine.bearer_refused(&why, &mut out),
             LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
             LoginAnswer::Token(issued) => machine.token(issued.as_ref()),
             LoginAnswer::VerifiedDisabled => machine.verified_disabled(&mut out),

@@ -45,7 +45,7 @@ use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
 
 pub use event::{Bound, Event, Read, StreamIds};
 pub use handover::HandOver;
-pub use policy::{Facts, Host, Policy, Sasl2};
+pub use policy::{Facts, Host, LoginKind, Policy, Sasl2};
 pub use resume::{Enable, failed};
 pub use sasl2::fast::{Issued, Slot, StoredToken};
 pub use sasl2::request::Features;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rookery_hub::{Component, Domain, Module, Options, Privileges, Registry, Settings, Value};
-use rookery_modules::Shared;
+use rookery_hub::{Component, Domain, LoginBy, Module, Options, Privileges, Registry, Settings, Value};
 use rookery_modules::bytestreams::{Outcome, Relay};
+use rookery_modules::{Shared, logins, sasl2};
 use rookery_pubsub::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
@@ -38,6 +38,8 @@ pub struct Config {
     pub modules_off: Vec<&'static str>,
     /// Options that differ from the default: module, key, value.
     pub options: Vec<(&'static str, &'static str, Value)>,
+    /// The domains whose clients log in otherwise than by passwords in the store, and how.
+    pub login_by: Vec<(String, LoginBy)>,
     /// True if there is a certificate.
     pub tls: bool,
     /// True if clients may log in without TLS.
@@ -106,6 +108,7 @@ impl Default for Config {
             table: rookery_modules::table,
             modules_off: Vec::new(),
             options: Vec::new(),
+            login_by: Vec::new(),
             tls: false,
             plaintext: true,
             mechanisms: Mechanism::ALL.to_vec(),
@@ -207,8 +210,12 @@ impl Config {
     fn domain(&self, name: &str, table: &[Box<dyn Module>]) -> Domain {
         let on = table.iter().filter(|module| !self.modules_off.contains(&module.name()));
         let on = on.filter(|module| module.on_by_default() || self.options.iter().any(|(of, ..)| *of == module.name()));
+        let login = self.login_by.iter().find(|(domain, _)| domain == name);
+        let login = login.map(|(_, login)| login.clone()).unwrap_or_default();
+        let kind = sasl2::login_kind(&login);
+        let on = on.filter(|module| logins::place(kind, module.name()) == logins::Place::Usual);
         let modules = on.map(|module| (module.name(), self.module_options(&**module))).collect();
-        Domain { name: name.to_owned(), modules }
+        Domain { name: name.to_owned(), modules, login }
     }
 
     fn module_options(&self, module: &dyn Module) -> Options {
@@ -221,7 +228,7 @@ impl Config {
     }
 
     fn policy(&self, settings: &Settings, registry: &Registry) -> Policy {
-        let hosts = settings.domains.iter().map(|domain| rookery_modules::sasl2::host(domain, registry));
+        let hosts = settings.domains.iter().map(|domain| sasl2::host(domain, registry));
         Policy {
             hosts: hosts.collect(),
             limits_before: self.limits_before,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rookery_fanout::Link;
 use rookery_hub::world::Place;
-use rookery_hub::{Domain, Event, Guest, Iq, OptionSpec, Options, Registry, Settings, Value, Wakeups, World};
+use rookery_hub::{Domain, Event, Guest, Iq, LoginBy, OptionSpec, Options, Registry, Settings, Value, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modules::{Shared, table};
 use rookery_sasl::Credentials;
@@ -51,8 +51,10 @@ impl Stage {
         let modules = table(&Shared::default());
         let on = modules.iter().filter(|module| module.on_by_default());
         let on = on.map(|module| (module.name(), Options::defaults(module.options()))).collect();
-        let mut settings =
-            Settings { domains: vec![Domain { name: DOMAIN.into(), modules: on }], ..Settings::default() };
+        let mut settings = Settings {
+            domains: vec![Domain { name: DOMAIN.into(), modules: on, login: LoginBy::Own }],
+            ..Settings::default()
+        };
         change(&mut settings);
         let bell = Arc::new((Mutex::new(false), Condvar::new()));
         let wakeups = Wakeups::new({

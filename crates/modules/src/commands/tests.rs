@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rookery_fanout::Link;
-use rookery_hub::{Domain, Options, Place, Registry, Settings, Wakeups, World};
+use rookery_hub::{Domain, LoginBy, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
 use rookery_operations::rights::Rights;
@@ -50,7 +50,10 @@ impl Stage {
     fn new() -> Self {
         let modules: Vec<Box<dyn Module>> = vec![Box::new(Commands)];
         let on = modules.iter().map(|module| (module.name(), Options::defaults(module.options()))).collect();
-        let settings = Settings { domains: vec![Domain { name: "x".into(), modules: on }], ..Settings::default() };
+        let settings = Settings {
+            domains: vec![Domain { name: "x".into(), modules: on, login: LoginBy::Own }],
+            ..Settings::default()
+        };
         let stores = Memory::stores();
         let account = Jid::parse("romeo@x").unwrap();
         let credentials = Credentials::derive_with("p", 1, [[0; 16]; 3]).unwrap();

@@ -89,7 +89,7 @@ const OPTIONS: [OptionSpec; 10] = [
     OptionSpec {
         key: "access",
         default: || Value::List(vec!["all".to_owned()]),
-        doc: "who may use it: \"all\", \"local\" (users of this server), domains, or addresses such as \"news@example.org\"",
+        doc: "who may use it: \"all\", \"local\" (users of this server, without those of anonymous domains), domains, or addresses such as \"news@example.org\"",
         check: option::access_list,
     },
     limit(limits::LOCAL_MESSAGES, 100, "recipients of one message from a user of this server; 0 means no limit"),

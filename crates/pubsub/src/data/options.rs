@@ -43,7 +43,7 @@ pub(super) const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "access",
         default: || Value::List(vec!["local".to_owned()]),
-        doc: "who may use it: \"all\", \"local\" (users of this server), domains, or addresses such as \"crew@example.org\"",
+        doc: "who may use it: \"all\", \"local\" (users of this server, without those of anonymous domains), domains, or addresses such as \"crew@example.org\"",
         check: option::access_list,
     },
     OptionSpec {

@@ -68,7 +68,7 @@ impl Run {
                     client.finish(additional)?;
                     return Ok(step);
                 }
-                Step::Failure(_) => return Ok(step),
+                Step::Failure(_) | Step::Anonymous | Step::Bearer { .. } => return Ok(step),
             };
         }
     }
@@ -182,6 +182,65 @@ fn challenge_has_the_same_shape_for_nobody() {
     let salt = |challenge: &[u8]| String::from_utf8(challenge.to_vec()).unwrap().split(',').nth(1).unwrap().to_owned();
     assert_ne!(salt(&real), salt(&made_up));
     assert_eq!(salt(&challenge(None)), salt(&made_up), "steady between attempts");
+}
+
+/// Begins an exchange of a mechanism without a password.
+fn begun(mechanism: Mechanism, initial: Option<&[u8]>) -> (Exchange, Step) {
+    let bindings = ChannelBindings::default();
+    let mechanisms = [mechanism];
+    let offer =
+        Offer { domain: "example.org", mechanisms: &mechanisms, bindings: &bindings, binding_types_announced: false };
+    Exchange::start(mechanism, initial, &offer)
+}
+
+/// RFC 4505 §2 and XEP-0175 §3: the client says nothing, or something for traces.
+#[test]
+fn a_client_that_comes_anonymously_gets_a_name() {
+    for initial in [None, Some(&b""[..]), Some(b"sirhc@example.net")] {
+        let (mut exchange, step) = begun(Mechanism::Anonymous, initial);
+        assert_eq!(step, Step::Anonymous);
+        let success = Step::Success { username: "made-up".into(), additional: Vec::new() };
+        assert_eq!(exchange.named("made-up".into()), success);
+        assert_eq!(exchange.named("again".into()), Step::Failure(Failure::TemporaryAuthFailure));
+    }
+    for bad in [&b"\xff"[..], b"a\0b", &[b'x'; MOST_TRACED + 1]] {
+        assert_eq!(begun(Mechanism::Anonymous, Some(bad)).1, Step::Failure(Failure::MalformedRequest));
+    }
+}
+
+/// RFC 7628 §3.1, §4.1 and §4.3.
+#[test]
+fn a_token_is_handed_out_and_a_bad_one_is_explained() {
+    let message = b"n,a=juliet@example.org,\x01host=example.org\x01port=5222\x01auth=Bearer a.b-c_d=\x01\x01";
+    let (mut exchange, step) = begun(Mechanism::OAuthBearer, Some(message));
+    assert_eq!(step, Step::Bearer { token: "a.b-c_d=".into(), wanted: Some("juliet".into()) });
+    assert_eq!(format!("{step:?}"), "Bearer(Some(\"juliet\"))", "no token in the log");
+    assert_eq!(exchange.refused("{}"), Step::Challenge(b"{}".to_vec()));
+    assert_eq!(exchange.respond(b"\x01"), Step::Failure(Failure::NotAuthorized));
+    let (mut exchange, step) = begun(Mechanism::OAuthBearer, Some(b"n,,\x01auth=bearer t\x01\x01"));
+    assert_eq!(step, Step::Bearer { token: "t".into(), wanted: None });
+    assert_eq!(exchange.named("juliet".into()), Step::Success { username: "juliet".into(), additional: Vec::new() });
+    assert_eq!(begun(Mechanism::OAuthBearer, None).1, Step::Challenge(Vec::new()));
+    for malformed in [
+        &b""[..],
+        b"n,,",
+        b"n,,\x01",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Basic t\x01\x01",
+        b"n,,\x01auth=Bearer \x01\x01",
+        b"n,,\x01auth=Bearer a b\x01\x01",
+        b"n,,\x01auth=Bearer t\x01",
+        b"p=tls-exporter,,\x01auth=Bearer t\x01\x01",
+        b"n,juliet,\x01auth=Bearer t\x01\x01",
+        b"\xff,,\x01auth=Bearer t\x01\x01",
+    ] {
+        let step = begun(Mechanism::OAuthBearer, Some(malformed)).1;
+        assert_eq!(step, Step::Failure(Failure::MalformedRequest), "{}", String::from_utf8_lossy(malformed));
+    }
+    for elsewhere in [&b"n,a=juliet@example.net,\x01auth=Bearer t\x01\x01"[..], b"n,a=juliet,\x01auth=Bearer t\x01\x01"]
+    {
+        assert_eq!(begun(Mechanism::OAuthBearer, Some(elsewhere)).1, Step::Failure(Failure::InvalidAuthzid));
+    }
 }
 
 #[test]

@@ -42,6 +42,23 @@ pub enum Event {
         /// The password, prepared by SASLprep.
         password: String,
     },
+    /// Let somebody in who proves nothing (RFC 4505), with an account that is for this session
+    /// alone. Answer: [`verified`](super::C2s::verified) with true, or
+    /// [`store_failed`](super::C2s::store_failed).
+    Anonymous {
+        /// The bare JID of the account, which nobody has had.
+        account: Jid,
+    },
+    /// Find out for whom a token is good (RFC 7628), and whether that is the one wanted. Answer:
+    /// [`identified`](super::C2s::identified), [`bearer_refused`](super::C2s::bearer_refused),
+    /// [`verified_disabled`](super::C2s::verified_disabled) or
+    /// [`store_failed`](super::C2s::store_failed).
+    Bearer {
+        /// The token.
+        token: String,
+        /// The bare JID of the account that the client asks for, if it says.
+        wanted: Option<Jid>,
+    },
     /// Load the tokens of a client of an account, which need not exist (XEP-0484). Answer:
     /// [`tokens`](super::C2s::tokens) or [`store_failed`](super::C2s::store_failed).
     Tokens {
@@ -109,12 +126,14 @@ pub enum Event {
 }
 
 impl fmt::Debug for Event {
-    /// Shows everything but the password.
+    /// Shows everything but the password and the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StartTls => f.write_str("StartTls"),
             Self::Credentials { account } => f.debug_struct("Credentials").field("account", account).finish(),
             Self::Verify { account, .. } => f.debug_struct("Verify").field("account", account).finish_non_exhaustive(),
+            Self::Anonymous { account } => f.debug_struct("Anonymous").field("account", account).finish(),
+            Self::Bearer { wanted, .. } => f.debug_struct("Bearer").field("wanted", wanted).finish_non_exhaustive(),
             Self::Failed { account, failure } => {
                 f.debug_struct("Failed").field("account", account).field("failure", failure).finish()
             }

@@ -70,7 +70,7 @@ fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
 /// RFC 6120 §6.4.1: the mechanisms, strongest first. None is listed where none may be used: an
 /// offer that is refused afterwards would invite clients to send passwords in the clear.
 fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
-    let offered = offer.policy.mechanisms_for(offer.facts);
+    let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
     if offered.is_empty() {
         return;
     }
@@ -84,7 +84,7 @@ fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
 /// XEP-0388 §2.1: the same mechanisms in another framing, and what may be had along with them.
 fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let Some(sasl2) = offer.host.and_then(|host| host.sasl2.as_ref()) else { return };
-    let offered = offer.policy.mechanisms_for(offer.facts);
+    let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
     if offered.is_empty() {
         return;
     }
@@ -118,7 +118,7 @@ fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
 
 /// XEP-0440 §2: the channel-binding types, so that a client picks one the server has.
 fn channel_bindings(offer: &Offer<'_>, out: &mut Vec<u8>) {
-    let binds = offer.policy.mechanisms_for(offer.facts).into_iter().any(Mechanism::binds);
+    let binds = offer.policy.mechanisms_for(offer.facts, offer.host).into_iter().any(Mechanism::binds);
     if !binds {
         return;
     }

@@ -18,6 +18,8 @@ pub(super) struct Attempt {
     /// True if it is disabled, which a client is only told when it has proven to be the account's
     /// owner.
     is_disabled: bool,
+    /// True if the account has a made-up name.
+    is_nameless: bool,
 }
 
 /// The next need of an authentication.
@@ -26,6 +28,12 @@ pub(super) enum Progress {
     Credentials(Jid),
     /// The verdict on a password, into [`Attempt::verified`].
     Verify { account: Jid, password: String },
+    /// A number that nobody can guess, into [`Attempt::name_by`], and then true into
+    /// [`Attempt::verified`].
+    Anonymous,
+    /// The account that this token stands for, into [`Attempt::identified`], or the reason why
+    /// there is none, into [`Attempt::bearer_refused`].
+    Bearer { token: String, wanted: Option<Jid> },
     /// The client's answer to this challenge, into [`Attempt::respond`].
     Challenge(Vec<u8>),
     /// Nothing: the client has logged in and is to be sent the additional data, if there is any.
@@ -49,6 +57,7 @@ impl Attempt {
             account: None,
             request: None,
             is_disabled: false,
+            is_nameless: false,
         };
         let progress = attempt.progress(step, decoy);
         (attempt, progress)
@@ -72,9 +81,36 @@ impl Attempt {
         self.credentials(Some(found), decoy)
     }
 
-    /// Takes the verdict on the password.
+    /// Takes the verdict on the password, or that somebody without a name may come in.
     pub fn verified(&mut self, correct: bool, decoy: &Decoy) -> Progress {
-        let step = self.exchange.verified(correct);
+        let step = match (self.is_nameless, self.account.as_ref().and_then(Jid::local)) {
+            (true, Some(name)) if correct => self.exchange.named(name.to_owned()),
+            _ => self.exchange.verified(correct),
+        };
+        self.progress(step, decoy)
+    }
+
+    /// Names an account by a number that nobody can guess, as a UUID (RFC 9562 §5.4).
+    pub fn name_by(&mut self, number: u128) -> Option<Jid> {
+        let rest = number & !((0xf << 76) | (0b11 << 62));
+        let digits = format!("{:032x}", rest | (4 << 76) | (0b10 << 62));
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].into_iter();
+        let parts: Option<Vec<&str>> = parts.map(|part| digits.get(part)).collect();
+        self.is_nameless = true;
+        self.name(&parts?.join("-"))
+    }
+
+    /// Takes the account that a token stands for.
+    pub fn identified(&mut self, account: Jid, decoy: &Decoy) -> Progress {
+        let name = account.local().unwrap_or_default().to_owned();
+        self.account = Some(account);
+        let step = self.exchange.named(name);
+        self.progress(step, decoy)
+    }
+
+    /// Takes the reason why a token isn't good.
+    pub fn bearer_refused(&mut self, why: &str, decoy: &Decoy) -> Progress {
+        let step = self.exchange.refused(why);
         self.progress(step, decoy)
     }
 
@@ -104,6 +140,12 @@ impl Attempt {
             Step::Verify { username, password, .. } => match self.name(&username) {
                 Some(account) => Progress::Verify { account, password },
                 None => self.verified(false, decoy),
+            },
+            Step::Anonymous => Progress::Anonymous,
+            Step::Bearer { token, wanted } => match wanted.map(|wanted| self.name(&wanted)) {
+                // Nobody can have that name.
+                Some(None) => Progress::Failure(Failure::InvalidAuthzid),
+                named => Progress::Bearer { token, wanted: named.flatten() },
             },
             Step::Challenge(message) => Progress::Challenge(message),
             Step::Success { .. } if self.is_disabled => Progress::Failure(Failure::AccountDisabled),

@@ -39,6 +39,8 @@ pub struct Policy {
 pub struct Host {
     /// The domain, prepared as [`rookery_jid::prepare_domain`] does.
     pub name: String,
+    /// The way in which clients log in to its accounts.
+    pub login: LoginKind,
     /// True if accounts may be made over a client stream before login (XEP-0077).
     pub registration: bool,
     /// Logging in by XEP-0388, if that is offered.
@@ -47,6 +49,23 @@ pub struct Host {
     pub before_login_features: Vec<u8>,
     /// Elements to announce in the stream features after login, rendered (e.g. XEP-0115's `<c/>`).
     pub after_login_features: Vec<u8>,
+}
+
+/// The ways in which clients log in to the accounts of a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoginKind {
+    /// By passwords whose keys the owner has.
+    #[default]
+    Own,
+    /// By asking (XEP-0175): everybody gets an account for one session.
+    Anonymous,
+    /// By what somebody else vouches for, whom the owner asks.
+    Source {
+        /// Passwords, which have to be shown to it.
+        passwords: bool,
+        /// Tokens (RFC 7628).
+        tokens: bool,
+    },
 }
 
 /// The features that may be had along with logging in by XEP-0388.
@@ -89,14 +108,36 @@ impl Facts {
 }
 
 impl Policy {
-    /// Returns the mechanisms for a connection, strongest first; none while login isn't allowed.
-    pub(super) fn mechanisms_for(&self, facts: &Facts) -> Vec<Mechanism> {
+    /// Returns the mechanisms for a connection to a host, strongest first; none while login isn't
+    /// allowed.
+    pub(super) fn mechanisms_for(&self, facts: &Facts, host: Option<&Host>) -> Vec<Mechanism> {
         if !facts.login_allowed() {
             return Vec::new();
         }
-        let mut mechanisms = offered(&facts.bindings, facts.secure || self.plain_without_tls);
-        mechanisms.retain(|mechanism| self.mechanisms.contains(mechanism));
-        mechanisms
+        let shows_secrets = facts.secure || self.plain_without_tls;
+        match host.map(|host| host.login).unwrap_or_default() {
+            LoginKind::Own => {
+                let mut mechanisms = offered(&facts.bindings, shows_secrets);
+                mechanisms.retain(|mechanism| self.mechanisms.contains(mechanism));
+                mechanisms
+            }
+            LoginKind::Anonymous => vec![Mechanism::Anonymous],
+            LoginKind::Source { passwords, tokens } => {
+                let tokens = (tokens && shows_secrets).then_some(Mechanism::OAuthBearer);
+                tokens.into_iter().chain((passwords && shows_secrets).then_some(Mechanism::Plain)).collect()
+            }
+        }
+    }
+
+    /// Returns whether a mechanism is for a host, if only on a connection that nobody can listen
+    /// to.
+    pub(super) fn has_under_tls(&self, mechanism: Mechanism, host: Option<&Host>) -> bool {
+        match (host.map(|host| host.login).unwrap_or_default(), mechanism) {
+            (LoginKind::Own, Mechanism::Plain) => self.mechanisms.contains(&mechanism),
+            (LoginKind::Source { passwords, .. }, Mechanism::Plain) => passwords,
+            (LoginKind::Source { tokens, .. }, Mechanism::OAuthBearer) => tokens,
+            _ => false,
+        }
     }
 
     /// Returns the index of the host with a prepared name.

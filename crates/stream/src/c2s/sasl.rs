@@ -43,7 +43,7 @@ impl C2s {
     }
 
     /// Answers [`Event::Verify`] with what [`Decoy::verify`](rookery_sasl::server::Decoy::verify)
-    /// said.
+    /// said, and [`Event::Anonymous`] with true.
     pub fn verified(&mut self, correct: bool, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
             let progress = attempt.verified(correct, &self.policy.decoy);
@@ -51,8 +51,27 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Credentials`], [`Event::Verify`] or [`Event::Tokens`] if the account
-    /// couldn't be looked up: the client may try again (RFC 6120 §6.5.11).
+    /// Answers [`Event::Bearer`] with the account that the token stands for, which is one of the
+    /// host.
+    pub fn identified(&mut self, account: Jid, out: &mut Vec<u8>) {
+        if let Some(mut attempt) = self.take_verify() {
+            let progress = attempt.identified(account, &self.policy.decoy);
+            self.proceed(attempt, progress, out);
+        }
+    }
+
+    /// Answers [`Event::Bearer`] if the token isn't good, with the JSON that says why (RFC 7628
+    /// §3.2.2).
+    pub fn bearer_refused(&mut self, why: &str, out: &mut Vec<u8>) {
+        if let Some(mut attempt) = self.take_verify() {
+            let progress = attempt.bearer_refused(why, &self.policy.decoy);
+            self.proceed(attempt, progress, out);
+        }
+    }
+
+    /// Answers [`Event::Credentials`], [`Event::Verify`], [`Event::Anonymous`], [`Event::Bearer`]
+    /// or [`Event::Tokens`] if that can't be told at present: the client may try again (RFC 6120
+    /// §6.5.11).
     pub fn store_failed(&mut self, out: &mut Vec<u8>) {
         if self.tokens_failed(out) {
             return;
@@ -86,7 +105,7 @@ impl C2s {
     }
 
     fn auth(&mut self, element: &Element, out: &mut Vec<u8>) {
-        let mechanisms = self.policy.mechanisms_for(&self.facts);
+        let mechanisms = self.policy.mechanisms_for(&self.facts, self.host());
         let mechanism = match self.chosen(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
             Ok(mechanism) => mechanism,
             Err(failure) => return self.auth_failed(None, failure, ns::SASL, out),
@@ -124,7 +143,7 @@ impl C2s {
         match Mechanism::from_name(name) {
             Some(mechanism) if offered.contains(&mechanism) => Ok(mechanism),
             // §6.5.4: it would be on offer under TLS.
-            Some(Mechanism::Plain) if !self.facts.secure && self.policy.mechanisms.contains(&Mechanism::Plain) => {
+            Some(mechanism) if !self.facts.secure && self.policy.has_under_tls(mechanism, self.host()) => {
                 Err(Failure::EncryptionRequired)
             }
             _ => Err(Failure::InvalidMechanism),
@@ -141,6 +160,19 @@ impl C2s {
             Progress::Verify { account, password } => {
                 self.phase = Phase::Verify(attempt);
                 self.pending = Some(Event::Verify { account, password });
+            }
+            Progress::Anonymous => {
+                // XEP-0175 §3 recommends a UUID.
+                let account = attempt.name_by((self.ids)());
+                self.phase = Phase::Verify(attempt);
+                match account {
+                    Some(account) => self.pending = Some(Event::Anonymous { account }),
+                    None => self.store_failed(out),
+                }
+            }
+            Progress::Bearer { token, wanted } => {
+                self.phase = Phase::Verify(attempt);
+                self.pending = Some(Event::Bearer { token, wanted });
             }
             Progress::Challenge(message) => {
                 match attempt.request {

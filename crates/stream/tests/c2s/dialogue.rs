@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rookery_jid::Jid;
 use rookery_sasl::server::Decoy;
 use rookery_sasl::{ChannelBindings, Credentials, Mechanism, TokenKey, TokenMechanism};
-use rookery_stream::c2s::{C2s, Event, Facts, Host, Issued, Policy, Slot, StoredToken};
+use rookery_stream::c2s::{C2s, Event, Facts, Host, Issued, LoginKind, Policy, Slot, StoredToken};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::Limits;
 
@@ -53,6 +53,7 @@ pub fn policy() -> Policy {
             Host {
                 name: "example.org".to_owned(),
                 registration: true,
+                login: LoginKind::default(),
                 sasl2: None,
                 before_login_features: b"<register xmlns='http://jabber.org/features/iq-register'/>".to_vec(),
                 after_login_features: b"<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='n' ver='v'/>"

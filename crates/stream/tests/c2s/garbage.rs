@@ -59,6 +59,8 @@ fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
                 Event::StartTls => player.answer("tls"),
                 Event::Credentials { .. } => player.answer(if right { "account" } else { "no account" }),
                 Event::Verify { .. } => player.answer(if right { "right" } else { "wrong" }),
+                Event::Anonymous { .. } => player.answer("right"),
+                Event::Bearer { .. } => player.answer("store"),
                 Event::Bind { .. } => player.answer("refused conflict"),
                 Event::Tokens { .. } => player.answer("tokens"),
                 Event::Token { .. } => player.answer("token"),

@@ -1,0 +1,152 @@
+//! Logins that somebody else vouches for: the seam between a world and the one that is asked.
+//!
+//! A [`Source`] is asked on the shard and answers later, from a thread of its own, as a store does:
+//! nothing waits for it but the login that it is asked about. It is never asked about a session, so
+//! one that is away ends none.
+//!
+//! # Invariants
+//!
+//! * A source answers within its own deadline, or says that it is away; it bounds how many
+//!   questions it works on and lets none wait without end.
+//! * It vouches for names of its own domain only: the world makes the address.
+//! * An account that is disabled here stays so, whatever the source says.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use rookery_jid::Jid;
+
+/// The way in which clients log in to the accounts of a domain.
+#[derive(Debug, Clone, Default)]
+pub enum LoginBy {
+    /// By passwords whose keys are in the store.
+    #[default]
+    Own,
+    /// By asking (XEP-0175): everybody gets an account for one session, of which nothing is kept.
+    Anonymous,
+    /// By what this source vouches for.
+    Source(Arc<dyn Source>),
+}
+
+/// Somebody who knows whether a client is who it says.
+pub trait Source: Send + Sync + fmt::Debug {
+    /// Returns what clients may show.
+    fn takes(&self) -> Takes;
+
+    /// Returns whether an account is made for somebody whom it vouches for and who has none.
+    fn makes_accounts(&self) -> bool;
+
+    /// Judges what a client has shown.
+    fn judge(&self, proof: Proof) -> Judging;
+
+    /// Returns whether browsers can sign in there.
+    fn signs_in(&self) -> bool {
+        false
+    }
+
+    /// Returns the address to which a browser goes to sign in; none if the source is away.
+    fn entrance(&self, _: SignIn) -> Entrance {
+        Box::pin(ready(None))
+    }
+
+    /// Judges the code with which a browser comes back.
+    fn redeem(&self, _code: String, _: SignIn) -> Judging {
+        Box::pin(ready(Judgement::Away))
+    }
+
+    /// Returns the groups that it knows, as far as they were read: the same ones until they change.
+    fn groups(&self) -> Option<Arc<Vec<Group>>> {
+        None
+    }
+}
+
+/// A browser on its way to sign in at a source and back (OpenID Connect Core 1.0 §3.1, RFC 7636).
+/// All texts but the first are random.
+#[derive(Clone)]
+pub struct SignIn {
+    /// The address to which it comes back.
+    pub back: String,
+    /// The text by which it is known again.
+    pub state: String,
+    /// The text that the token has to carry.
+    pub nonce: String,
+    /// The text whose hash goes ahead, and which redeems the code.
+    pub verifier: String,
+}
+
+impl fmt::Debug for SignIn {
+    /// Shows no secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn").field("back", &self.back).finish_non_exhaustive()
+    }
+}
+
+/// An address that is still to come.
+pub type Entrance = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
+/// Accounts that are each other's contacts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// The bare JIDs of its members.
+    pub members: BTreeSet<Jid>,
+}
+
+/// Kinds of proofs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Takes {
+    /// True for passwords, which clients show by PLAIN.
+    pub passwords: bool,
+    /// True for tokens, which they show by OAUTHBEARER (RFC 7628).
+    pub tokens: bool,
+}
+
+/// The proof that a client has shown.
+pub enum Proof {
+    /// The password of an account.
+    Password {
+        /// The bare JID.
+        account: Jid,
+        /// The password, prepared by SASLprep.
+        password: String,
+    },
+    /// A token of somebody whom the source trusts.
+    Token(String),
+}
+
+impl fmt::Debug for Proof {
+    /// Shows neither password nor token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password { account, .. } => {
+                f.debug_struct("Password").field("account", account).finish_non_exhaustive()
+            }
+            Self::Token(_) => f.debug_tuple("Token").finish_non_exhaustive(),
+        }
+    }
+}
+
+/// The answer of a source that is still to come.
+pub type Judging = Pin<Box<dyn Future<Output = Judgement> + Send>>;
+
+/// The answer of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// The proof is good.
+    Good {
+        /// The local part that a token is good for; a password is good for the account that was
+        /// named with it.
+        username: Option<String>,
+    },
+    /// It isn't.
+    Bad {
+        /// The JSON that says so to a client that has shown a token (RFC 7628 §3.2.2).
+        why: String,
+    },
+    /// The source can't tell at present; its log says more.
+    Away,
+}

@@ -1,0 +1,78 @@
+//! The modules that suit a domain by the way in which clients log in there.
+//!
+//! Accounts of an anonymous domain (XEP-0175) are for one session, and the store knows nothing of
+//! them: a module that keeps something for accounts has no place there, and what costs the operator
+//! something waits until it is asked for. Where somebody else vouches for logins, nobody makes
+//! accounts or passwords here, and tokens that outlive the source's word are off unless the
+//! operator wants them.
+
+use rookery_hub::fast::MODULE as FAST;
+use rookery_stream::c2s::LoginKind;
+
+/// A module's place in a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It is on if it is on for all domains.
+    Usual,
+    /// It is off unless the domain's own table switches it on.
+    OnRequest,
+    /// It can't be on.
+    Never,
+}
+
+/// Returns the place that a module has in a domain with such logins.
+pub fn place(login: LoginKind, module: &str) -> Place {
+    match login {
+        LoginKind::Own => Place::Usual,
+        LoginKind::Anonymous if USUAL.contains(&module) => Place::Usual,
+        LoginKind::Anonymous if ON_REQUEST.contains(&module) => Place::OnRequest,
+        LoginKind::Anonymous => Place::Never,
+        LoginKind::Source { .. } if module == "register" => Place::Never,
+        LoginKind::Source { .. } if module == FAST => Place::OnRequest,
+        LoginKind::Source { .. } => Place::Usual,
+    }
+}
+
+/// Modules that keep nothing for accounts. What isn't listed here or below has no place in an
+/// anonymous domain.
+const USUAL: [&str; 16] = [
+    "administration",
+    "announce",
+    "caps",
+    "carbons",
+    "client_state",
+    "commands",
+    "contact",
+    "disco",
+    "ping",
+    "rooms",
+    "rtbl",
+    "sasl2",
+    "sic",
+    "time",
+    "version",
+    "visits",
+];
+
+/// Modules that could serve strangers, at the operator's expense.
+const ON_REQUEST: [&str; 5] = ["bytestreams", "data", "external_services", "multicast", "pubsub"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Shared, table};
+
+    #[test]
+    fn what_is_listed_is_there_once() {
+        let modules: Vec<&str> = table(&Shared::default()).iter().map(|module| module.name()).collect();
+        for name in USUAL.into_iter().chain(ON_REQUEST).chain([FAST, "register"]) {
+            assert!(modules.contains(&name), "{name} is no module");
+        }
+        assert!(USUAL.iter().all(|name| !ON_REQUEST.contains(name)));
+        let kept = ["archive", "offline", "privacy", "private", "push", "register", "shared_roster", "upload", "vcard"];
+        for name in kept {
+            assert!(modules.contains(&name), "{name} is no module");
+            assert_eq!(place(LoginKind::Anonymous, name), Place::Never, "{name}");
+        }
+    }
+}

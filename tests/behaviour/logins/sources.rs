@@ -1,0 +1,295 @@
+//! Domains whose logins somebody else vouches for: what clients are told by whatever the source
+//! says, and that nobody waits for one that is slow.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rookery_base::{Completer, one_shot};
+use rookery_hub::{Group, Judgement, Judging, LoginBy, Proof, Source, Takes};
+use rookery_sasl::Mechanism;
+use rookery_testkit::client::xml;
+use rookery_testkit::login::sasl;
+use rookery_testkit::server::PASSWORD;
+use rookery_testkit::{Client, Config, Server};
+
+/// A source that answers when the test does so in its place.
+#[derive(Default)]
+struct Slow {
+    makes_accounts: bool,
+    groups: Mutex<Option<Arc<Vec<Group>>>>,
+    asked: Mutex<Vec<(String, Completer<Judgement>)>>,
+}
+
+impl std::fmt::Debug for Slow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Slow")
+    }
+}
+
+impl Source for Slow {
+    fn takes(&self) -> Takes {
+        Takes { passwords: true, tokens: true }
+    }
+
+    fn makes_accounts(&self) -> bool {
+        self.makes_accounts
+    }
+
+    fn groups(&self) -> Option<Arc<Vec<Group>>> {
+        self.groups.lock().unwrap().clone()
+    }
+
+    fn judge(&self, proof: Proof) -> Judging {
+        let (answer, awaited) = one_shot();
+        let shown = match proof {
+            Proof::Password { account, password } => format!("{account} {password}"),
+            Proof::Token(token) => token,
+        };
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((shown, answer));
+        Box::pin(async { awaited.await.unwrap_or(Judgement::Away) })
+    }
+}
+
+impl Slow {
+    /// Answers the oldest question, which has to be this one; without an answer it is gone.
+    fn answer(&self, shown: &str, judgement: Option<Judgement>) {
+        let mut asked = self.asked.lock().unwrap();
+        assert!(!asked.is_empty(), "nothing was asked");
+        let (found, answer) = asked.remove(0);
+        assert_eq!(found, shown);
+        if let Some(judgement) = judgement {
+            answer.complete(judgement);
+        }
+    }
+
+    fn questions(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+fn server(makes_accounts: bool) -> (Server, Arc<Slow>) {
+    let source = Arc::new(Slow { makes_accounts, ..Slow::default() });
+    let server = Server::with(Config {
+        domains: vec!["example.org".into(), ELSEWHERE.into()],
+        login_by: vec![(ELSEWHERE.into(), LoginBy::Source(source.clone()))],
+        ..Config::default()
+    });
+    (server, source)
+}
+
+/// Begins a login by a password, whose verdict is still to come.
+fn begin(server: &Server, password: &str) -> Client {
+    let mut client = server.connect();
+    client.open(ELSEWHERE);
+    client.send(&sasl("auth", Some(Mechanism::Plain), format!("\0Juliet\0{password}").as_bytes()));
+    client.expect_nothing();
+    client
+}
+
+fn begin_with_token(server: &Server, wanted: &str) -> Client {
+    let mut client = server.connect();
+    client.open(ELSEWHERE);
+    let message = format!("n,{wanted},\x01auth=Bearer t.o.k\x01\x01");
+    client.send(&sasl("auth", Some(Mechanism::OAuthBearer), message.as_bytes()));
+    client.expect_nothing();
+    client
+}
+
+fn fails(client: &mut Client, condition: &str) {
+    client.expect(&format!("<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><{condition}/></failure>"));
+}
+
+fn succeeds(mut client: Client) -> Client {
+    client.expect("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    client.open(ELSEWHERE);
+    client.bind("balcony");
+    client
+}
+
+fn good() -> Judgement {
+    Judgement::Good { username: None }
+}
+
+fn good_for(username: &str) -> Judgement {
+    Judgement::Good { username: Some(username.into()) }
+}
+
+fn bad() -> Judgement {
+    Judgement::Bad { why: r#"{"status":"invalid_token"}"#.into() }
+}
+
+#[test]
+fn clients_show_what_the_source_takes() {
+    let (server, _) = server(false);
+    let mut client = server.connect();
+    client.open(ELSEWHERE);
+    assert_eq!(client.mechanisms(), ["OAUTHBEARER", "PLAIN"]);
+    let secure = Config { plain_without_tls: false, ..Config::default() };
+    let source: Arc<dyn Source> = Arc::new(Slow::default());
+    let secure = Server::with(Config { login_by: vec![("example.org".into(), LoginBy::Source(source))], ..secure });
+    let mut client = secure.connect();
+    client.open("example.org");
+    assert!(client.mechanisms().is_empty(), "what can be read on the way is for TLS");
+    for mechanism in [Mechanism::Plain, Mechanism::OAuthBearer] {
+        assert_eq!(client.authenticate("juliet", "t", mechanism), Err("encryption-required".into()));
+    }
+}
+
+#[test]
+fn the_word_of_the_source_counts() {
+    let (server, source) = server(false);
+    server.account("juliet@elsewhere.example");
+    let mut wrong = begin(&server, "wrong");
+    source.answer("juliet@elsewhere.example wrong", Some(bad()));
+    fails(&mut wrong, "not-authorized");
+    let mut own = begin(&server, PASSWORD);
+    source.answer(&format!("juliet@elsewhere.example {PASSWORD}"), Some(bad()));
+    fails(&mut own, "not-authorized");
+    let mut away = begin(&server, "right");
+    source.answer("juliet@elsewhere.example right", Some(Judgement::Away));
+    fails(&mut away, "temporary-auth-failure");
+    let mut gone = begin(&server, "right");
+    source.answer("juliet@elsewhere.example right", None);
+    fails(&mut gone, "temporary-auth-failure");
+    let right = begin(&server, "right");
+    source.answer("juliet@elsewhere.example right", Some(good()));
+    assert_eq!(succeeds(right).full(), "juliet@elsewhere.example/balcony");
+}
+
+#[test]
+fn a_user_without_an_account_gets_one_if_the_operator_wants_that() {
+    let (closed, source) = server(false);
+    let mut client = begin(&closed, "right");
+    source.answer("juliet@elsewhere.example right", Some(good()));
+    fails(&mut client, "not-authorized");
+    let (open, source) = server(true);
+    let (one, other) = (begin(&open, "right"), begin(&open, "right"));
+    for _ in 0..2 {
+        source.answer("juliet@elsewhere.example right", Some(good()));
+    }
+    let (mut one, _other) = (succeeds(one), succeeds(other));
+    one.expect_stream_error("conflict");
+    let credentials = open.done(open.stores().accounts.credentials(open.address("juliet@elsewhere.example").as_ref()));
+    let credentials = credentials.unwrap().expect("an account");
+    assert!(!credentials.verify("right") && credentials.sha1.is_none(), "no password opens it here");
+}
+
+#[test]
+fn a_disabled_account_stays_disabled() {
+    let (server, source) = server(true);
+    let account = server.account("juliet@elsewhere.example");
+    server.done(server.stores().accounts.set_disabled(account.as_ref(), true)).unwrap();
+    let mut client = begin(&server, "right");
+    source.answer("juliet@elsewhere.example right", Some(good()));
+    fails(&mut client, "account-disabled");
+    let mut client = begin_with_token(&server, "");
+    source.answer("t.o.k", Some(good_for("juliet")));
+    fails(&mut client, "account-disabled");
+}
+
+/// RFC 7628 §3.2.2 and §3.2.3.
+#[test]
+fn a_token_is_good_for_whom_the_source_says() {
+    let (server, source) = server(true);
+    let client = begin_with_token(&server, "");
+    source.answer("t.o.k", Some(good_for("Juliet")));
+    assert_eq!(succeeds(client).full(), "juliet@elsewhere.example/balcony");
+    let client = begin_with_token(&server, "a=juliet@elsewhere.example");
+    source.answer("t.o.k", Some(good_for("juliet")));
+    succeeds(client);
+    let refusals = [
+        ("", Some(bad())),
+        ("", Some(good_for("ju@liet"))),
+        ("", Some(good_for(""))),
+        ("a=romeo@elsewhere.example", Some(good_for("juliet"))),
+    ];
+    for (wanted, judgement) in refusals {
+        let mut client = begin_with_token(&server, wanted);
+        source.answer("t.o.k", judgement);
+        let challenge =
+            "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>eyJzdGF0dXMiOiJpbnZhbGlkX3Rva2VuIn0=</challenge>";
+        client.expect(challenge);
+        client.send("<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>AQ==</response>");
+        fails(&mut client, "not-authorized");
+    }
+}
+
+/// XEP-0388, with a session in the same exchange.
+#[test]
+fn one_exchange_is_enough() {
+    let (server, source) = server(true);
+    let mut client = server.connect();
+    client.open(ELSEWHERE);
+    // n,, 0x01 auth=Bearer t.o.k 0x01 0x01
+    client.send(
+        "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='OAUTHBEARER'><initial-response>biwsAWF1dGg9QmVhcmVyIHQuby5rAQE=\
+         </initial-response><bind xmlns='urn:xmpp:bind:0'/></authenticate>",
+    );
+    client.expect_nothing();
+    source.answer("t.o.k", Some(good_for("juliet")));
+    let success = client.expect_element();
+    let identity = success.child_text("authorization-identifier", "urn:xmpp:sasl:2").expect("success");
+    assert!(identity.starts_with("juliet@elsewhere.example/"), "{identity}");
+}
+
+#[test]
+fn nobody_waits_for_a_source_that_is_slow() {
+    let (server, source) = server(true);
+    let here = begin(&server, "right");
+    source.answer("juliet@elsewhere.example right", Some(good()));
+    let mut here = succeeds(here);
+    let waiting: Vec<Client> = (0..SLOW).map(|_| begin(&server, "slow")).collect();
+    assert_eq!(source.questions(), SLOW);
+    let mut romeo = server.online("romeo/orchard");
+    romeo.send("<message to='juliet@elsewhere.example/balcony'><body>here</body></message>");
+    here.expect_message(romeo.full(), "here");
+    here.expect_alive();
+    drop(waiting);
+    server.settle();
+    for _ in 0..SLOW {
+        source.answer("juliet@elsewhere.example slow", Some(good()));
+    }
+    here.expect_alive();
+    assert_eq!((server.sessions(), server.tasks()), (2, 0), "answers for those who have gone harm nobody");
+}
+
+#[test]
+fn members_of_a_group_of_the_source_are_contacts_until_it_says_otherwise() {
+    let (server, source) = server(true);
+    let group = |members: &[&str]| {
+        let members = members.iter().map(|name| server.address(&format!("{name}@{ELSEWHERE}"))).collect();
+        Some(Arc::new(vec![Group { name: "Lovers".into(), members }]))
+    };
+    let enter = |name: &str| {
+        let mut client = server.connect();
+        client.open(ELSEWHERE);
+        client.send(&sasl("auth", Some(Mechanism::Plain), format!("\0{name}\0right").as_bytes()));
+        client.expect_nothing();
+        source.answer(&format!("{name}@{ELSEWHERE} right"), Some(good()));
+        let mut client = succeeds(client);
+        client.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+        client.send("<presence/>");
+        client.expect_presence_of_itself();
+        client
+    };
+    let (mut juliet, mut romeo) = (enter("juliet"), enter("romeo"));
+    // The shards have not looked yet, as after a start.
+    *source.groups.lock().unwrap() = group(&["juliet", "romeo"]);
+    // A round of the shards, and the next step of telling.
+    server.advance(ROUND_MS);
+    let heard = juliet.all();
+    let has = |heard: &[rookery_xml::Element], what: &str| heard.iter().any(|stanza| xml(stanza).contains(what));
+    assert!(has(&heard, "<group>Lovers</group>") && has(&heard, "romeo@elsewhere.example/balcony"), "{heard:?}");
+    romeo.all();
+    romeo.send("<presence><show>away</show></presence>");
+    juliet.expect("<presence from='romeo@elsewhere.example/balcony'><show>away</show></presence>");
+    *source.groups.lock().unwrap() = group(&["juliet"]);
+    server.advance(ROUND_MS);
+    let heard = juliet.all();
+    assert!(has(&heard, "subscription='remove'") && has(&heard, "type='unavailable'"), "{heard:?}");
+}
+
+/// The time within which all shards look for other groups.
+const ROUND_MS: u64 = 2_500;
+/// Logins that wait at once: fewer than guesses that a place has at an account.
+const SLOW: usize = 20;
+const ELSEWHERE: &str = "elsewhere.example";
