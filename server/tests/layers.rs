@@ -36,6 +36,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("portability", "jid xml sasl store hub archive pubsub modules"),
     ("web", "jid xml sasl stream store observe hub operations modules portability profile shard"),
     ("relay", "observe hub modules"),
+    ("logins", "jid hub"),
     ("resolver", "stream observe federation shard"),
     ("cluster", "fanout store observe hub shard"),
     ("bench", "jid xml sasl stream fanout store observe profile hub modules shard"),
@@ -79,6 +80,7 @@ fn the_protocol_crates_cannot_reach_the_outside() {
                 | "rookery-shard"
                 | "rookery-web"
                 | "rookery-relay"
+                | "rookery-logins"
                 | "rookery-resolver"
                 | "rookery-cluster"
                 | "rookery-bench"

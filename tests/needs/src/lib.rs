@@ -12,6 +12,8 @@
 //! such servers; `postgres` and `mariadb` are databases of the test's own, which `guard` ends with
 //! the test and to which `clock` tells another time, `pair` is two of which one takes over from the
 //! other, `proxy` is a way to them that can be disturbed, and `impostor` stands in their place.
+//! `site` answers requests of HTTP, and `slapd` is a
+//! directory.
 
 mod clock;
 mod debian;
@@ -24,7 +26,9 @@ mod postgres;
 mod proxy;
 mod redis;
 mod servers;
+mod site;
 mod skip;
+mod slapd;
 
 pub use debian::{library, programs, unpacked};
 pub use guard::{family, signal};
@@ -35,7 +39,9 @@ pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};
 pub use redis::Redis;
 pub use servers::servers;
+pub use site::Site;
 pub use skip::{skips, tried_again};
+pub use slapd::Slapd;
 
 /// Defines tests by the functions of these names in the module `test`, and leaves them out where
 /// the need is named in `ROOKERY_SKIP`.

@@ -1,0 +1,247 @@
+//! The place where a source is asked: a thread, and the bounds on what waits there.
+//!
+//! A question has a deadline that counts from when it is asked, its wait for a turn included. When
+//! some questions in a row had no answer, the source is taken to be away: most are told so at once
+//! then, and one every few seconds is asked all the same, to see whether it is back.
+
+use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rookery_base::lock::lock;
+use rookery_base::one_shot;
+use rookery_hub::{Bound, Judgement, Judging, Most, Per, Unit};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+/// The operator's decisions about how a source is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// The time that an answer may take.
+    pub patience: Duration,
+    /// Questions that it works on at a time.
+    pub at_once: usize,
+}
+
+/// The reason why a source has no answer, in words for the log.
+pub type Away = String;
+
+/// A thread on which a source is asked. It ends with this.
+pub struct Desk {
+    handle: Handle,
+    turns: Arc<Semaphore>,
+    patience: Duration,
+    state: Arc<Mutex<State>>,
+    name: Arc<str>,
+    /// True if a source that is away is asked all the same.
+    asks_always: bool,
+    /// Lets the thread end when it is dropped.
+    _ends: oneshot::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Questions without an answer.
+    waiting: usize,
+    /// Questions in a row that had none.
+    failed: u32,
+    /// The time from which one is asked again, while the source is away.
+    again: Option<Instant>,
+}
+
+impl Desk {
+    /// Starts the thread. `name` is that of the source, for the log.
+    ///
+    /// # Errors
+    /// The system gives no thread or descriptor.
+    pub fn start(name: &str, terms: &Terms) -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (ends, ended) = oneshot::channel::<()>();
+        // It ends when the sender is dropped, and so does what is still under way.
+        let serve = move || drop(runtime.block_on(ended));
+        std::thread::Builder::new().name("logins".into()).spawn(serve)?;
+        Ok(Self {
+            handle,
+            turns: Arc::new(Semaphore::new(terms.at_once.max(1))),
+            patience: terms.patience,
+            state: Arc::default(),
+            name: name.into(),
+            asks_always: false,
+            _ends: ends,
+        })
+    }
+
+    /// Returns the same for a source that knows most answers by itself, so that it is asked also
+    /// when some had none.
+    pub fn always(self) -> Self {
+        Self { asks_always: true, ..self }
+    }
+
+    /// Does something besides on the same thread, until the desk ends.
+    pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+
+    /// Has a question asked, unless too many wait or the source is away.
+    pub fn ask(&self, question: impl Future<Output = Result<Judgement, Away>> + Send + 'static) -> Judging {
+        let answer = self.ask_for(question);
+        Box::pin(async { answer.await.unwrap_or(Judgement::Away) })
+    }
+
+    /// Does the same with any question; there is no answer if the source is away.
+    pub fn ask_for<T: Send + 'static>(
+        &self,
+        question: impl Future<Output = Result<T, Away>> + Send + 'static,
+    ) -> Pin<Box<dyn Future<Output = Option<T>> + Send>> {
+        if !lock(&self.state).takes_one(Instant::now(), self.asks_always) {
+            return Box::pin(ready(None));
+        }
+        let (answer, awaited) = one_shot();
+        let (turns, patience, place) = (self.turns.clone(), self.patience, Place(self.state.clone()));
+        let name = self.name.clone();
+        self.handle.spawn(async move {
+            let in_turn = async {
+                // Nobody closes it.
+                let _turn = turns.acquire().await.map_err(|closed| closed.to_string())?;
+                question.await
+            };
+            let outcome = timeout(patience, in_turn).await;
+            let outcome = outcome.unwrap_or_else(|_| Err(format!("no answer within {} seconds", patience.as_secs())));
+            place.settle(&name, outcome.as_ref().err());
+            answer.complete(outcome.ok());
+        });
+        Box::pin(async { awaited.await.ok().flatten() })
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Takes a question, if there is room and the source is there as far as is known.
+    fn takes_one(&mut self, now: Instant, asks_always: bool) -> bool {
+        let is_away = self.again.is_some_and(|again| now < again);
+        if self.waiting >= MOST_WAITING || is_away && !asks_always {
+            return false;
+        }
+        if self.again.is_some() {
+            // This one sees whether it is back; others wait for what it finds.
+            self.again = Some(now + PAUSE);
+        }
+        self.waiting += 1;
+        true
+    }
+}
+
+/// The place of a question among those that wait, until it is dropped.
+struct Place(Arc<Mutex<State>>);
+
+impl Place {
+    /// Notes how the source has answered, or why it hasn't, and makes room.
+    fn settle(self, name: &str, why: Option<&Away>) {
+        let mut state = lock(&self.0);
+        match why {
+            Some(why) => {
+                state.failed = state.failed.saturating_add(1);
+                if state.again.is_none() && state.failed >= PATIENT {
+                    warn!(source = name, error = %why, "a source of logins is away: those who log in there are told to try later");
+                } else if state.again.is_none() {
+                    warn!(source = name, error = %why, "a source of logins has no answer");
+                }
+                if state.failed >= PATIENT {
+                    state.again = Some(Instant::now() + PAUSE);
+                }
+            }
+            None => {
+                if state.again.take().is_some() {
+                    info!(source = name, "a source of logins is back");
+                }
+                state.failed = 0;
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.0).waiting -= 1;
+    }
+}
+
+/// Questions that may wait for a source.
+const MOST_WAITING: usize = 1000;
+/// Questions in a row without an answer after which a source is taken to be away.
+const PATIENT: u32 = 5;
+/// The time between two questions to a source that is away.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The bounds of questions to sources, for the page of limits.
+pub const BOUNDS: &[Bound] =
+    &[Bound::on("logins that wait for a source outside", Per::Domain, Most::Fixed(MOST_WAITING as u64), Unit::Number)
+        .or("<temporary-auth-failure/>")];
+
+#[cfg(test)]
+mod tests {
+    use rookery_base::wait;
+
+    use super::*;
+
+    fn desk(patience: Duration, at_once: usize) -> Desk {
+        Desk::start("a test", &Terms { patience, at_once }).unwrap()
+    }
+
+    const GOOD: Judgement = Judgement::Good { username: None };
+
+    #[test]
+    fn questions_are_answered() {
+        let desk = desk(Duration::from_secs(60), 2);
+        assert_eq!(wait(desk.ask(async { Ok(GOOD) })), GOOD);
+        assert_eq!(wait(desk.ask(async { Err("broken".into()) })), Judgement::Away);
+        assert_eq!(lock(&desk.state).waiting, 0);
+    }
+
+    #[test]
+    fn a_source_that_is_silent_is_away() {
+        let desk = desk(Duration::from_millis(1), 1);
+        for _ in 0..PATIENT {
+            assert_eq!(wait(desk.ask(std::future::pending())), Judgement::Away);
+        }
+        assert_eq!(wait(desk.ask(async { Ok(GOOD) })), Judgement::Away, "nobody asks it for a while");
+        let due = lock(&desk.state).again.expect("it is away");
+        assert!(lock(&desk.state).takes_one(due, false), "one sees whether it is back");
+        assert!(!lock(&desk.state).takes_one(due, false), "and no other");
+        Place(desk.state.clone()).settle("a test", None);
+        assert_eq!(wait(desk.ask(async { Ok(GOOD) })), GOOD);
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let desk = desk(Duration::from_secs(600), 1);
+        let (free, is_free) = oneshot::channel::<()>();
+        let first = desk.ask(async move {
+            drop(is_free.await);
+            Ok(GOOD)
+        });
+        let others: Vec<Judging> = (1..MOST_WAITING).map(|_| desk.ask(async { Ok(GOOD) })).collect();
+        assert_eq!(wait(desk.ask(async { Ok(GOOD) })), Judgement::Away, "one too many");
+        drop(free);
+        assert!(others.into_iter().chain([first]).all(|judging| wait(judging) == GOOD));
+        assert_eq!(lock(&desk.state).waiting, 0);
+    }
+
+    #[test]
+    fn questions_end_with_their_desk() {
+        let desk = desk(Duration::from_secs(600), 1);
+        let asked = desk.ask(std::future::pending());
+        drop(desk);
+        assert_eq!(wait(asked), Judgement::Away);
+    }
+}

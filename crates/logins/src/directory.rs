@@ -1,0 +1,248 @@
+//! A directory (LDAP, RFC 4511) that knows passwords: a user who can bind with one is who they say.
+//!
+//! A user's entry has a name that follows from the user's, or it is searched, with an account of
+//! ours where the directory shows nothing to strangers. Each login has a connection of its own,
+//! since a bind changes whose it is.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, Scope, SearchEntry, dn_escape, ldap_escape};
+use rookery_hub::Judgement;
+use rookery_jid::Jid;
+use rustls::ClientConfig;
+use tracing::warn;
+
+use crate::desk::Away;
+use crate::web::{Web, is_here};
+
+/// A directory.
+pub struct Directory {
+    place: Place,
+    entry: Entry,
+    own: Option<OwnEntry>,
+    tls: Arc<ClientConfig>,
+}
+
+/// The entry that we have in a directory ourselves, where strangers may not search.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OwnEntry {
+    /// Its name.
+    pub dn: String,
+    /// Its password.
+    pub password: String,
+}
+
+/// The address of a directory: `ldaps://`, or `ldap://` with StartTLS unless it is on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    url: String,
+    is_here: bool,
+    starts_tls: bool,
+}
+
+/// The way to a user's entry. `%u` stands for the user's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// It has this name, such as `uid=%u,ou=people,dc=example,dc=org`.
+    Named(String),
+    /// It is searched.
+    Searched {
+        /// The entry below which to search.
+        base: String,
+        /// The filter (RFC 4515), such as `(uid=%u)`.
+        filter: String,
+    },
+}
+
+impl Place {
+    /// Reads an address; `None` if it is none.
+    pub fn read(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port),
+            _ => (authority, "389"),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
+        let is_one = !host.is_empty() && host.bytes().all(is_name) && port.parse::<u16>().is_ok();
+        let is_here = is_here(host);
+        let starts_tls = match scheme {
+            "ldaps" => false,
+            "ldap" => !is_here,
+            _ => return None,
+        };
+        is_one.then(|| Self { url: text.to_owned(), is_here, starts_tls })
+    }
+
+    /// Returns the same with StartTLS or without; without it only on this machine.
+    pub fn with_start_tls(self, starts_tls: bool) -> Self {
+        let is_clear = self.url.starts_with("ldap://");
+        Self { starts_tls: is_clear && (starts_tls || !self.is_here), ..self }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+impl Directory {
+    /// Returns a directory.
+    pub fn new(place: Place, entry: Entry, own: Option<OwnEntry>, web: &Web) -> Self {
+        Self { place, entry, own, tls: web.tls() }
+    }
+
+    /// Asks whether a password is that of a user.
+    ///
+    /// # Errors
+    /// The directory can't tell.
+    pub async fn judge(&self, account: &Jid, password: &str) -> Result<Judgement, Away> {
+        let bad = || Judgement::Bad { why: String::new() };
+        // RFC 4513 §5.1.2: a bind without a password succeeds, and proves nothing.
+        let Some(user) = account.local().filter(|_| !password.is_empty()) else { return Ok(bad()) };
+        let mut ldap = self.connect().await?;
+        let named = match &self.entry {
+            Entry::Named(template) => Some(template.replace(USER, &dn_escape(user))),
+            Entry::Searched { base, filter } => self.find(&mut ldap, base, filter, user).await?,
+        };
+        let Some(named) = named else { return Ok(bad()) };
+        let bound = ldap.simple_bind(&named, password).await.map_err(|error| self.failed(&error))?;
+        // It is only a farewell.
+        drop(ldap.unbind().await);
+        match bound.rc {
+            SUCCESS => Ok(Judgement::Good { username: None }),
+            // RFC 4511 appendix A: the entry isn't there, has no password, or this isn't it.
+            NO_SUCH_OBJECT | INAPPROPRIATE | INVALID_CREDENTIALS => Ok(bad()),
+            _ => Err(self.failed(&bound)),
+        }
+    }
+
+    /// Asks whether the directory can be reached, and our own entry be used.
+    ///
+    /// # Errors
+    /// The reason why not, in words.
+    pub async fn probe(&self) -> Result<(), String> {
+        let mut ldap = self.connect().await?;
+        match &self.entry {
+            Entry::Searched { base, filter } => drop(self.find(&mut ldap, base, filter, NOBODY).await?),
+            Entry::Named(_) => self.bind(&mut ldap).await?,
+        }
+        Ok(())
+    }
+
+    /// Opens a connection, encrypted unless the directory is on this machine.
+    pub(crate) async fn connect(&self) -> Result<Ldap, Away> {
+        let settings = LdapConnSettings::new().set_starttls(self.place.starts_tls).set_config(self.tls.clone());
+        let settings = settings.set_conn_timeout(LONGEST_CONNECTING);
+        let opened = LdapConnAsync::with_settings(settings, &self.place.url).await;
+        let (connection, ldap) = opened.map_err(|error| self.failed(&error))?;
+        // It ends with the last handle; what breaks it, they are told.
+        tokio::spawn(async move { drop(connection.drive().await) });
+        Ok(ldap)
+    }
+
+    /// Binds as ourselves, where a search needs that.
+    pub(crate) async fn bind(&self, ldap: &mut Ldap) -> Result<(), Away> {
+        let Some(OwnEntry { dn, password }) = &self.own else { return Ok(()) };
+        let bound = ldap.simple_bind(dn, password).await.map_err(|error| self.failed(&error))?;
+        match bound.rc {
+            SUCCESS => Ok(()),
+            _ => Err(format!("{}: it doesn't take our own entry {dn}: {bound}", self.place)),
+        }
+    }
+
+    /// Finds the name of a user's entry; `None` if there is none, or more than one.
+    async fn find(&self, ldap: &mut Ldap, base: &str, filter: &str, user: &str) -> Result<Option<String>, Away> {
+        self.bind(ldap).await?;
+        let filter = filter.replace(USER, &ldap_escape(user));
+        // RFC 4511 §4.5.1.8: no attributes are wanted.
+        let found = ldap.search(base, Scope::Subtree, &filter, vec!["1.1"]).await;
+        let (entries, outcome) = found.map(|found| (found.0, found.1)).map_err(|error| self.failed(&error))?;
+        match outcome.rc {
+            SUCCESS | NO_SUCH_OBJECT => {}
+            _ => return Err(self.failed(&outcome)),
+        }
+        let mut entries = entries.into_iter().map(SearchEntry::construct);
+        match (entries.next(), entries.next()) {
+            (Some(only), None) => Ok(Some(only.dn)),
+            (None, _) => Ok(None),
+            (Some(_), Some(_)) => {
+                warn!(directory = %self.place, user, "more than one entry is this user's: nobody is let in; see the filter");
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn failed(&self, error: &dyn fmt::Display) -> Away {
+        format!("{}: {error}", self.place)
+    }
+}
+
+impl fmt::Display for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place.fmt(f)
+    }
+}
+
+impl fmt::Debug for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directory").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for OwnEntry {
+    /// Shows no password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnEntry").field("dn", &self.dn).finish_non_exhaustive()
+    }
+}
+
+/// The part of a name or a filter that stands for the user.
+pub const USER: &str = "%u";
+/// A user that nobody has.
+const NOBODY: &str = "rookery-check";
+/// The longest that a connection may take to open; a question may have less time.
+const LONGEST_CONNECTING: Duration = Duration::from_secs(30);
+/// Result codes of RFC 4511 §4.1.9.
+const SUCCESS: u32 = 0;
+const NO_SUCH_OBJECT: u32 = 32;
+const INAPPROPRIATE: u32 = 48;
+const INVALID_CREDENTIALS: u32 = 49;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_sent_encrypted_but_on_this_machine() {
+        for (text, starts_tls) in [
+            ("ldaps://ldap.example.org", Some(false)),
+            ("ldap://ldap.example.org:1389", Some(true)),
+            ("ldap://[2001:db8::1]", Some(true)),
+            ("ldap://127.0.0.1:389/", Some(false)),
+            ("ldap://localhost", Some(false)),
+            ("ldapi:///", None),
+            ("http://localhost", None),
+            ("ldap://", None),
+            ("ldap://a b", None),
+            ("ldap://host:port", None),
+        ] {
+            assert_eq!(Place::read(text).map(|place| place.starts_tls), starts_tls, "{text}");
+        }
+        let away = Place::read("ldap://ldap.example.org").unwrap();
+        assert!(away.with_start_tls(false).starts_tls, "nobody can switch it off for another machine");
+        assert!(Place::read("ldap://localhost").unwrap().with_start_tls(true).starts_tls);
+        assert!(!Place::read("ldaps://localhost").unwrap().with_start_tls(true).starts_tls);
+    }
+
+    #[test]
+    fn names_stay_names() {
+        let named = |user: &str| "uid=%u,dc=example".replace(USER, &dn_escape(user));
+        assert_eq!(named("a,dc=b"), r"uid=a\2cdc\3db,dc=example");
+        assert_eq!("(uid=%u)".replace(USER, &ldap_escape("*)(uid=admin")), r"(uid=\2a\29\28uid=admin)");
+    }
+}

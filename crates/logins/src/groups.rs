@@ -1,0 +1,236 @@
+//! The groups of a directory, whose members are each other's contacts. They are read once in a
+//! while; what was read last holds while the directory is away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
+use ldap3::{Ldap, Scope, SearchEntry};
+use rookery_base::lock::lock;
+use rookery_hub::{Bound, Group, Most, Per, Unit};
+use rookery_jid::Jid;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::desk::Away;
+use crate::directory::Directory;
+
+/// The groups that are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The domain whose accounts their members are.
+    pub domain: String,
+    /// The entry below which they are.
+    pub base: String,
+    /// The filter for them, such as `(objectClass=groupOfNames)`.
+    pub filter: String,
+    /// The attribute with a group's name.
+    pub name: String,
+    /// The attribute with its members: names of entries, or of users.
+    pub members: String,
+    /// The attribute of a member's entry that has the name of the user.
+    pub user: String,
+    /// The time between two readings.
+    pub every: Duration,
+}
+
+/// The groups that were read last; `None` before the first time.
+#[derive(Debug, Clone, Default)]
+pub struct Known(Arc<Mutex<Option<Arc<Vec<Group>>>>>);
+
+impl Known {
+    /// Returns the groups that were read last.
+    pub fn get(&self) -> Option<Arc<Vec<Group>>> {
+        lock(&self.0).clone()
+    }
+
+    /// Reads the groups again and again, until nobody wants that any more.
+    pub async fn keep_reading(self, directory: impl AsRef<Directory>, wanted: Wanted) {
+        let (mut is_away, directory) = (false, directory.as_ref());
+        loop {
+            let read = timeout(LONGEST, directory.groups(&wanted)).await;
+            let read = read.unwrap_or_else(|_| Err(format!("{directory}: the groups take too long to read")));
+            match read {
+                Ok(groups) => {
+                    if is_away {
+                        info!(directory = %directory, "the groups of a directory can be read again");
+                    }
+                    is_away = false;
+                    // The same groups are the same ones, so that nobody looks for differences.
+                    let mut known = lock(&self.0);
+                    if known.as_deref() != Some(&groups) {
+                        *known = Some(Arc::new(groups));
+                    }
+                }
+                Err(error) => {
+                    if !is_away {
+                        warn!(directory = %directory, error, "the groups of a directory can't be read; rosters stay as they are");
+                    }
+                    is_away = true;
+                }
+            }
+            sleep(if is_away { wanted.every.min(RETRY) } else { wanted.every }).await;
+        }
+    }
+}
+
+impl Directory {
+    /// Reads the groups, with the accounts that are their members.
+    ///
+    /// # Errors
+    /// The reason why they can't be read, in words.
+    pub async fn groups(&self, wanted: &Wanted) -> Result<Vec<Group>, Away> {
+        let mut ldap = self.connect().await?;
+        self.bind(&mut ldap).await?;
+        let attributes = vec![wanted.name.clone(), wanted.members.clone()];
+        let entries = self.all(&mut ldap, &wanted.base, &wanted.filter, attributes, MOST_GROUPS).await?;
+        let (mut groups, mut known, mut total) = (BTreeMap::new(), BTreeMap::new(), 0);
+        for entry in entries {
+            let Some(name) = values(&entry, &wanted.name).first().cloned() else { continue };
+            let mut members = BTreeSet::new();
+            for member in values(&entry, &wanted.members) {
+                total += 1;
+                if total > MOST_MEMBERS {
+                    return Err(format!(
+                        "{self}: the groups have more than {MOST_MEMBERS} members together; see the filter"
+                    ));
+                }
+                members.extend(self.user(&mut ldap, wanted, &member, &mut known).await?);
+            }
+            groups.insert(name.clone(), Group { name, members });
+        }
+        // It is only a farewell.
+        drop(ldap.unbind().await);
+        Ok(groups.into_values().collect())
+    }
+
+    /// Returns all entries of a search, page by page.
+    async fn all(
+        &self,
+        ldap: &mut Ldap,
+        base: &str,
+        filter: &str,
+        attributes: Vec<String>,
+        most: usize,
+    ) -> Result<Vec<SearchEntry>, Away> {
+        let adapters: Vec<Box<dyn Adapter<'_, String, Vec<String>>>> =
+            vec![Box::new(EntriesOnly::new()), Box::new(PagedResults::new(PAGE))];
+        let stream = ldap.streaming_search_with(adapters, base, Scope::Subtree, filter, attributes).await;
+        let mut stream = stream.map_err(|error| self.failed(&error))?;
+        let mut entries = Vec::new();
+        while let Some(entry) = stream.next().await.map_err(|error| self.failed(&error))? {
+            if entries.len() >= most {
+                return Err(format!("{self}: there are more than {most} groups; see the filter"));
+            }
+            entries.push(SearchEntry::construct(entry));
+        }
+        let outcome = stream.finish().await;
+        match outcome.rc {
+            0 => Ok(entries),
+            _ => Err(self.failed(&outcome)),
+        }
+    }
+
+    /// Returns the account of a member; `None` if it is nobody's.
+    async fn user(
+        &self,
+        ldap: &mut Ldap,
+        wanted: &Wanted,
+        member: &str,
+        known: &mut BTreeMap<String, Option<Jid>>,
+    ) -> Result<Option<Jid>, Away> {
+        if let Some(known) = known.get(member) {
+            return Ok(known.clone());
+        }
+        let name = match first_of(member) {
+            // Not the name of an entry.
+            None => Some(member.to_owned()),
+            Some((attribute, value)) if attribute.eq_ignore_ascii_case(&wanted.user) => Some(value),
+            Some(_) => {
+                let found = ldap.search(member, Scope::Base, "(objectClass=*)", vec![wanted.user.clone()]).await;
+                // One that is gone, or that we may not see, is left out.
+                let entries = found.map_err(|error| self.failed(&error))?.0;
+                let entry = entries.into_iter().map(SearchEntry::construct).next();
+                entry.and_then(|entry| values(&entry, &wanted.user).first().cloned())
+            }
+        };
+        let jid = name.and_then(|name| Jid::new(Some(&name), &wanted.domain, None).ok());
+        known.insert(member.to_owned(), jid.clone());
+        Ok(jid)
+    }
+}
+
+/// Returns the values of an attribute, whose name may be written otherwise.
+fn values(entry: &SearchEntry, attribute: &str) -> Vec<String> {
+    let found = entry.attrs.iter().find(|(name, _)| name.eq_ignore_ascii_case(attribute));
+    found.map(|(_, values)| values.clone()).unwrap_or_default()
+}
+
+/// Returns attribute and value of the first part of an entry's name (RFC 4514 §3); `None` if that
+/// is no such name, or has more than one attribute in that part.
+fn first_of(dn: &str) -> Option<(&str, String)> {
+    let (attribute, rest) = dn.split_once('=')?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    let attribute = attribute.trim();
+    if attribute.is_empty() || !attribute.bytes().all(is_name) {
+        return None;
+    }
+    let (mut value, mut letters) = (Vec::new(), rest.bytes());
+    while let Some(letter) = letters.next() {
+        match letter {
+            b',' | b';' => break,
+            b'+' => return None,
+            b'\\' => {
+                let escaped = letters.next()?;
+                let digit = |letter: u8| char::from(letter).to_digit(16).map(|digit| digit as u8);
+                match digit(escaped) {
+                    Some(high) => value.push(high << 4 | digit(letters.next()?)?),
+                    None => value.push(escaped),
+                }
+            }
+            letter => value.push(letter),
+        }
+    }
+    let value = String::from_utf8(value).ok()?;
+    Some((attribute, value.trim().to_owned()))
+}
+
+/// Groups of a directory, and their members together.
+const MOST_GROUPS: usize = 2_000;
+const MOST_MEMBERS: usize = 200_000;
+/// Entries of a page: Active Directory gives a thousand at most.
+const PAGE: i32 = 500;
+/// The time that a reading may take, and the pause after one that has failed.
+const LONGEST: Duration = Duration::from_secs(120);
+const RETRY: Duration = Duration::from_secs(60);
+
+/// The bounds of groups, for the page of limits.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("groups of a directory", Per::Domain, Most::Fixed(MOST_GROUPS as u64), Unit::Number)
+        .or("rosters stay as they are, and the log says so"),
+    Bound::on("members of these together", Per::Domain, Most::Fixed(MOST_MEMBERS as u64), Unit::Number)
+        .or("rosters stay as they are, and the log says so"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_part_of_a_name_is_read() {
+        for (dn, first) in [
+            ("uid=juliet,ou=people,dc=example", Some(("uid", "juliet"))),
+            ("UID = juliet , dc=example", Some(("UID", "juliet"))),
+            (r"cn=Capulet\, Juliet,dc=example", Some(("cn", "Capulet, Juliet"))),
+            (r"cn=J\c3\bclia,dc=example", Some(("cn", "J\u{fc}lia"))),
+            ("uid=a+cn=b,dc=example", None),
+            ("juliet", None),
+            (r"uid=a\", None),
+            ("=a", None),
+        ] {
+            let first = first.map(|(attribute, value)| (attribute, value.to_owned()));
+            assert_eq!(first_of(dn), first, "{dn}");
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! An issuer of tokens, found by its address (OpenID Connect Discovery 1.0 §4, RFC 8414): its keys
+//! are read when they are needed, and kept.
+//!
+//! Keys that are known serve while newer ones are read, and while the issuer is away, for a day. A
+//! token with an unknown key has them read again, but not more often than every half minute: who
+//! sends made-up tokens can't have the issuer asked all the time.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{Header, decode_header};
+use rookery_base::lock::lock;
+use rookery_hub::{Judgement, SignIn};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex as Turn;
+use tracing::{info, warn};
+
+use crate::desk::Away;
+use crate::keys::{Believed, Keys};
+use crate::web::{Address, Web};
+
+/// An issuer of tokens, and what tokens of it are believed by.
+pub struct Issuer {
+    believed: Believed,
+    discovery: [Address; 2],
+    /// The scope that clients are told to ask for.
+    scope: Option<String>,
+    client: Option<Client>,
+    web: Web,
+    known: Mutex<Known>,
+    /// Lets one read the keys at a time.
+    reading: Turn<()>,
+    pauses: Pauses,
+}
+
+/// The times between two readings of the keys.
+#[derive(Debug, Clone, Copy)]
+struct Pauses {
+    usual: Duration,
+    after_failure: Duration,
+}
+
+/// The keys that were read last.
+#[derive(Clone, Default)]
+struct Known {
+    keys: Arc<Keys>,
+    places: Option<Places>,
+    read: Option<Instant>,
+    tried: Option<Instant>,
+    is_away: bool,
+}
+
+/// The places of an issuer for browsers and for codes, if it has them.
+#[derive(Debug, Clone)]
+struct Places {
+    authorization: Address,
+    token: Address,
+}
+
+/// Ourselves as an issuer knows us, where browsers sign in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Client {
+    /// The name that it has given us.
+    pub id: String,
+    /// The secret that goes with it, if there is one.
+    pub secret: Option<String>,
+}
+
+impl fmt::Debug for Client {
+    /// Shows no secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Issuer {
+    /// Returns an issuer; `believed.issuer` is its address. `None` if that is none, or one where
+    /// what is said could be changed on the way.
+    pub fn new(believed: Believed, scope: Option<String>, web: Web) -> Option<Self> {
+        let discovery = discovery(&believed.issuer)?;
+        Some(Self {
+            believed,
+            discovery,
+            scope,
+            client: None,
+            web,
+            known: Mutex::default(),
+            reading: Turn::default(),
+            pauses: PAUSES,
+        })
+    }
+
+    /// Returns the same for browsers that sign in there, and come back to us.
+    pub fn with_client(self, client: Client) -> Self {
+        Self { client: Some(client), ..self }
+    }
+
+    /// Returns whether browsers can sign in there.
+    pub fn signs_in(&self) -> bool {
+        self.client.is_some()
+    }
+
+    /// Returns the address to which a browser goes to sign in (OpenID Connect Core 1.0 §3.1.2.1,
+    /// RFC 7636 §4.3).
+    ///
+    /// # Errors
+    /// The issuer doesn't say where that is.
+    pub async fn entrance(self: Arc<Self>, visit: &SignIn) -> Result<String, Away> {
+        let client = self.client.as_ref().ok_or("browsers don't sign in here")?;
+        let places = self.places().await?;
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&visit.verifier));
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &client.id)
+            .append_pair("redirect_uri", &visit.back)
+            .append_pair("scope", SCOPE)
+            .append_pair("state", &visit.state)
+            .append_pair("nonce", &visit.nonce)
+            .append_pair("code_challenge", &challenge)
+            .append_pair("code_challenge_method", "S256")
+            .finish();
+        let place = places.authorization.to_string();
+        let joint = if place.contains('?') { '&' } else { '?' };
+        Ok(format!("{place}{joint}{query}"))
+    }
+
+    /// Judges the code with which a browser comes back: redeems it for a token (OpenID Connect Core
+    /// 1.0 §3.1.3).
+    ///
+    /// # Errors
+    /// The issuer has no answer, or nobody can check it.
+    pub async fn redeem(self: Arc<Self>, code: &str, visit: &SignIn) -> Result<Judgement, Away> {
+        let client = self.client.as_ref().ok_or("browsers don't sign in here")?;
+        let places = self.places().await?;
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", &visit.back)
+            .append_pair("client_id", &client.id)
+            .append_pair("code_verifier", &visit.verifier)
+            .finish();
+        let secret = client.secret.as_deref().map(|secret| (client.id.as_str(), secret));
+        let answer = self.web.post_form(&places.token, form, secret).await?;
+        if answer.status.is_client_error() {
+            return Ok(self.refuse(&format!("the issuer doesn't take the code: {}", answer.status)));
+        }
+        if !answer.status.is_success() {
+            return Err(format!("{}: the status {}", places.token, answer.status));
+        }
+        let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", places.token))?;
+        let token = said.get("id_token").and_then(Value::as_str).unwrap_or_default();
+        let Ok(header) = decode_header(token) else { return Ok(self.refuse("there is no ID token that can be read")) };
+        let keys = self.keys_for(&header).await?;
+        let believed = Believed { audience: vec![client.id.clone()], ..self.believed.clone() };
+        let claims = keys.claims(token, &header, &believed).and_then(|claims| match claims.get("nonce") {
+            Some(Value::String(nonce)) if *nonce == visit.nonce => Ok(claims),
+            _ => Err("it was made for another visit".to_owned()),
+        });
+        match claims.and_then(|claims| believed.user(&claims)) {
+            Ok(username) => Ok(Judgement::Good { username: Some(username) }),
+            Err(why) => Ok(self.refuse(&why)),
+        }
+    }
+
+    /// Returns the places for browsers and for codes.
+    async fn places(self: &Arc<Self>) -> Result<Places, Away> {
+        let known = lock(&self.known).places.clone();
+        let places = match known {
+            Some(places) => Some(places),
+            None => {
+                self.read_again().await?;
+                lock(&self.known).places.clone()
+            }
+        };
+        places.ok_or_else(|| format!("{self}: it doesn't say where browsers sign in"))
+    }
+
+    /// Judges a token.
+    ///
+    /// # Errors
+    /// The issuer's keys are not known, and it doesn't tell them.
+    pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
+        let Ok(header) = decode_header(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
+        let keys = self.keys_for(&header).await?;
+        match keys.claims(token, &header, &self.believed).and_then(|claims| self.believed.user(&claims)) {
+            Ok(username) => Ok(Judgement::Good { username: Some(username) }),
+            Err(why) => Ok(self.refuse(&why)),
+        }
+    }
+
+    /// Reads the keys, whether they are known or not.
+    ///
+    /// # Errors
+    /// The reason why there are none, in words.
+    pub async fn probe(&self) -> Result<String, String> {
+        let (keys, places) = self.fetch().await?;
+        match places {
+            None if self.signs_in() => Err(format!("{self}: it doesn't say where browsers sign in")),
+            _ => Ok(format!("{keys:?}")),
+        }
+    }
+
+    /// Refuses a token (RFC 7628 §3.2.2).
+    fn refuse(&self, why: &str) -> Judgement {
+        info!(issuer = self.believed.issuer, reason = why, "a token is not believed");
+        let [place, _] = &self.discovery;
+        let mut told = json!({ "status": "invalid_token", "openid-configuration": place.to_string() });
+        if let Some(scope) = &self.scope {
+            told["scope"] = Value::from(scope.as_str());
+        }
+        Judgement::Bad { why: told.to_string() }
+    }
+
+    /// Returns the keys to check a token with.
+    async fn keys_for(self: &Arc<Self>, header: &Header) -> Result<Arc<Keys>, Away> {
+        let known = lock(&self.known).clone();
+        let age = known.read.map(|read| read.elapsed());
+        if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(header) {
+            if age.is_some_and(|age| age > FRESH) && known.may_try(self.pauses) {
+                let issuer = self.clone();
+                // It says itself when it fails.
+                tokio::spawn(async move { drop(issuer.read_again().await) });
+            }
+            return Ok(known.keys);
+        }
+        self.read_again().await
+    }
+
+    /// Reads the keys, unless that was just done.
+    async fn read_again(&self) -> Result<Arc<Keys>, Away> {
+        let _turn = self.reading.lock().await;
+        let known = lock(&self.known).clone();
+        if !known.may_try(self.pauses) {
+            return match known.is_away {
+                true => Err(format!("the keys of {} could not be read a moment ago", self.believed.issuer)),
+                false => Ok(known.keys),
+            };
+        }
+        lock(&self.known).tried = Some(Instant::now());
+        // Those who ask may have no more patience before there is an answer.
+        lock(&self.known).is_away = true;
+        match self.fetch().await {
+            Ok((keys, places)) => {
+                let keys = Arc::new(keys);
+                let mut known = lock(&self.known);
+                (known.keys, known.places) = (keys.clone(), places);
+                (known.read, known.is_away) = (Some(Instant::now()), false);
+                Ok(keys)
+            }
+            Err(error) => {
+                warn!(
+                    issuer = self.believed.issuer,
+                    error, "the keys of an issuer can't be read; those that are known serve on"
+                );
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads where the keys are, and then them.
+    async fn fetch(&self) -> Result<(Keys, Option<Places>), String> {
+        let [usual, other] = &self.discovery;
+        let mut answer = self.web.get(usual).await?;
+        if answer.status.as_u16() == 404 {
+            answer = self.web.get(other).await?;
+        }
+        if !answer.status.is_success() {
+            return Err(format!("{usual}: the status {}", answer.status));
+        }
+        let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{usual}: {error}"))?;
+        let text = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
+        // OpenID Connect Discovery 1.0 §4.3: or else one issuer could pass for another.
+        if text("issuer") != self.believed.issuer {
+            return Err(format!("{usual}: it names the issuer {:?}, not {:?}", text("issuer"), self.believed.issuer));
+        }
+        let place = Address::read(text("jwks_uri")).ok_or(format!("{usual}: `jwks_uri` is no address of https"))?;
+        let browsers = Address::read(text("authorization_endpoint")).zip(Address::read(text("token_endpoint")));
+        let browsers = browsers.map(|(authorization, token)| Places { authorization, token });
+        let answer = self.web.get(&place).await?;
+        if !answer.status.is_success() {
+            return Err(format!("{place}: the status {}", answer.status));
+        }
+        let keys = Keys::read(&answer.body).map_err(|error| format!("{place}: {error}"))?;
+        Ok((keys, browsers))
+    }
+}
+
+impl Known {
+    fn may_try(&self, pauses: Pauses) -> bool {
+        let pause = if self.is_away { pauses.after_failure } else { pauses.usual };
+        self.tried.is_none_or(|tried| tried.elapsed() >= pause)
+    }
+}
+
+/// Returns the places where an issuer says what it is: as OpenID Connect has it, and as OAuth (RFC
+/// 8414 §3.1).
+fn discovery(issuer: &str) -> Option<[Address; 2]> {
+    Address::read(issuer).filter(|_| !issuer.contains(['?', '#']))?;
+    let base = issuer.trim_end_matches('/');
+    let (scheme, rest) = base.split_once("://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let usual = format!("{base}/.well-known/openid-configuration");
+    let other = format!("{scheme}://{host}/.well-known/oauth-authorization-server{path}");
+    Some([Address::read(&usual)?, Address::read(&other)?])
+}
+
+impl fmt::Display for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.believed.issuer)
+    }
+}
+
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Issuer").field("believed", &self.believed).finish_non_exhaustive()
+    }
+}
+
+/// The scope that browsers ask for: who the user is, and the usual claims with names.
+const SCOPE: &str = "openid profile email";
+/// The age from which keys are read again, and the one above which they are believed no more.
+const FRESH: Duration = Duration::from_secs(3600);
+const LONGEST_KNOWN: Duration = Duration::from_secs(86_400);
+/// The time between two readings of the keys, which unknown keys can bring about.
+const PAUSES: Pauses = Pauses { usual: Duration::from_secs(30), after_failure: Duration::from_secs(2) };
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{Algorithm, EncodingKey, encode, get_current_timestamp};
+    use rcgen::KeyPair;
+    use rookery_needs::Site;
+
+    use super::*;
+
+    /// A key of an issuer.
+    struct Signer {
+        id: String,
+        pair: KeyPair,
+    }
+
+    impl Signer {
+        fn new(id: &str) -> Self {
+            Self { id: id.into(), pair: KeyPair::generate().unwrap() }
+        }
+
+        fn jwk(&self) -> Value {
+            let raw = self.pair.public_key_raw();
+            let [x, y] = [&raw[1..33], &raw[33..65]].map(|part| URL_SAFE_NO_PAD.encode(part));
+            json!({ "kty": "EC", "crv": "P-256", "kid": self.id, "use": "sig", "alg": "ES256", "x": x, "y": y })
+        }
+
+        fn sign(&self, claims: &Value) -> String {
+            let header = Header { kid: Some(self.id.clone()), ..Header::new(Algorithm::ES256) };
+            encode(&header, claims, &EncodingKey::from_ec_der(&self.pair.serialize_der())).unwrap()
+        }
+    }
+
+    /// The keys that an issuer shows; none while it is away.
+    type Shown = Arc<Mutex<Option<Vec<Value>>>>;
+
+    fn issuer_of(shown: &Shown) -> (Site, Arc<Issuer>) {
+        let (shown, own) = (shown.clone(), Arc::<Mutex<String>>::default());
+        let address = own.clone();
+        let site = Site::start(move |path, _| {
+            let own = lock(&address).clone();
+            match (path, &*lock(&shown)) {
+                (DISCOVERY, Some(_)) => (200, json!({ "issuer": own, "jwks_uri": format!("{own}/keys") }).to_string()),
+                ("/keys", Some(keys)) => (200, json!({ "keys": keys }).to_string()),
+                _ => (503, String::new()),
+            }
+        });
+        *lock(&own) = site.url("");
+        let believed = Believed {
+            issuer: site.url(""),
+            audience: vec!["chat".into()],
+            claim: "preferred_username".into(),
+            domain: "example.org".into(),
+        };
+        let issuer = Issuer::new(believed, Some("openid".into()), Web::trusting(None).unwrap()).unwrap();
+        let pauses = Pauses { usual: Duration::from_secs(600), after_failure: Duration::ZERO };
+        (site, Arc::new(Issuer { pauses, ..issuer }))
+    }
+
+    fn judge(issuer: &Arc<Issuer>, token: &str) -> Result<Judgement, Away> {
+        crate::within(Duration::from_secs(20), issuer.clone().judge(token))
+    }
+
+    fn claims(site: &Site) -> Value {
+        json!({
+            "iss": site.url(""), "aud": ["chat", "other"], "exp": get_current_timestamp() + 600, "sub": "7",
+            "preferred_username": "juliet",
+        })
+    }
+
+    fn juliet() -> Result<Judgement, Away> {
+        Ok(Judgement::Good { username: Some("juliet".into()) })
+    }
+
+    const DISCOVERY: &str = "/.well-known/openid-configuration";
+
+    #[test]
+    fn tokens_are_believed_that_the_issuer_has_made_for_us() {
+        let signer = Signer::new("a");
+        let (site, issuer) = issuer_of(&Arc::new(Mutex::new(Some(vec![signer.jwk()]))));
+        assert_eq!(judge(&issuer, &signer.sign(&claims(&site))), juliet());
+        let with = |name: &str, value: Value| {
+            let mut claims = claims(&site);
+            claims[name] = value;
+            signer.sign(&claims)
+        };
+        let now = get_current_timestamp();
+        let other = Signer::new("a");
+        let secret = EncodingKey::from_secret(&URL_SAFE_NO_PAD.decode(signer.jwk()["x"].as_str().unwrap()).unwrap());
+        let confused = Header { kid: Some("a".into()), ..Header::new(Algorithm::HS256) };
+        let none = format!(
+            "{}.{}.",
+            URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#),
+            URL_SAFE_NO_PAD.encode(claims(&site).to_string())
+        );
+        for (what, token) in [
+            ("expired", with("exp", json!(now - 600))),
+            ("not yet", with("nbf", json!(now + 600))),
+            ("for others", with("aud", json!("other"))),
+            ("of others", with("iss", json!("https://other.example"))),
+            ("without a name", with("preferred_username", Value::Null)),
+            ("of another domain", with("preferred_username", json!("juliet@other.example"))),
+            ("of another key", other.sign(&claims(&site))),
+            ("with a secret that all know", encode(&confused, &claims(&site), &secret).unwrap()),
+            ("unsigned", none),
+            ("no token", "opaque".into()),
+        ] {
+            let Ok(Judgement::Bad { why }) = judge(&issuer, &token) else { panic!("believed: {what}") };
+            let why: Value = serde_json::from_str(&why).unwrap();
+            assert_eq!((&why["status"], &why["scope"]), (&"invalid_token".into(), &"openid".into()), "{what}");
+            assert_eq!(why["openid-configuration"], site.url(DISCOVERY));
+        }
+        assert_eq!((site.count(DISCOVERY), site.count("/keys")), (1, 1), "the keys are read once");
+    }
+
+    #[test]
+    fn an_unknown_key_has_the_keys_read_again_but_not_all_the_time() {
+        let (old, new) = (Signer::new("old"), Signer::new("new"));
+        let shown: Shown = Arc::new(Mutex::new(Some(vec![old.jwk()])));
+        let (site, issuer) = issuer_of(&shown);
+        assert_eq!(judge(&issuer, &old.sign(&claims(&site))), juliet());
+        *lock(&shown) = Some(vec![old.jwk(), new.jwk()]);
+        for _ in 0..20 {
+            let token = new.sign(&claims(&site));
+            assert!(matches!(judge(&issuer, &token), Ok(Judgement::Bad { .. })), "they were read a moment ago");
+        }
+        assert_eq!(site.count("/keys"), 1);
+        lock(&issuer.known).tried = None;
+        assert_eq!(judge(&issuer, &new.sign(&claims(&site))), juliet());
+        assert_eq!(site.count("/keys"), 2);
+    }
+
+    #[test]
+    fn known_keys_serve_while_the_issuer_is_away() {
+        let signer = Signer::new("a");
+        let shown: Shown = Arc::new(Mutex::new(None));
+        let (site, issuer) = issuer_of(&shown);
+        assert!(judge(&issuer, &signer.sign(&claims(&site))).is_err(), "nothing is known yet");
+        *lock(&shown) = Some(vec![signer.jwk()]);
+        assert_eq!(judge(&issuer, &signer.sign(&claims(&site))), juliet());
+        *lock(&shown) = None;
+        assert_eq!(judge(&issuer, &signer.sign(&claims(&site))), juliet());
+        lock(&issuer.known).tried = None;
+        assert!(judge(&issuer, &Signer::new("b").sign(&claims(&site))).is_err(), "nobody knows that key");
+        assert_eq!(judge(&issuer, &signer.sign(&claims(&site))), juliet());
+    }
+
+    /// OpenID Connect Core 1.0 §3.1, RFC 7636 §4.
+    #[test]
+    fn a_browser_signs_in_and_its_code_is_redeemed() {
+        let signer = Arc::new(Signer::new("a"));
+        let own = Arc::<Mutex<String>>::default();
+        let (address, key) = (own.clone(), signer.clone());
+        let site = Site::start(move |path, body| {
+            let own = lock(&address).clone();
+            let token = |nonce: &str, audience: &str| {
+                let exp = get_current_timestamp() + 600;
+                key.sign(
+                    &json!({ "iss": own, "aud": audience, "exp": exp, "nonce": nonce, "preferred_username": "juliet" }),
+                )
+            };
+            let given = |name: &str, value: &str| body.split('&').any(|pair| pair == format!("{name}={value}"));
+            match path {
+                DISCOVERY => {
+                    let place = |path: &str| format!("{own}{path}");
+                    let said = json!({
+                        "issuer": own, "jwks_uri": place("/keys"), "token_endpoint": place("/token"),
+                        "authorization_endpoint": place("/authorize?theme=dark"),
+                    });
+                    (200, said.to_string())
+                }
+                "/keys" => (200, json!({ "keys": [key.jwk()] }).to_string()),
+                "/token" if !given("code_verifier", "the+verifier") || given("code", "wrong") => (400, String::new()),
+                "/token" if given("code", "broken") => (500, String::new()),
+                "/token" if given("code", "other") => (200, json!({ "id_token": token("other", "us") }).to_string()),
+                "/token" if given("code", "them") => (200, json!({ "id_token": token("n", "chat") }).to_string()),
+                "/token" => (200, json!({ "id_token": token("n", "us") }).to_string()),
+                _ => (404, String::new()),
+            }
+        });
+        *lock(&own) = site.url("");
+        let believed = Believed {
+            issuer: site.url(""),
+            audience: vec!["chat".into()],
+            claim: "preferred_username".into(),
+            domain: "example.org".into(),
+        };
+        let issuer = Issuer::new(believed, None, Web::trusting(None).unwrap()).unwrap();
+        let issuer = Arc::new(issuer.with_client(Client { id: "us".into(), secret: Some("s3:cret".into()) }));
+        let visit = SignIn {
+            back: "https://a.example/back".into(),
+            state: "s".into(),
+            nonce: "n".into(),
+            verifier: "the verifier".into(),
+        };
+        let patience = Duration::from_secs(20);
+        let place = crate::within(patience, issuer.clone().entrance(&visit)).unwrap();
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest("the verifier"));
+        let expected = format!(
+            "{}&response_type=code&client_id=us&redirect_uri=https%3A%2F%2Fa.example%2Fback&scope=openid+profile+email&state=s&nonce=n\
+             &code_challenge={challenge}&code_challenge_method=S256",
+            site.url("/authorize?theme=dark")
+        );
+        assert_eq!(place, expected);
+        let redeem = |code: &str| crate::within(patience, issuer.clone().redeem(code, &visit));
+        assert_eq!(redeem("right"), juliet());
+        for bad in ["wrong", "other", "them"] {
+            assert!(matches!(redeem(bad), Ok(Judgement::Bad { .. })), "{bad}");
+        }
+        assert!(redeem("broken").is_err());
+    }
+
+    #[test]
+    fn nobody_passes_for_the_issuer() {
+        let site = Site::start(|_, _| {
+            (200, json!({ "issuer": "https://id.example.org", "jwks_uri": "http://127.0.0.1:9/" }).to_string())
+        });
+        let believed = Believed {
+            issuer: site.url(""),
+            audience: vec!["chat".into()],
+            claim: "sub".into(),
+            domain: "example.org".into(),
+        };
+        let issuer = Issuer::new(believed, None, Web::trusting(None).unwrap()).unwrap();
+        let why = crate::within(Duration::from_secs(20), issuer.probe()).unwrap_err();
+        assert!(why.contains("it names the issuer \"https://id.example.org\""), "{why}");
+    }
+
+    #[test]
+    fn an_issuer_says_what_it_is_at_known_places() {
+        let places = |issuer: &str| discovery(issuer).map(|places| places.map(|place| place.to_string()));
+        assert_eq!(
+            places("https://id.example.org/realms/a"),
+            Some([
+                "https://id.example.org/realms/a/.well-known/openid-configuration".to_owned(),
+                "https://id.example.org/.well-known/oauth-authorization-server/realms/a".to_owned()
+            ])
+        );
+        assert_eq!(
+            places("https://id.example.org/").map(|[usual, _]| usual),
+            Some("https://id.example.org/.well-known/openid-configuration".to_owned())
+        );
+        for bad in ["http://id.example.org", "id.example.org", "https://id.example.org/?a=b", ""] {
+            assert_eq!(places(bad), None, "{bad}");
+        }
+    }
+}

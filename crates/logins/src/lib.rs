@@ -1,0 +1,296 @@
+//! Asks others who may log in. For a world each is a [`Source`]; here are those that there are.
+//!
+//! # Invariants
+//!
+//! * A shard gives a question away and goes on: each source works on a thread of its own.
+//! * No question waits for longer than the operator says, and there is a bound on how many wait. A
+//!   source that is away is not asked by everybody, but now and then ([`Desk`]).
+//! * What a source sends is read within a bound in bytes, and believed only over TLS, or from this
+//!   machine.
+//! * No password and no token is kept, logged or shown; a cache has hashes of passwords under a key
+//!   that is made at random for the process.
+//!
+//! # Layout
+//!
+//! [`desk`] runs questions within their bounds, [`remembered`] has answers of a short time ago,
+//! [`web`] is a client of HTTP. Those who are asked: [`call`], an address of HTTP that knows
+//! passwords; [`directory`], LDAP, of which [`groups`] reads who belongs together; [`issuer`],
+//! which finds the keys of an issuer of tokens, while [`keys`] checks a token with them.
+
+pub mod call;
+pub mod desk;
+pub mod directory;
+pub mod groups;
+pub mod issuer;
+pub mod keys;
+pub mod remembered;
+pub mod web;
+
+use std::fmt;
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, Takes};
+use rookery_jid::Jid;
+
+pub use call::Call;
+pub use desk::{Desk, Terms};
+pub use directory::{Directory, Entry, OwnEntry, Place};
+pub use issuer::{Client, Issuer};
+pub use keys::Believed;
+pub use web::Web;
+
+use tokio::time::timeout;
+
+use desk::Away;
+use remembered::Remembered;
+
+/// Those who vouch for the logins of a domain.
+pub struct Outside {
+    passwords: Option<Line<Passwords>>,
+    tokens: Option<Line<Issuer>>,
+    remembered: Arc<Remembered>,
+    groups: groups::Known,
+    makes_accounts: bool,
+}
+
+/// Somebody who knows passwords.
+#[derive(Debug)]
+pub enum Passwords {
+    /// An address of HTTP.
+    Call(Call),
+    /// A directory.
+    Directory(Arc<Directory>),
+}
+
+/// Somebody to ask, and the desk at which that is done.
+struct Line<T> {
+    asked: Arc<T>,
+    desk: Desk,
+}
+
+impl Outside {
+    /// Returns nobody yet. `makes_accounts`: users they vouch for get an account; `remembered`:
+    /// for how long a yes to a password holds.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn new(makes_accounts: bool, remembered: Duration) -> std::io::Result<Self> {
+        let remembered = Arc::new(Remembered::for_a(remembered)?);
+        Ok(Self { passwords: None, tokens: None, remembered, groups: groups::Known::default(), makes_accounts })
+    }
+
+    /// Returns the same with somebody who knows passwords.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn with_passwords(mut self, passwords: Passwords, terms: &Terms) -> std::io::Result<Self> {
+        let desk = Desk::start(&passwords.to_string(), terms)?;
+        self.passwords = Some(Line { asked: Arc::new(passwords), desk });
+        Ok(self)
+    }
+
+    /// Returns the same, with the groups of the directory that knows the passwords, if that is one.
+    pub fn with_groups(self, wanted: groups::Wanted) -> Self {
+        if let Some(line) = &self.passwords
+            && let Passwords::Directory(directory) = &*line.asked
+        {
+            line.desk.run(self.groups.clone().keep_reading(directory.clone(), wanted));
+        }
+        self
+    }
+
+    /// Returns the same with an issuer of tokens.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn with_issuer(mut self, issuer: Issuer, terms: &Terms) -> std::io::Result<Self> {
+        // It knows most answers by itself.
+        let desk = Desk::start(&issuer.to_string(), terms)?.always();
+        self.tokens = Some(Line { asked: Arc::new(issuer), desk });
+        Ok(self)
+    }
+}
+
+impl Passwords {
+    /// Asks whether a password is that of an account.
+    ///
+    /// # Errors
+    /// The source can't tell.
+    pub async fn judge(&self, account: &Jid, password: &str) -> Result<Judgement, Away> {
+        match self {
+            Self::Call(call) => call.judge(account, password).await,
+            Self::Directory(directory) => directory.judge(account, password).await,
+        }
+    }
+
+    /// Asks whether anybody is there, with a name that nobody has.
+    ///
+    /// # Errors
+    /// The reason why there is no good answer, in words.
+    pub async fn probe(&self, domain: &str) -> Result<(), String> {
+        match self {
+            Self::Call(call) => call.probe(domain).await,
+            Self::Directory(directory) => directory.probe().await,
+        }
+    }
+}
+
+impl fmt::Display for Passwords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(call) => call.fmt(f),
+            Self::Directory(directory) => directory.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outside").field("takes", &self.takes()).finish_non_exhaustive()
+    }
+}
+
+impl Source for Outside {
+    fn takes(&self) -> Takes {
+        Takes { passwords: self.passwords.is_some(), tokens: self.tokens.is_some() }
+    }
+
+    fn makes_accounts(&self) -> bool {
+        self.makes_accounts
+    }
+
+    fn signs_in(&self) -> bool {
+        self.tokens.as_ref().is_some_and(|line| line.asked.signs_in())
+    }
+
+    fn entrance(&self, visit: SignIn) -> Entrance {
+        let Some(line) = &self.tokens else { return Box::pin(ready(None)) };
+        let issuer = line.asked.clone();
+        line.desk.ask_for(async move { issuer.entrance(&visit).await })
+    }
+
+    fn redeem(&self, code: String, visit: SignIn) -> Judging {
+        let Some(line) = &self.tokens else { return Box::pin(ready(Judgement::Away)) };
+        let issuer = line.asked.clone();
+        line.desk.ask(async move { issuer.redeem(&code, &visit).await })
+    }
+
+    fn groups(&self) -> Option<Arc<Vec<Group>>> {
+        self.groups.get()
+    }
+
+    fn judge(&self, proof: Proof) -> Judging {
+        match (proof, &self.passwords, &self.tokens) {
+            (Proof::Token(token), _, Some(line)) => {
+                let issuer = line.asked.clone();
+                line.desk.ask(async move { issuer.judge(&token).await })
+            }
+            (Proof::Password { account, password }, Some(line), _) => {
+                if self.remembered.has(&account, &password) {
+                    return Box::pin(ready(Judgement::Good { username: None }));
+                }
+                let (passwords, remembered) = (line.asked.clone(), self.remembered.clone());
+                line.desk.ask(async move {
+                    let judgement = passwords.judge(&account, &password).await?;
+                    remembered.note(&account, &password, matches!(judgement, Judgement::Good { .. }));
+                    Ok(judgement)
+                })
+            }
+            _ => Box::pin(ready(Judgement::Away)),
+        }
+    }
+}
+
+/// Has a source probed, for a command: blocks until there is an answer, or no patience is left.
+///
+/// # Errors
+/// What the probe finds wrong; that it takes too long; that the system gives no descriptor.
+pub fn within<T>(patience: Duration, probe: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let probed = runtime.map_err(|error| error.to_string())?.block_on(async { timeout(patience, probe).await });
+    probed.unwrap_or_else(|_| Err(format!("no answer within {} seconds", patience.as_secs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use rookery_base::wait;
+    use rookery_jid::Jid;
+    use rookery_needs::Site;
+
+    use super::*;
+    use crate::web::Address;
+
+    fn outside(site: &Site, remembered: Duration) -> Outside {
+        let call = Call::new(Address::read(&site.url("/check")).unwrap(), Web::trusting(None).unwrap());
+        let terms = Terms { patience: Duration::from_secs(20), at_once: 2 };
+        Outside::new(true, remembered).unwrap().with_passwords(Passwords::Call(call), &terms).unwrap()
+    }
+
+    fn shown(password: &str) -> Proof {
+        Proof::Password { account: Jid::parse("juliet@example.org").unwrap(), password: password.into() }
+    }
+
+    #[test]
+    fn an_address_says_yes_no_or_nothing() {
+        let site = Site::start(|path, body| {
+            let said: serde_json::Value = serde_json::from_str(body).unwrap();
+            assert_eq!((path, &said["user"], &said["domain"]), ("/check", &"juliet".into(), &"example.org".into()));
+            let status = match said["password"].as_str().unwrap() {
+                "right" => 200,
+                "wrong" => 401,
+                "forbidden" => 403,
+                "moved" => 302,
+                "empty" => 204,
+                _ => 500,
+            };
+            (status, String::new())
+        });
+        let outside = outside(&site, Duration::ZERO);
+        assert_eq!(outside.takes(), Takes { passwords: true, tokens: false });
+        for (password, judgement) in [
+            ("right", Judgement::Good { username: None }),
+            ("wrong", Judgement::Bad { why: String::new() }),
+            ("forbidden", Judgement::Bad { why: String::new() }),
+            ("broken", Judgement::Away),
+            ("moved", Judgement::Away),
+            ("empty", Judgement::Away),
+        ] {
+            assert_eq!(wait(outside.judge(shown(password))), judgement, "{password}");
+        }
+        assert_eq!(wait(outside.judge(Proof::Token("t".into()))), Judgement::Away, "nobody knows tokens");
+    }
+
+    #[test]
+    fn a_yes_is_remembered_for_a_while_where_that_is_wanted() {
+        for (remembered, questions) in [(Duration::ZERO, 3), (Duration::from_secs(600), 1)] {
+            let site = Site::start(|_, _| (200, String::new()));
+            let outside = outside(&site, remembered);
+            for _ in 0..3 {
+                assert_eq!(wait(outside.judge(shown("right"))), Judgement::Good { username: None });
+            }
+            assert_eq!(site.count("/check"), questions);
+        }
+    }
+
+    #[test]
+    fn an_address_where_nobody_is_is_away() {
+        let site = Site::start(|_, _| (200, String::new()));
+        let outside = outside(&site, Duration::ZERO);
+        drop(site);
+        assert_eq!(wait(outside.judge(shown("right"))), Judgement::Away);
+    }
+
+    #[test]
+    fn a_probe_tells_a_door_that_is_open_to_all() {
+        let probe = |status: u16| {
+            let site = Site::start(move |_, _| (status, String::new()));
+            let call = Call::new(Address::read(&site.url("/")).unwrap(), Web::trusting(None).unwrap());
+            within(Duration::from_secs(20), call.probe("example.org"))
+        };
+        assert_eq!((probe(401), probe(403), probe(400)), (Ok(()), Ok(()), Ok(())));
+        assert!(probe(200).unwrap_err().contains("says yes to an empty name"));
+        assert!(probe(404).is_err() && probe(500).is_err());
+    }
+}
