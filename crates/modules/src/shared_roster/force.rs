@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::Map;
 use rookery_base::lock::lock;
-use rookery_hub::{Circle, Settings, World};
+use rookery_hub::{Circle, Domain, Group, LoginBy, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::RosterItem;
 use tracing::error;
@@ -25,7 +25,12 @@ pub struct Common {
 pub(super) struct Compiled {
     pub(super) settings: Arc<Settings>,
     pub(super) groups: Arc<Map<String, Groups>>,
+    /// The groups that others know, for each domain.
+    outside: Vec<Outside>,
 }
+
+/// Groups that a source of logins knows.
+type Outside = Option<Arc<Vec<Group>>>;
 
 /// Holds what a shard knows of groups.
 #[derive(Debug)]
@@ -41,19 +46,49 @@ pub(super) struct State {
 impl Compiled {
     /// Groups that are the same as before are the same ones.
     fn new(settings: Arc<Settings>, before: Option<Compiled>) -> Self {
+        let outside = settings.domains.iter().map(outside).collect();
+        Self::with(settings, outside, before)
+    }
+
+    /// Returns the groups without those of others; `None` if others know none.
+    pub(super) fn without_others(&self) -> Option<Self> {
+        let is_known = self.outside.iter().any(Option::is_some);
+        is_known.then(|| Self::with(self.settings.clone(), vec![None; self.outside.len()], None))
+    }
+
+    fn with(settings: Arc<Settings>, outside: Vec<Outside>, before: Option<Compiled>) -> Self {
         let mut groups = Map::default();
-        for domain in &settings.domains {
+        for (domain, outside) in settings.domains.iter().zip(&outside) {
             let Some(options) = domain.module(NAME) else { continue };
-            match Groups::read(&domain.name, options.list(GROUPS)) {
-                Ok(read) if read.is_empty() => {}
-                Ok(read) => drop(groups.insert(domain.name.clone(), read)),
+            let mut all = Groups::read(&domain.name, options.list(GROUPS)).unwrap_or_else(|why| {
                 // The configuration was checked line by line; what remains are names that don't fit
                 // together.
-                Err(why) => error!(domain = domain.name, why, "the shared roster groups are not used"),
+                error!(domain = domain.name, why, "the shared roster groups are not used");
+                Groups::default()
+            });
+            outside.iter().for_each(|outside| all.add(outside));
+            if !all.is_empty() {
+                groups.insert(domain.name.clone(), all);
             }
         }
         let before = before.map(|before| before.groups).filter(|before| **before == groups);
-        Self { settings, groups: before.unwrap_or_else(|| Arc::new(groups)) }
+        Self { settings, groups: before.unwrap_or_else(|| Arc::new(groups)), outside }
+    }
+
+    /// Returns whether others know the same groups as when this was made.
+    fn is_current(&self) -> bool {
+        let same = |(domain, then): (&Domain, &Outside)| match (outside(domain), then) {
+            (Some(now), Some(then)) => Arc::ptr_eq(&now, then),
+            (now, then) => now.is_none() && then.is_none(),
+        };
+        self.settings.domains.iter().zip(&self.outside).all(same)
+    }
+}
+
+fn outside(domain: &Domain) -> Outside {
+    match &domain.login {
+        LoginBy::Source(source) => source.groups(),
+        LoginBy::Own | LoginBy::Anonymous => None,
     }
 }
 
@@ -86,6 +121,25 @@ pub(super) fn take_up(world: &mut World) -> Compiled {
         state.now = Some(now.clone());
     }
     now
+}
+
+/// Does the same, and looks whether others know other groups by now.
+pub(super) fn renew(world: &mut World) -> Compiled {
+    let now = take_up(world);
+    if now.is_current() {
+        return now;
+    }
+    let state = world.state_mut::<State>();
+    let mut compiled = lock(&state.common.compiled);
+    let renewed = match compiled.take() {
+        Some(compiled) if Arc::ptr_eq(&compiled.settings, &now.settings) && compiled.is_current() => compiled,
+        before => Compiled::new(now.settings, before),
+    };
+    *compiled = Some(renewed.clone());
+    drop(compiled);
+    state.circles.clear();
+    state.now = Some(renewed.clone());
+    renewed
 }
 
 /// Returns what a roster has of a contact by group.

@@ -80,6 +80,22 @@ impl Groups {
         Ok(all)
     }
 
+    /// Adds groups that somebody else knows: their members see each other. A name that is taken is
+    /// the operator's.
+    pub fn add(&mut self, groups: &[rookery_hub::Group]) {
+        for group in groups {
+            if self.groups.iter().any(|known| known.name == group.name) {
+                continue;
+            }
+            let at = self.groups.len();
+            for member in &group.members {
+                self.by_member.entry(member.clone()).or_default().push(at);
+            }
+            let (name, members) = (group.name.clone(), group.members.clone());
+            self.groups.push(Group { name, members, all: false, online: false, shown_to: BTreeSet::from([at]) });
+        }
+    }
+
     /// Returns whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
@@ -219,6 +235,18 @@ mod tests {
         assert_eq!(relation(&groups, "a", "b"), "both");
         assert_eq!(relation(&groups, "a", "c"), "none");
         assert_eq!(groups.watchers(&groups.key(jid("a").as_ref())).named, BTreeSet::from([&jid("a"), &jid("b")]));
+    }
+
+    #[test]
+    fn groups_of_others_are_added() {
+        let mut groups = groups(&["Sales: a@x.example"]);
+        let of = |name: &str, members: &[&str]| rookery_hub::Group {
+            name: name.into(),
+            members: members.iter().map(|name| jid(name)).collect(),
+        };
+        groups.add(&[of("Sales", &["a", "b"]), of("Support", &["a", "c"]), of("Empty", &[])]);
+        assert_eq!(relation(&groups, "a", "b"), "none", "the operator has a group of that name");
+        assert_eq!((relation(&groups, "a", "c"), relation(&groups, "c", "a")), ("both", "both"));
     }
 
     #[test]

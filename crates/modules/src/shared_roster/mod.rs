@@ -14,6 +14,8 @@
 //!   has them all.
 //! * The audience of a presence is kept ready for all members who are in the same groups, and what
 //!   a change of the groups means is found out once for all of these.
+//! * Groups that a source of logins knows are looked at in each round, so that shards differ for a
+//!   round at most.
 //!
 //! # What is left out
 //!
@@ -40,7 +42,7 @@ use rookery_xml::Kind;
 use tracing::error;
 
 pub use force::Common;
-use force::{GROUPS, NAME, State, directories, in_force, item, items, take_up};
+use force::{GROUPS, NAME, State, directories, in_force, item, items, renew, take_up};
 use groups::Members;
 use news::News;
 
@@ -188,7 +190,7 @@ fn has_everybody(world: &World, domain: &str) -> bool {
 
 /// Looks for what has changed since the last round, to tell the clients of this shard.
 fn round(world: &mut World) {
-    let now = take_up(world);
+    let now = renew(world);
     let lists = world.shard() == 0;
     for (domain, _) in now.groups.iter().filter(|(_, groups)| lists && groups.need_all()) {
         list_accounts(world, domain);

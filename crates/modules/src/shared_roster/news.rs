@@ -53,7 +53,8 @@ pub(super) fn look(world: &mut World, now: &Compiled) {
     if !news.due.is_empty() {
         return;
     }
-    let told = news.told.replace(now.clone());
+    // Those who came before the first look may have found none of the groups that others know.
+    let told = news.told.replace(now.clone()).or_else(|| now.without_others());
     if let Some(told) = told.filter(|told| !Arc::ptr_eq(&told.groups, &now.groups)) {
         regroup(world, &told, now);
     }
