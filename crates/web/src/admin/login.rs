@@ -1,13 +1,16 @@
 //! Signing in and out.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use hyper::{Response, StatusCode};
 use rookery_hub::fast::password_mark;
+use rookery_hub::{Judgement, LoginBy, Proof, Source};
 use rookery_jid::Jid;
-use rookery_operations::{Outcome, administrators};
+use rookery_operations::{Outcome, Refusal, administrators};
+use rookery_sasl::saslprep;
 use rookery_shard::{Refused, Whence};
 use tokio::task::spawn_blocking;
 use tracing::info;
@@ -22,8 +25,8 @@ use crate::html::Html;
 use crate::proxy::Origin;
 use crate::reply::Body;
 
-/// Returns the page with the form.
-pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<Body> {
+/// Returns the page with the form, and with ways to the issuers of these domains.
+pub fn page(status: StatusCode, name: &str, problem: Option<&str>, issuers: &[String]) -> Response<Body> {
     let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
     // Nobody learns which of the two was wrong.
     let wrong = if problem.is_some() { "aria-describedby=\"notice\" aria-invalid=\"true\"" } else { "" };
@@ -41,11 +44,11 @@ pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<B
         &[],
     );
     main.add(wrong, &[]);
-    main.add(
-        "><button id=\"sign-in\">Sign in</button></form>\
-         <p class=\"faint\">For the administrators of this server.</p></section>",
-        &[],
-    );
+    main.add("><button id=\"sign-in\">Sign in</button></form>", &[]);
+    for domain in issuers {
+        main.add("<p><a href=\"/admin/login/away?domain={}\">Sign in by the issuer of {}</a></p>", &[domain, domain]);
+    }
+    main.add("<p class=\"faint\">For the administrators of this server.</p></section>", &[]);
     let notice = problem.map(|words| Notice { is_error: true, words: words.into(), copy: None, returned: None });
     Frame { path: "/login", title: "Sign in", seen: None, notice, reports: 0 }.response(status, &main)
 }
@@ -72,7 +75,8 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
             attempt
         }
         Err(Refused { retry_ms, .. }) => {
-            let mut response = page(StatusCode::TOO_MANY_REQUESTS, name, Some("Too many attempts. Wait a moment."));
+            let mut response =
+                page(StatusCode::TOO_MANY_REQUESTS, name, Some("Too many attempts. Wait a moment."), &[]);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
             return response;
         }
@@ -97,10 +101,11 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
             StatusCode::UNAUTHORIZED,
             name,
             Some("Account or password is wrong, or it is no administrator's."),
+            &[],
         );
     };
     let Some(cookie) = shared.admin.visits.begin(&account, password, now_ms()) else {
-        return page(StatusCode::SERVICE_UNAVAILABLE, name, Some("The system gives no random numbers."));
+        return page(StatusCode::SERVICE_UNAVAILABLE, name, Some("The system gives no random numbers."), &[]);
     };
     gate.succeeded(&attempt, shared.door.now_ms());
     note("signed in");
@@ -136,9 +141,12 @@ pub fn cookie(headers: &HeaderMap, origin: Origin) -> Option<String> {
 async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outcome<Option<String>> {
     let decoy = shared.settings().decoy.clone();
     let name = account.as_ref().and_then(Jid::local).unwrap_or_default().to_owned();
-    let (credentials, domains) = match account {
+    let mut source = None;
+    let (credentials, domains) = match account.clone() {
         Some(account) => {
             let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
+            let domain = account.domain().to_owned();
+            source = source_of(shared, &domain);
             let domains = shared.ask(move |world, answer| {
                 administrators::domains_of(world, account, |_, found| answer.complete(Ok(found)));
             });
@@ -146,6 +154,11 @@ async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outc
         }
         None => (None, Vec::new()),
     };
+    if let Some((source, account)) = source.zip(account) {
+        let is_right = judged(&*source, account, &password).await?;
+        let mark = credentials.as_ref().map(password_mark);
+        return Ok(mark.filter(|_| is_right && !domains.is_empty()));
+    }
     // It hashes some thousand times.
     let verify =
         move || (decoy.verify(credentials.as_ref(), &name, &password), credentials.as_ref().map(password_mark));
@@ -153,7 +166,30 @@ async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outc
     Ok(mark.filter(|_| is_right && !domains.is_empty()))
 }
 
-fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, more: &str) {
+/// Returns who vouches for the logins of a domain, if that isn't the store.
+pub(super) fn source_of(shared: &Shared, domain: &str) -> Option<Arc<dyn Source>> {
+    let settings = shared.settings();
+    let domain = settings.hub.domains.iter().find(|known| known.name == domain)?;
+    match &domain.login {
+        LoginBy::Source(source) => Some(source.clone()),
+        LoginBy::Own | LoginBy::Anonymous => None,
+    }
+}
+
+/// Has a password judged by who knows those of a domain.
+async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
+    if !source.takes().passwords {
+        return Ok(false);
+    }
+    let Some(password) = saslprep(password) else { return Ok(false) };
+    match source.judge(Proof::Password { account, password: password.into_owned() }).await {
+        Judgement::Good { .. } => Ok(true),
+        Judgement::Bad { .. } => Ok(false),
+        Judgement::Away => Err(Refusal::Failed("who knows the passwords of this domain")),
+    }
+}
+
+pub(super) fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, more: &str) {
     let secure = if origin.encrypted { "; Secure" } else { "" };
     let name = cookie_name(origin);
     let cookie = format!("{name}={value}; Path={PREFIX}; HttpOnly; SameSite=Strict{secure}{more}");

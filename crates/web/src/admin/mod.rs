@@ -18,7 +18,7 @@
 //! # Layout
 //!
 //! `frame` is what all pages have in common, `fields` what all forms have, `outcome` what
-//! comes of one. [`visits`], `login`: signing in.
+//! comes of one. [`visits`], `login`, `signing_in`: signing in.
 //! `overview` with [`graph`] and `wellness`, `users` with `chosen`, `user`, `sessions`, `rooms`,
 //! `domains`, `records`, `servers`, `messages`, `invitations`, `reports`, `log`: the pages.
 
@@ -38,6 +38,7 @@ mod reports;
 mod rooms;
 mod servers;
 mod sessions;
+mod signing_in;
 mod user;
 mod users;
 pub mod visits;
@@ -74,6 +75,7 @@ pub const PREFIX: &str = "/admin";
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
     visits: visits::Visits,
+    on_their_way: signing_in::OnTheirWay,
 }
 
 /// A request of somebody who is signed in.
@@ -214,7 +216,8 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         "/style.css" | "/script.js" => return not_allowed(),
         _ => {}
     }
-    let cookie = login::cookie(request.headers(), origin);
+    let headers = request.headers().clone();
+    let cookie = login::cookie(&headers, origin);
     if is_post && is_cross_site(request.headers()) {
         return text(StatusCode::FORBIDDEN, "this form was sent by another page");
     }
@@ -226,8 +229,13 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     if path == "/login" {
         return match is_post {
             true => login::sign_in(&shared, origin, &given).await,
-            false => login::page(StatusCode::OK, "", None),
+            false => login::page(StatusCode::OK, "", None, &signing_in::domains(&shared)),
         };
+    }
+    match (path, is_post) {
+        (signing_in::AWAY, false) => return signing_in::leave(&shared, origin, &headers, &given).await,
+        (signing_in::BACK, false) => return signing_in::come_back(&shared, origin, &headers, &given).await,
+        _ => {}
     }
     let Some(seen) = seen else { return see_other("/login") };
     if is_post && !seen.has_token(form::value(&given, "csrf")) {

@@ -1,0 +1,215 @@
+//! Signing in at an issuer (OpenID Connect, with PKCE): the browser goes there, and comes back with
+//! a code that the issuer's word is had for.
+//!
+//! # Invariants
+//!
+//! * A code counts only in the browser that was sent away, which has a cookie, and once.
+//! * Who comes back is known by the issuer; whether they administer anything is asked here, as of
+//!   those who have a password.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use hyper::header::{COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, SET_COOKIE};
+use hyper::{Response, StatusCode};
+use rookery_base::lock::lock;
+use rookery_base::{chance, hex};
+use rookery_hub::fast::password_mark;
+use rookery_hub::{Judgement, SignIn};
+use rookery_jid::Jid;
+use rookery_operations::{Outcome, administrators};
+use subtle::ConstantTimeEq;
+
+use super::frame::Frame;
+use super::{PREFIX, entry, login};
+use crate::Shared;
+use crate::ask::now_ms;
+use crate::form::value;
+use crate::html::Html;
+use crate::proxy::Origin;
+use crate::reply::Body;
+
+/// The browsers that are on their way, by the text by which they are known again.
+#[derive(Debug, Default)]
+pub(super) struct OnTheirWay(Mutex<HashMap<String, Traveller>>);
+
+#[derive(Debug)]
+struct Traveller {
+    domain: String,
+    visit: SignIn,
+    until_ms: u64,
+}
+
+impl OnTheirWay {
+    /// Notes one that leaves; `false` if there are too many.
+    fn leave(&self, domain: &str, visit: SignIn, now_ms: u64) -> bool {
+        let mut all = lock(&self.0);
+        all.retain(|_, traveller| traveller.until_ms > now_ms);
+        if all.len() >= MOST {
+            return false;
+        }
+        let traveller = Traveller { domain: domain.to_owned(), visit: visit.clone(), until_ms: now_ms + LONGEST_MS };
+        all.insert(visit.state, traveller);
+        true
+    }
+
+    /// Takes one that comes back, if it is the browser that has left.
+    fn come_back(&self, state: &str, cookie: &str, now_ms: u64) -> Option<Traveller> {
+        let is_same = bool::from(state.as_bytes().ct_eq(cookie.as_bytes()));
+        let found = lock(&self.0).remove(state).filter(|_| is_same);
+        found.filter(|traveller| traveller.until_ms > now_ms)
+    }
+}
+
+/// Returns the domains at whose issuers browsers can sign in.
+pub fn domains(shared: &Shared) -> Vec<String> {
+    let settings = shared.settings();
+    let names = settings.hub.domains.iter().map(|domain| domain.name.as_str());
+    let signs_in = |name: &&str| login::source_of(shared, name).is_some_and(|source| source.signs_in());
+    names.filter(signs_in).map(str::to_owned).collect()
+}
+
+/// Sends a browser to the issuer of a domain.
+pub async fn leave(shared: &Shared, origin: Origin, headers: &HeaderMap, given: &[(String, String)]) -> Response<Body> {
+    let domain = value(given, "domain");
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let scheme = if origin.encrypted { "https" } else { "http" };
+    let back = format!("{scheme}://{host}{PREFIX}{BACK}");
+    let source = login::source_of(shared, domain).filter(|source| source.signs_in());
+    let (Some(source), Some(visit)) = (source, visit(back)) else { return refused("There is no such way to sign in.") };
+    let Some(place) = source.entrance(visit.clone()).await else {
+        return refused("The issuer is away. Try again later.");
+    };
+    let state = visit.state.clone();
+    if !shared.admin.on_their_way.leave(domain, visit, now_ms()) {
+        return refused("Too many are signing in. Wait a moment.");
+    }
+    let mut response = super::see_other("");
+    match HeaderValue::from_str(&place) {
+        Ok(place) => drop(response.headers_mut().insert(LOCATION, place)),
+        Err(_) => return refused("The issuer is away. Try again later."),
+    }
+    set_cookie(&mut response, origin, &state, LONGEST_MS / 1000);
+    response
+}
+
+/// Takes a browser that comes back, and begins a visit if it is that of an administrator.
+pub async fn come_back(
+    shared: &Shared,
+    origin: Origin,
+    headers: &HeaderMap,
+    given: &[(String, String)],
+) -> Response<Body> {
+    let cookie = cookie(headers).unwrap_or_default();
+    let Some(traveller) = shared.admin.on_their_way.come_back(value(given, "state"), &cookie, now_ms()) else {
+        return refused("Sign in again: this took too long, or was begun in another browser.");
+    };
+    let Traveller { domain, visit, .. } = traveller;
+    let Some(source) = login::source_of(shared, &domain) else { return refused("There is no such way to sign in.") };
+    let judgement = match value(given, "code") {
+        "" => Judgement::Bad { why: String::new() },
+        code => source.redeem(code.to_owned(), visit).await,
+    };
+    let account = match judgement {
+        Judgement::Good { username } => Jid::new(username.as_deref(), &domain, None).ok(),
+        Judgement::Bad { .. } => None,
+        Judgement::Away => return refused("The issuer is away. Try again later."),
+    };
+    let mark = match account.clone() {
+        Some(account) => match mark(shared, account).await {
+            Ok(mark) => mark,
+            Err(refusal) => return super::failed(&refusal),
+        },
+        None => None,
+    };
+    let named = account.as_ref().map_or("unknown", Jid::as_str).to_owned();
+    let note = |act: &str| shared.journal.note(entry(&named, origin, &domain, act.to_owned()));
+    let begun = account.zip(mark).and_then(|(account, mark)| shared.admin.visits.begin(&account, mark, now_ms()));
+    let Some(cookie) = begun else {
+        note("failed to sign in");
+        return refused("You are no administrator of this server, as far as the issuer says who you are.");
+    };
+    note("signed in");
+    // A redirection would still be one of the issuer's page, with which the cookie isn't sent.
+    let main =
+        Html::of("<section class=\"card login\"><p>You are signed in. <a href=\"/admin\">Go on</a></p></section>", &[]);
+    let frame = Frame { path: "/login", title: "Signed in", seen: None, notice: None, reports: 0 };
+    let mut response = frame.response(StatusCode::OK, &main);
+    response.headers_mut().insert("refresh", HeaderValue::from_static("0; url=/admin"));
+    login::set_cookie(&mut response, origin, &cookie, "");
+    response
+}
+
+/// Returns what stands for the password of an account that is there and administers a domain.
+async fn mark(shared: &Shared, account: Jid) -> Outcome<Option<String>> {
+    let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
+    let domains = shared.ask(move |world, answer| {
+        administrators::domains_of(world, account, |_, found| answer.complete(Ok(found)));
+    });
+    let administers = !domains.await?.is_empty();
+    Ok(credentials.as_ref().map(password_mark).filter(|_| administers))
+}
+
+fn refused(words: &str) -> Response<Body> {
+    login::page(StatusCode::UNAUTHORIZED, "", Some(words), &[])
+}
+
+fn visit(back: String) -> Option<SignIn> {
+    Some(SignIn { back, state: random()?, nonce: random()?, verifier: random()? })
+}
+
+fn random() -> Option<String> {
+    let mut bytes = [0; 32];
+    chance::fill(&mut bytes).ok()?;
+    Some(hex::encode(bytes))
+}
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    cookies.find(|(name, _)| *name == NAME).map(|(_, value)| value.to_owned())
+}
+
+/// Gives the browser what it is known by. It comes back from a page of the issuer, so the cookie
+/// can't be for our own pages alone.
+fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, seconds: u64) {
+    let secure = if origin.encrypted { "; Secure" } else { "" };
+    let cookie = format!("{NAME}={value}; Path={PREFIX}/login; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+}
+
+/// The paths behind the prefix: away, and back.
+pub const AWAY: &str = "/login/away";
+/// See there.
+pub const BACK: &str = "/login/back";
+const NAME: &str = "rookery-signing-in";
+/// Browsers that are on their way, and the time that one may take.
+const MOST: usize = 1000;
+const LONGEST_MS: u64 = 600_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_comes_back_once_and_in_time() {
+        let (all, now) = (OnTheirWay::default(), 5);
+        let away = || {
+            let visit = visit("https://a.example/".into()).unwrap();
+            assert!(all.leave("a.example", visit.clone(), now));
+            visit.state
+        };
+        let state = away();
+        assert_eq!(all.come_back(&state, &state, now).map(|traveller| traveller.domain).as_deref(), Some("a.example"));
+        assert!(all.come_back(&state, &state, now).is_none(), "once");
+        let state = away();
+        assert!(all.come_back(&state, "another", now).is_none(), "another browser");
+        let state = away();
+        assert!(all.come_back(&state, &state, now + LONGEST_MS).is_none(), "late");
+        (0..MOST).for_each(|_| drop(away()));
+        assert!(!all.leave("a.example", visit("https://a.example/".into()).unwrap(), now), "too many");
+        assert!(all.leave("a.example", visit("https://a.example/".into()).unwrap(), now + LONGEST_MS));
+    }
+}
