@@ -14,6 +14,7 @@ use crate::control::note;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::loaded::Source;
+use crate::logins::Logins;
 use crate::settings;
 use crate::welcome::say;
 
@@ -86,7 +87,7 @@ pub fn run(source: &Source, command: AdminCommand) -> Result<(), Failure> {
 /// The error of the store.
 pub fn administrators(config: &Config, database: &Database) -> Result<Vec<Administrators>, Failure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
-    Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table)))?)
+    Ok(wait(rights::administrators(&database.stores, &settings::settings(config, &table, &Logins::default())))?)
 }
 
 /// Reads an account, and finds the domain: the one that was named, or the account's own.

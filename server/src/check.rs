@@ -1,6 +1,7 @@
 //! `rookery check`: looks everything over that a start needs, and changes nothing. A start looks at
 //! the same by the same functions, and its log has what it goes on in spite of.
 
+mod logins;
 mod proxies;
 mod records;
 mod report;
@@ -72,6 +73,7 @@ fn look(source: &Source) -> Report {
         Ok(config) => {
             settled(&mut report, source, config);
             servers::ask(&mut report, config);
+            logins::ask(&mut report, config);
             ports(&mut report, config, &source.folder);
             cluster(&mut report, config);
             devices(&mut report, config);
@@ -94,6 +96,7 @@ fn settled(report: &mut Report, source: &Source, config: &Config) {
     certificates(report, config, &source.folder);
     authority(report, config, &source.folder);
     chat_page(report, config, &source.folder);
+    logins::look(report, config);
     proxies::look(report, config);
     servers::look(report, config, &source.folder);
     exposed(report, source, config);

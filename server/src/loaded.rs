@@ -17,6 +17,7 @@ use crate::database::Decoys;
 use crate::failure::Failure;
 use crate::federation::{self, Federated};
 use crate::folder::Folder;
+use crate::logins::Logins;
 use crate::settings;
 
 /// The places of configuration and data.
@@ -89,6 +90,7 @@ pub struct Loaded {
     pub federation: Option<Federated>,
     /// Changes since the start that need a restart to count, a line each.
     pub restart: Vec<String>,
+    logins: Logins,
     decoys: Decoys,
     /// The configuration of the start: what can't change since is as it says.
     started: Option<Arc<Config>>,
@@ -104,13 +106,13 @@ pub struct Reloaded {
 }
 
 impl Loaded {
-    /// Reads configuration and certificates, with what the `old` generation had for other servers;
-    /// makes the self-signed certificate if it is due.
+    /// Reads configuration and certificates, with what the `old` generation had for other servers
+    /// and for logins; makes the self-signed certificate if it is due.
     ///
     /// # Errors
     ///
     /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
-    pub fn load(source: Source, decoys: Decoys, old: Option<&Federated>) -> Result<Loaded, Failure> {
+    pub fn load(source: Source, decoys: Decoys, old: Option<&Loaded>) -> Result<Loaded, Failure> {
         let config = source.read()?;
         Loaded::with(source, config, decoys, old)
     }
@@ -120,18 +122,20 @@ impl Loaded {
     /// # Errors
     ///
     /// The same.
-    pub fn with(source: Source, config: Config, decoys: Decoys, old: Option<&Federated>) -> Result<Loaded, Failure> {
+    pub fn with(source: Source, config: Config, decoys: Decoys, old: Option<&Loaded>) -> Result<Loaded, Failure> {
         let certificates = certificate::load(&config, &source.folder)?;
         let tls = tls(&config, &certificates)?;
         // Only what the modules declare is asked of these; the tables that run belong to the
         // shards.
         let table = rookery_modules::table(&Shared::default());
-        let settings = settings::settings(&config, &table);
+        let logins = Logins::start(&config, old.map(|old| &old.logins))?;
+        let settings = settings::settings(&config, &table, &logins);
         let policy = settings::policy(&config, &settings, &Registry::new(table), &decoys);
-        let federation = federation::load(&config, &certificates, &decoys, old)?;
+        let federation =
+            federation::load(&config, &certificates, &decoys, old.and_then(|old| old.federation.as_ref()))?;
         let (settings, policy) = (Arc::new(settings), Arc::new(policy));
         let (restart, started) = (Vec::new(), None);
-        Ok(Loaded { source, config, settings, policy, tls, certificates, federation, restart, decoys, started })
+        Ok(Loaded { source, config, settings, policy, tls, certificates, federation, restart, logins, decoys, started })
     }
 }
 
@@ -141,7 +145,7 @@ impl Loaded {
 ///
 /// [`Failure::Config`] if a certificate can't be used.
 pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
-    let loaded = Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone(), old.federation.as_ref())?;
+    let loaded = Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone(), Some(old))?;
     Ok(Loaded { restart: old.restart.clone(), started: old.started.clone(), ..loaded })
 }
 
@@ -152,7 +156,7 @@ pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
 /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
 pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
     let source = Source::new(old.source.config.clone(), old.source.folder.path().to_owned());
-    let mut loaded = Loaded::load(source, decoys, old.federation.as_ref())?;
+    let mut loaded = Loaded::load(source, decoys, Some(old))?;
     if loaded.federation.is_some() && old.federation.is_none() {
         // Nobody listens for other servers yet.
         loaded.federation = None;

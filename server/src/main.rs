@@ -5,7 +5,8 @@
 //! - [`arguments`] is the command line, [`failure`] the exit codes.
 //! - [`config`] reads the configuration, [`configuration`] shows and compares it; [`bounds`] makes
 //!   the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is
-//!   all that a reload replaces; [`federation`] is what of it is for other servers.
+//!   all that a reload replaces; [`federation`] is what of it is for other servers,
+//!   [`logins`] for those who vouch for logins.
 //! - [`setup`] makes a server where there is none.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and
 //!   hands over to [`serve`].
@@ -52,6 +53,7 @@ mod listener;
 mod loaded;
 mod log;
 mod logging;
+mod logins;
 mod open_files;
 mod profile;
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! From the configuration to what the hub and the streams work by.
 
 use rookery_hub::rate::Rate;
-use rookery_hub::{Component, Domain, LoginBy, Module, Options, Registry, Settings};
+use rookery_hub::{Component, Domain, Module, Options, Registry, Settings};
 use rookery_modules::sasl2;
 use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
 
 use crate::config::{ComponentConfig, Config, DomainConfig};
 use crate::database::Decoys;
+use crate::logins::Logins;
 
-/// Returns the hub's settings.
-pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
+/// Returns the hub's settings, with those who vouch for logins.
+pub fn settings(config: &Config, table: &[Box<dyn Module>], logins: &Logins) -> Settings {
     let limits = &config.limits;
     Settings {
-        domains: config.domains.iter().map(|domain| hub_domain(domain, table)).collect(),
+        domains: config.domains.iter().map(|domain| hub_domain(domain, table, logins)).collect(),
         components: config.components.iter().map(component).collect(),
         max_resources: limits.resources_per_user,
         conflict: limits.conflict,
@@ -61,7 +62,7 @@ pub fn policy(config: &Config, settings: &Settings, registry: &Registry, decoys:
     }
 }
 
-fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>]) -> Domain {
+fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>], logins: &Logins) -> Domain {
     let on = table.iter().filter_map(|module| {
         let config = domain.modules.get(module.name()).filter(|config| config.enabled)?;
         let mut options = Options::defaults(module.options());
@@ -72,7 +73,8 @@ fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>]) -> Domain {
         }
         Some((module.name(), options))
     });
-    Domain { name: domain.name.clone(), modules: on.collect(), login: LoginBy::Own }
+    let login = logins.of(&domain.name, &domain.login);
+    Domain { name: domain.name.clone(), modules: on.collect(), login }
 }
 
 #[cfg(test)]

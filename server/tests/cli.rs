@@ -21,7 +21,9 @@ mod cli {
     pub mod hostile;
     pub mod invite;
     pub mod json;
+    pub mod ldap;
     pub mod log;
+    pub mod logins;
     pub mod mariadb;
     pub mod package;
     pub mod postgres;

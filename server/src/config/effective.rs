@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::line_of;
 use super::example::option;
-use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
+use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
 use super::{Config, Modules};
 
 /// A key with its table, and its value as TOML; `None` if it has none.
@@ -31,6 +31,8 @@ pub fn settings(config: &Config) -> Vec<Setting> {
         let table = format!("domain.{}", quote(&domain.name));
         let shown = DOMAIN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
         all.extend(shown.map(|(name, value)| (dotted(&table, name), Some(value))));
+        let login = LOGIN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
+        all.extend(login.map(|(name, value)| (format!("{table}.login.{name}"), Some(value))));
         let own = OWN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
         all.extend(own.map(|(name, value)| (format!("{table}.federation.{name}"), Some(value))));
         let for_all: BTreeMap<_, _> = modules(&config.modules).collect();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use rookery_hub::{Module, Value};
 
-use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
+use super::keys::{self, COMPONENT_KEYS, COMPONENTS, DOMAIN_KEYS, LOGIN_KEYS, OWN_KEYS, Shown, TABLES, quote};
 use super::{Config, size};
 
 /// Returns a commented configuration that says what holds without one.
@@ -75,6 +75,12 @@ fn domains(text: &mut String) {
     comment(text, "One domain with settings of its own. What isn't set here is as for all domains.");
     line(text, format_args!("#[domain.\"example.org\"]"));
     for key in DOMAIN_KEYS {
+        comment(text, key.doc);
+        line(text, format_args!("#{} = {}", key.name, key.example));
+    }
+    comment(text, "How clients log in there, if not by passwords that this server has.");
+    line(text, format_args!("#[domain.\"example.org\".login]"));
+    for key in LOGIN_KEYS {
         comment(text, key.doc);
         line(text, format_args!("#{} = {}", key.name, key.example));
     }

@@ -17,12 +17,14 @@ mod dpm;
 mod federation;
 mod instruments;
 mod limits;
+mod login;
 mod store;
 mod web;
 
 pub use component::{ABOUT as COMPONENTS, COMPONENT_KEYS};
 pub use dpm::LISTEN as DPM_LISTEN;
 pub use federation::OWN_KEYS;
+pub use login::LOGIN_KEYS;
 
 /// One key of the configuration.
 pub struct Key {
@@ -326,7 +328,8 @@ pub struct DomainKey {
     pub example: &'static str,
 }
 
-/// All keys of a `[domain."NAME"]` table itself; below it are `federation` and the modules.
+/// All keys of a `[domain."NAME"]` table itself; below it are `login`,
+/// `federation` and the modules.
 pub const DOMAIN_KEYS: [DomainKey; 2] = [
     DomainKey {
         name: "certificate",

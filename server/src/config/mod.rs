@@ -20,6 +20,7 @@ mod federation;
 mod given;
 pub mod keys;
 mod limits;
+mod login;
 mod nearest;
 mod ports;
 mod read;
@@ -43,6 +44,7 @@ pub use error::{ConfigError, Wrong};
 pub use example::{example, short as short_example};
 pub use federation::{Exception, Federation, OwnFederation, Rule};
 pub use limits::Limits;
+pub use login::{DomainLogin, Groups};
 pub use web::{Acme, Tls, Web};
 
 /// Everything that an operator can set.
@@ -105,6 +107,8 @@ pub struct DomainConfig {
     pub files: Files,
     /// The other servers that there are for it.
     pub federation: OwnFederation,
+    /// The way in which clients log in to its accounts.
+    pub login: DomainLogin,
     /// Its modules.
     pub modules: Modules,
 }
@@ -438,6 +442,12 @@ impl Config {
                 *path = base.join(&*path);
             }
         }
+        let of_logins = self.domains.iter_mut().map(|domain| &mut domain.login);
+        let of_logins = of_logins
+            .flat_map(|login| [&mut login.trusted, &mut login.bind_password_file, &mut login.client_secret_file]);
+        for path in of_logins.flatten() {
+            *path = base.join(&*path);
+        }
         for path in self.components.iter_mut().filter_map(|component| component.secret_file.as_mut()) {
             *path = base.join(&*path);
         }
@@ -454,7 +464,8 @@ impl Config {
 
 impl DomainConfig {
     fn named(name: String) -> DomainConfig {
-        DomainConfig { name, files: Files::default(), federation: OwnFederation::default(), modules: Modules::new() }
+        let (files, federation, login) = (Files::default(), OwnFederation::default(), DomainLogin::default());
+        DomainConfig { name, files, federation, login, modules: Modules::new() }
     }
 }
 

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Wrong;
 use super::given::Given;
-use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, DomainKey, OWN_KEYS, TABLES};
+use super::keys::{self, COMPONENT_KEYS, DOMAIN_KEYS, DomainKey, LOGIN_KEYS, OWN_KEYS, TABLES};
 use super::nearest::nearest;
 use super::ports;
 use super::{ComponentConfig, Config, DATA, DomainConfig, Federation, Files, Modules, Place};
@@ -110,15 +110,39 @@ impl Reader<'_> {
             None => DomainConfig { modules: self.config.modules.clone(), ..DomainConfig::named(name.to_owned()) },
         };
         let entries = self.entries_of(path, value);
-        self.domain_keys(&mut domain, path, &entries, &DOMAIN_KEYS, &[FEDERATION, MODULES]);
+        self.domain_keys(&mut domain, path, &entries, &DOMAIN_KEYS, &[LOGIN, FEDERATION, MODULES]);
+        let at = self.login(&mut domain, &dotted(path, LOGIN), child(&entries, LOGIN));
         if let Some(value) = child(&entries, FEDERATION) {
             let path = dotted(path, FEDERATION);
             let entries = self.entries_of(&path, value);
             self.domain_keys(&mut domain, &path, &entries, &OWN_KEYS, &[]);
         }
         self.modules(&mut domain.modules, &dotted(path, MODULES), child(&entries, MODULES));
+        if let Some((name, why)) = domain.login.misplaced(&domain.modules) {
+            let what = format!("the module `{name}` can't be on here: {why}");
+            self.wrongs.push(Wrong::new(at, what).of(dotted(path, LOGIN)));
+        }
         self.pair(&domain.files, path, &entries);
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
+    }
+
+    /// Reads a table `[domain."NAME".login]`, and switches off what doesn't go together with it;
+    /// returns its place.
+    fn login(&mut self, domain: &mut DomainConfig, path: &str, value: Option<&Spanned<DeValue<'_>>>) -> Range<usize> {
+        let Some(value) = value else { return Range::default() };
+        let entries = self.entries_of(path, value);
+        let told = self.wrongs.len();
+        self.domain_keys(domain, path, &entries, &LOGIN_KEYS, &[]);
+        if let Some((key, what)) = domain.login.wrong().filter(|_| self.wrongs.len() == told) {
+            let key = if key.is_empty() { path.to_owned() } else { dotted(path, key) };
+            self.wrongs.push(Wrong::new(value.span(), what).of(key));
+        }
+        domain.login.restrict(&mut domain.modules);
+        if domain.login.anonymous {
+            // Those who send spam would come here.
+            domain.federation.enabled.get_or_insert(false);
+        }
+        value.span()
     }
 
     /// Reads the keys of a domain that stand in one table, beside tables that are read elsewhere.
@@ -498,6 +522,8 @@ fn dotted(path: &str, name: &str) -> String {
 }
 
 const DOMAIN: &str = "domain";
+/// The table below a domain that says how its users log in.
+const LOGIN: &str = "login";
 const FEDERATION: &str = "federation";
 const MODULES: &str = "modules";
 const COMPONENT: &str = "component";

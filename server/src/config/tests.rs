@@ -195,7 +195,7 @@ fn unknown_keys_are_refused_with_a_guess() {
         ("[modules.sample]\nlimits = 1", "modules.sample.limits: there is no such key; did you mean `limit`?"),
         (
             "[domain.\"a.b\"]\ncert = 1",
-            "domain.\"a.b\".cert: there is no such key; known are: certificate, federation, key, modules",
+            "domain.\"a.b\".cert: there is no such key; known are: certificate, federation, key, login, modules",
         ),
         (
             "[domain.\"a.b\".federation]\nenable = true",

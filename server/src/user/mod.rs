@@ -32,6 +32,7 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::folder::Folder;
 use crate::loaded::Source;
+use crate::logins::Logins;
 use crate::settings;
 use crate::welcome::say;
 
@@ -113,7 +114,7 @@ fn add(
 /// Returns the accounts that have rights by their names, whether they are there or not.
 fn named(config: &Config, database: &Database) -> Result<Set<Jid>, Failure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
-    Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table)))?)
+    Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &Logins::default())))?)
 }
 
 /// Tells of accounts that were just made that they have rights by their names: the operator may not

@@ -180,7 +180,7 @@ pub const OWN_KEYS: [DomainKey; 5] = [
     },
 ];
 
-fn text(shown: Shown) -> Option<String> {
+pub(super) fn text(shown: Shown) -> Option<String> {
     match shown {
         Shown::Value(value) => Some(value),
         Shown::Unset(_) => None,

@@ -1,0 +1,188 @@
+//! The values of `[domain."NAME".login]`: how clients log in to the accounts of one domain.
+
+use std::path::PathBuf;
+
+use rookery_logins::Place;
+use rookery_logins::web::Address;
+use rookery_modules::logins::{self, place};
+use rookery_stream::c2s::LoginKind;
+
+use super::Modules;
+
+/// The logins of a domain. Without any of this they are by passwords that the store has keys of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainLogin {
+    /// True if everybody gets an account for one session.
+    pub anonymous: bool,
+    /// An address that knows passwords.
+    pub url: Option<Address>,
+    /// A directory that does.
+    pub ldap: Option<Place>,
+    /// Set if the connection to it begins TLS by StartTLS, or doesn't.
+    pub start_tls: Option<bool>,
+    /// The name of a user's entry.
+    pub dn: Option<String>,
+    /// The entry below which users are searched otherwise.
+    pub base: Option<String>,
+    /// The filter of that search.
+    pub filter: String,
+    /// The name of our own entry.
+    pub bind_dn: Option<String>,
+    /// The file with its password.
+    pub bind_password_file: Option<PathBuf>,
+    /// The groups of it that become groups of contacts.
+    pub groups: Groups,
+    /// Seconds for which a yes to a password holds.
+    pub cache_seconds: u64,
+    /// An issuer of tokens.
+    pub issuer: Option<String>,
+    /// Those for whom its tokens may be made.
+    pub audience: Vec<String>,
+    /// The claim with the user's name.
+    pub claim: String,
+    /// The scope that clients are told to ask for.
+    pub scope: Option<String>,
+    /// The name by which the issuer knows the admin page.
+    pub client_id: Option<String>,
+    /// The file with the secret that goes with it.
+    pub client_secret_file: Option<PathBuf>,
+    /// A PEM file of authorities to trust for all of these, besides those of the machine.
+    pub trusted: Option<PathBuf>,
+    /// True if an account is made for somebody who has none.
+    pub create: bool,
+    /// Seconds that an answer may take.
+    pub seconds: u64,
+    /// Questions at a time.
+    pub at_once: usize,
+}
+
+/// Groups of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// The entry below which they are; without one there are none.
+    pub base: Option<String>,
+    /// The filter for them.
+    pub filter: String,
+    /// The attribute with a group's name.
+    pub name: String,
+    /// The attribute with its members.
+    pub members: String,
+    /// The attribute of a member's entry that has the user's name.
+    pub user: String,
+    /// Seconds between two readings.
+    pub seconds: u64,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        let [filter, name] = ["(objectClass=groupOfNames)", "cn"].map(str::to_owned);
+        let [members, user] = ["member", "uid"].map(str::to_owned);
+        Self { base: None, filter, name, members, user, seconds: 600 }
+    }
+}
+
+impl Default for DomainLogin {
+    fn default() -> Self {
+        Self {
+            anonymous: false,
+            url: None,
+            ldap: None,
+            start_tls: None,
+            dn: None,
+            base: None,
+            filter: "(uid=%u)".to_owned(),
+            bind_dn: None,
+            bind_password_file: None,
+            groups: Groups::default(),
+            cache_seconds: 0,
+            issuer: None,
+            audience: Vec::new(),
+            claim: "preferred_username".to_owned(),
+            scope: None,
+            client_id: None,
+            client_secret_file: None,
+            trusted: None,
+            create: true,
+            seconds: 5,
+            at_once: 16,
+        }
+    }
+}
+
+impl DomainLogin {
+    /// Returns whether somebody else is asked.
+    pub fn asks(&self) -> bool {
+        self.url.is_some() || self.ldap.is_some() || self.issuer.is_some()
+    }
+
+    /// Returns how clients log in, in the words of their streams.
+    pub fn kind(&self) -> LoginKind {
+        let (passwords, tokens) = (self.url.is_some() || self.ldap.is_some(), self.issuer.is_some());
+        match (self.anonymous, passwords || tokens) {
+            (true, _) => LoginKind::Anonymous,
+            (false, true) => LoginKind::Source { passwords, tokens },
+            (false, false) => LoginKind::Own,
+        }
+    }
+
+    /// Switches modules off that the domain doesn't have unless it says so itself.
+    pub fn restrict(&self, modules: &mut Modules) {
+        for (name, module) in modules {
+            module.enabled &= place(self.kind(), name) == logins::Place::Usual;
+        }
+    }
+
+    /// Returns what is wrong in the table as a whole, with the key that it is about.
+    pub fn wrong(&self) -> Option<(&'static str, &'static str)> {
+        let names_one = self.dn.is_some() != self.base.is_some();
+        let is_of_directory = *self
+            != Self {
+                start_tls: None,
+                dn: None,
+                base: None,
+                filter: Self::default().filter,
+                bind_dn: None,
+                bind_password_file: None,
+                groups: Groups::default(),
+                ..self.clone()
+            };
+        Some(if self.anonymous && self.asks() {
+            ("anonymous", "everybody is let in: nobody is to be asked, so take `url`, `ldap` and `issuer` away")
+        } else if self.url.is_some() && self.ldap.is_some() {
+            ("ldap", "passwords are known in one place: give `url` or `ldap`")
+        } else if self.issuer.is_some() && self.audience.is_empty() {
+            let what = "give `audience` the name by which the issuer knows this server: without it a token that was made for \
+                        any other service would open accounts here";
+            ("issuer", what)
+        } else if self.ldap.is_some() && !names_one {
+            ("ldap", "say where the users are: `dn` is the name of an entry with `%u` in it, or `base` where to search")
+        } else if self.ldap.is_none() && is_of_directory {
+            ("", "there is no directory to which this belongs: give `ldap` its address")
+        } else if self.bind_dn.is_some() != self.bind_password_file.is_some() {
+            ("bind_dn", "`bind_dn` and `bind_password_file` belong together")
+        } else if self.dn.is_some() && self.bind_dn.is_some() && self.groups.base.is_none() {
+            ("bind_dn", "it is for searches: with `dn` and without `groups_base` nothing is searched")
+        } else if self.client_id.is_some() && self.issuer.is_none() {
+            ("client_id", "it is a name that an issuer has given: give `issuer` its address")
+        } else if self.client_secret_file.is_some() && self.client_id.is_none() {
+            ("client_secret_file", "it goes with a `client_id`")
+        } else if self.kind() == LoginKind::Own && *self != Self::default() {
+            ("", "nobody is named to be asked: give `url`, `ldap` or `issuer`, or set `anonymous = true`")
+        } else {
+            return None;
+        })
+    }
+
+    /// Returns a module that is on and can't be, with the reason.
+    pub fn misplaced(&self, modules: &Modules) -> Option<(&'static str, &'static str)> {
+        let mut on = modules.iter().filter(|(_, module)| module.enabled).map(|(name, _)| *name);
+        let name = on.find(|name| place(self.kind(), name) == logins::Place::Never)?;
+        let why = match self.kind() {
+            LoginKind::Anonymous => {
+                "accounts of this domain are for one session each: there is nothing that it could keep"
+            }
+            _ => "accounts of this domain are made elsewhere, and their passwords are known there alone",
+        };
+        Some((name, why))
+    }
+}

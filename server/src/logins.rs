@@ -1,0 +1,138 @@
+//! From the configuration to who vouches for logins. A source whose settings stay goes on over a
+//! reload, with what it knows.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_hub::{LoginBy, Source};
+use rookery_logins::{
+    Believed, Call, Client, Directory, Entry, Issuer, Outside, OwnEntry, Passwords, Terms, Web, groups,
+};
+
+use crate::config::{Config, ConfigError, DomainLogin, Groups};
+use crate::failure::Failure;
+
+/// The sources of all domains that have one.
+#[derive(Debug, Clone, Default)]
+pub struct Logins(BTreeMap<String, (DomainLogin, Arc<dyn Source>)>);
+
+impl Logins {
+    /// Starts those that a configuration wants, but for those that go on.
+    ///
+    /// # Errors
+    /// [`Failure::Config`] for a file that can't be used, [`Failure::Failed`] if the system gives
+    /// no thread.
+    pub fn start(config: &Config, old: Option<&Logins>) -> Result<Logins, Failure> {
+        let mut sources = BTreeMap::new();
+        for domain in &config.domains {
+            let login = &domain.login;
+            if !login.asks() {
+                continue;
+            }
+            let kept = old.and_then(|old| old.0.get(&domain.name)).filter(|(settings, _)| settings == login);
+            let source = match kept {
+                Some((_, source)) => source.clone(),
+                None => Arc::new(source(&domain.name, login)?),
+            };
+            sources.insert(domain.name.clone(), (login.clone(), source));
+        }
+        Ok(Logins(sources))
+    }
+
+    /// Returns how clients log in to a domain.
+    pub fn of(&self, domain: &str, login: &DomainLogin) -> LoginBy {
+        match self.0.get(domain) {
+            _ if login.anonymous => LoginBy::Anonymous,
+            Some((_, source)) => LoginBy::Source(source.clone()),
+            None => LoginBy::Own,
+        }
+    }
+}
+
+fn source(domain: &str, login: &DomainLogin) -> Result<Outside, Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("nobody can be asked about logins: {error}"));
+    let web = web(login)?;
+    let terms = Terms { patience: Duration::from_secs(login.seconds), at_once: login.at_once };
+    let mut source = Outside::new(login.create, Duration::from_secs(login.cache_seconds)).map_err(failed)?;
+    if let Some(passwords) = passwords(login, &web)? {
+        source = source.with_passwords(passwords, &terms).map_err(failed)?;
+    }
+    if let Some(wanted) = groups(domain, &login.groups) {
+        source = source.with_groups(wanted);
+    }
+    if let Some(issuer) = issuer(domain, login, &web)? {
+        source = source.with_issuer(issuer, &terms).map_err(failed)?;
+    }
+    Ok(source)
+}
+
+/// Returns a client of the web that trusts what a domain's table says.
+///
+/// # Errors
+/// The file can't be used.
+pub fn web(login: &DomainLogin) -> Result<Web, ConfigError> {
+    Web::trusting(login.trusted.as_deref()).map_err(ConfigError::because)
+}
+
+/// Returns who knows the passwords of a domain, if that isn't the store.
+///
+/// # Errors
+/// A file with a password can't be used.
+pub fn passwords(login: &DomainLogin, web: &Web) -> Result<Option<Passwords>, ConfigError> {
+    if let Some(url) = &login.url {
+        return Ok(Some(Passwords::Call(Call::new(url.clone(), web.clone()))));
+    }
+    let Some(place) = &login.ldap else { return Ok(None) };
+    let place = match login.start_tls {
+        Some(start_tls) => place.clone().with_start_tls(start_tls),
+        None => place.clone(),
+    };
+    let entry = match (&login.dn, &login.base) {
+        (Some(template), _) => Entry::Named(template.clone()),
+        (None, base) => Entry::Searched { base: base.clone().unwrap_or_default(), filter: login.filter.clone() },
+    };
+    let directory = Directory::new(place, entry, own_entry(login)?, web);
+    Ok(Some(Passwords::Directory(Arc::new(directory))))
+}
+
+/// Returns our own entry in a directory, if we have one.
+fn own_entry(login: &DomainLogin) -> Result<Option<OwnEntry>, ConfigError> {
+    let Some((dn, file)) = login.bind_dn.as_ref().zip(login.bind_password_file.as_ref()) else { return Ok(None) };
+    Ok(Some(OwnEntry { dn: dn.clone(), password: secret(file)? }))
+}
+
+/// Reads a file with a secret.
+fn secret(file: &Path) -> Result<String, ConfigError> {
+    let told = |why: String| ConfigError::because(format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| told(error.to_string()))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(told("there is nothing in it".to_owned())),
+        secret => Ok(secret.to_owned()),
+    }
+}
+
+/// Returns the groups of a directory that become groups of contacts, if that is wanted.
+fn groups(domain: &str, groups: &Groups) -> Option<groups::Wanted> {
+    let Groups { base, filter, name, members, user, seconds } = groups.clone();
+    let every = Duration::from_secs(seconds);
+    Some(groups::Wanted { domain: domain.to_owned(), base: base?, filter, name, members, user, every })
+}
+
+/// Returns the issuer whose tokens a domain believes, if there is one.
+///
+/// # Errors
+/// The file with our secret can't be used.
+pub fn issuer(domain: &str, login: &DomainLogin, web: &Web) -> Result<Option<Issuer>, ConfigError> {
+    let Some(issuer) = login.issuer.clone() else { return Ok(None) };
+    let (audience, claim) = (login.audience.clone(), login.claim.clone());
+    let believed = Believed { issuer, audience, claim, domain: domain.to_owned() };
+    let issuer = Issuer::new(believed, login.scope.clone(), web.clone());
+    let secret = login.client_secret_file.as_deref().map(secret).transpose()?;
+    let client = login.client_id.clone().map(|id| Client { id, secret });
+    Ok(issuer.map(|issuer| match client {
+        Some(client) => issuer.with_client(client),
+        None => issuer,
+    }))
+}
