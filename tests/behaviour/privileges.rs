@@ -1,5 +1,6 @@
 //! Components that act for accounts (XEP-0356), and in the place of the server (XEP-0355).
 
+use rookery_federation::Address;
 use rookery_hub::{Privileges, Requests};
 use rookery_testkit::{Client, Config, Internet, Server, client};
 use rookery_xml::Element;
@@ -311,7 +312,10 @@ fn a_component_sees_who_is_available() {
 
 /// Two servers, of which the first has components, and a user of each who see each other.
 fn neighbours(privileges: Privileges) -> (Server, Server, Client, Client) {
-    let internet = Internet::default();
+    neighbours_on(&Internet::default(), privileges)
+}
+
+fn neighbours_on(internet: &Internet, privileges: Privileges) -> (Server, Server, Client, Client) {
     let names = |domain: &str| vec![domain.to_owned()];
     let a = Server::with(Config {
         domains: names("example.org"),
@@ -370,6 +374,53 @@ fn a_component_sees_contacts_elsewhere() {
     let mut again = a.component(BRIDGE);
     let told = seen(&mut again) + &seen(&mut bridge);
     assert!(!told.contains("juliet"), "{told}");
+}
+
+/// The answers of contacts elsewhere to a session are for the component, too: after a restart
+/// nobody knows more.
+#[test]
+fn a_component_sees_contacts_that_answer_a_session() {
+    let reader = Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    let (a, _b, romeo, _juliet) = neighbours(reader);
+    drop(romeo);
+    a.restart();
+    let mut romeo = a.online("romeo@example.org/orchard");
+    a.advance(10_000);
+    assert!(seen(&mut romeo).contains("from='juliet@b.example/balcony'"));
+    let mut bridge = a.component(BRIDGE);
+    let told = seen(&mut bridge);
+    assert!(told.contains("from='juliet@b.example/balcony'"), "{told}");
+}
+
+/// A server that dies says no goodbye: a day later its users are asked for, and those who aren't
+/// there any more are shown to nobody.
+#[test]
+fn contacts_whose_server_has_died_are_forgotten() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    let reader = || Privileges { roster: Requests::BOTH, roster_presence: true, ..Privileges::default() };
+    for is_back in [false, true] {
+        let internet = Internet::default();
+        let (a, b, _romeo, juliet) = neighbours_on(&internet, reader());
+        let shows_juliet = || {
+            let mut bridge = a.component(BRIDGE);
+            let told = seen(&mut bridge);
+            bridge.close();
+            a.settle();
+            told.contains("from='juliet@b.example/balcony'")
+        };
+        // She says nothing for two days, and is there.
+        a.advance(2 * DAY_MS);
+        assert!(shows_juliet(), "who has nothing to say stays");
+        drop(juliet);
+        b.kill();
+        if !is_back {
+            let nowhere = Address::new("1.2.3.4:5269".parse().expect("an address"), false);
+            internet.say("b.example", Ok(vec![nowhere]));
+        }
+        assert!(shows_juliet(), "nobody knows yet");
+        a.advance(DAY_MS + DAY_MS / 8);
+        assert!(!shows_juliet(), "is back: {is_back}");
+    }
 }
 
 #[test]

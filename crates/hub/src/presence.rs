@@ -419,6 +419,10 @@ impl World {
                 if let Some(link) = self.find_resource(user, resource) {
                     self.push(link, packet, To::Full);
                 }
+                // Answers to probes are for the resource that has asked.
+                if packet.type_() != StanzaType::Error {
+                    self.show_contact_to_components(user, packet, to);
+                }
             }
             (StanzaType::Error, None) => {
                 if let Some(user) = user {
@@ -498,8 +502,8 @@ fn unavailable(address: &Jid) -> Option<Packet> {
     Packet::built(&presence.finish()).ok()
 }
 
-/// Returns a probe in the name of a resource (§4.3.1).
-fn probe(from: &Jid) -> Option<Packet> {
+/// Returns a probe in the name of a resource or an account (§4.3.1).
+pub(crate) fn probe(from: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("type", "probe").attr("from", from.as_str());
     Packet::built(&presence.finish()).ok()

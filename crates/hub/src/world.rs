@@ -21,7 +21,6 @@ use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 
 use crate::custody::Custody;
-use crate::elsewhere::Elsewhere;
 pub use crate::event::Event;
 use crate::module::Registry;
 pub use crate::parts::Place;
@@ -107,7 +106,7 @@ impl World {
         self.catalogue.onlookers = seeing(Privileges::sees_accounts);
         self.catalogue.onlookers_elsewhere = seeing(Privileges::sees_contacts);
         if self.catalogue.onlookers_elsewhere.is_empty() {
-            self.out.elsewhere = Elsewhere::default();
+            self.out.elsewhere.clear();
         }
         self.catalogue.settings = settings;
         for link in self.people.sessions.links() {

@@ -1,30 +1,36 @@
-//! Shows components the presence of contacts on other servers. Apart from what is remembered of it,
-//! so that the world can hold that.
+//! Shows components the presence of contacts on other servers, and asks for those who are silent.
+//! Apart from what is remembered of it, so that the world can hold that.
 
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use serde::{Deserialize, Serialize};
 
+use super::LOOK_MS;
 use crate::World;
 use crate::letter::Letter;
+use crate::presence::probe;
 use crate::session::Contact;
 
-/// Shows components the presence of a contact, at the home of that.
+/// Shows components the presence of a contact that is for an account, at the home of the contact.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Shown(Packet);
+pub(crate) struct Shown(Packet, Jid);
 
 impl Letter for Shown {
     const NAME: &'static str = "hub contact elsewhere";
 
     fn open(self, world: &mut World) {
-        let Some(from) = self.0.sender() else { return };
+        let Self(packet, account) = self;
+        let Some(from) = packet.sender() else { return };
         let onlookers = world.catalogue.onlookers_elsewhere.clone();
-        if onlookers.is_empty() || !world.out.elsewhere.is_new(from.as_str(), &self.0) {
+        if onlookers.is_empty() || !world.out.elsewhere.is_new(&from, &packet, account, world.clock.now_ms) {
             return;
         }
+        if !std::mem::replace(&mut world.out.elsewhere.is_watched, true) {
+            world.after(LOOK_MS, look_for_the_silent);
+        }
         for component in onlookers.iter().filter(|component| component.domain() != from.domain()) {
-            world.route(&self.0, component.as_ref());
+            world.route(&packet, component.as_ref());
         }
     }
 
@@ -41,21 +47,37 @@ impl World {
             return;
         }
         let Some(from) = packet.sender().filter(|from| !self.is_here(from.domain())) else { return };
+        let (owner, packet) = (to.bare().to_jid(), packet.clone());
         if let Some(user) = user.and_then(|user| self.people.users.get(user as usize)) {
             let name = self.people.names.find(self.hash(from.bare_str()), from.bare_str());
             if name.and_then(|name| user.contact(name)).is_some_and(Contact::to) {
-                self.send_letter_home(from.as_ref(), Shown(packet.clone()));
+                self.send_letter_home(from.as_ref(), Shown(packet, owner));
             }
             return;
         }
         let item = self.stores.rosters.item(to.bare(), from.bare());
-        let (owner, packet) = (to.bare().to_jid(), packet.clone());
         self.wait(item, move |world, item| match item {
             Ok(Some(item)) if item.subscription.to() => {
-                world.send_letter_home(from.as_ref(), Shown(packet));
+                world.send_letter_home(from.as_ref(), Shown(packet, owner));
             }
             Ok(_) | Err(StoreError::NoAccount) => {}
             Err(error) => world.store_failed("showing presence to a component", &owner, &error),
         });
+    }
+}
+
+/// Asks the servers of contacts that have said nothing for long whether they are there.
+fn look_for_the_silent(world: &mut World) {
+    let asked = world.out.elsewhere.silent(world.clock.now_ms);
+    for (contact, account) in asked {
+        if world.federates()
+            && let Some(probe) = probe(&account)
+        {
+            world.route_away(&probe, contact.as_ref());
+        }
+    }
+    world.out.elsewhere.is_watched = !world.out.elsewhere.seen.is_empty();
+    if world.out.elsewhere.is_watched {
+        world.after(LOOK_MS, look_for_the_silent);
     }
 }
