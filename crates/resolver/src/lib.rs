@@ -12,6 +12,7 @@
 //!   to the address of the domain, where something else may listen.
 //! * Names are asked with their final dot, so that no search list of this machine makes another
 //!   name of them, and the machine's `hosts` file is not looked at.
+//! * A domain that is an address is no way to that address: only the operator leads to one.
 //! * Questions that wait are bounded; who asks too much is told at once that there is no answer.
 //!   None takes longer than half a minute, so that domains whose name servers are dead don't keep
 //!   others waiting.
@@ -138,6 +139,10 @@ pub fn explain(settings: &Settings, domain: &str) -> (Vec<String>, Found) {
     let thread = Rc::new(thread);
     if let Some(route) = settings.routes.iter().find(|route| route.domain == domain) {
         lines.push(format!("not asked: `routes` in [federation] says {}:{}", route.host, route.port));
+    } else if is_literal(domain) {
+        lines.push(
+            "not asked: an address is no domain, and nobody has a certificate for it; `routes` can name it".to_owned(),
+        );
     } else if let Ok(ascii) = idna::domain_to_ascii(domain)
         && ascii.contains('.')
     {
@@ -302,8 +307,8 @@ impl Thread {
         if let Some(route) = self.settings.routes.iter().find(|route| route.domain == domain) {
             return self.addresses(domain, &Target::at(&route.host, route.port, route.direct_tls)).await;
         }
-        if let Ok(ip) = domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            return Ok(vec![Address::new(SocketAddr::new(ip, PORT), false)]);
+        if is_literal(domain) {
+            return Err(NotFound::NoServer);
         }
         let ascii = idna::domain_to_ascii(domain).map_err(|_| NotFound::NoServer)?;
         let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
@@ -460,6 +465,12 @@ impl Thread {
             }
         }
     }
+}
+
+/// Returns whether a domain is the address of a machine (RFC 7622 §3.2.2). Nobody else can say
+/// which server is there: neither DNS nor a certificate that others trust.
+fn is_literal(domain: &str) -> bool {
+    domain.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
 
 /// Returns the targets in an answer to a question for the SRV records of a name; what else is in it

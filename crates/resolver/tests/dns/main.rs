@@ -9,9 +9,9 @@ use std::sync::mpsc;
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, NULL, SRV};
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
-use name_server::{Say, Server, find};
+use name_server::{Say, Server, find, find_by};
 use rookery_federation::{Address, Found, NotFound};
-use rookery_resolver::{Dns, Lookups, Settings};
+use rookery_resolver::{Dns, Lookups, Route, Settings};
 use rookery_shard::Resolver;
 
 fn srv(priority: u16, port: u16, target: &str) -> RData {
@@ -130,6 +130,27 @@ fn names_are_asked_as_they_are_and_in_ascii() {
     // No search list makes another name of it, and a name of this network is none of the world.
     for single in ["localhost", "server", "a..example", "a b.example"] {
         assert_eq!(server.find(single), Err(NotFound::NoServer), "{single}");
+    }
+}
+
+/// An address in the place of a domain leads nowhere, for everybody: it has no records and no
+/// certificate. Where an operator leads to it by hand, it is a name like any other.
+#[test]
+fn addresses_are_no_domains() {
+    let server = Server::start();
+    for literal in ["192.0.2.1", "127.0.0.1", "[2001:db8::1]", "2001:db8::1", "[::ffff:192.0.2.1]", "0.0.0.0"] {
+        assert_eq!(server.find(literal), Err(NotFound::NoServer), "{literal}");
+        let settings = Settings { servers: vec![server.address], ..Settings::default() };
+        let (lines, found) = rookery_resolver::explain(&settings, literal);
+        assert_eq!(found, Err(NotFound::NoServer), "{literal}");
+        assert!(lines.len() == 1 && lines[0].contains("routes"), "{literal}: {lines:?}");
+    }
+    assert!([RecordType::SRV, RecordType::A, RecordType::AAAA].iter().all(|&type_| server.asked(type_).is_empty()));
+    let by_hand = |host: &str| Route { domain: "192.0.2.1".into(), host: host.into(), port: 5269, direct_tls: false };
+    for host in ["192.0.2.1", "xmpp.a.example"] {
+        server.say("xmpp.a.example.", RecordType::A, Say::Records(vec![a(1)]));
+        let settings = Settings { servers: vec![server.address], routes: vec![by_hand(host)], ..Settings::default() };
+        assert_eq!(find_by(settings, "192.0.2.1"), Ok(vec![at(1, 5269, false)]), "{host}");
     }
 }
 
