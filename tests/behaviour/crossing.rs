@@ -5,9 +5,12 @@ use rookery_federation::Address;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server, client};
 use rookery_xml::Element;
 
+/// The services of a domain.
+const SERVICES: [&str; 4] = ["conference", "pubsub", "multicast", "upload"];
+
 /// Returns a server of a domain with its services, reachable by all names.
 pub(crate) fn server(internet: &Internet, domain: &str, components: &[&str]) -> Server {
-    let services = ["conference", "pubsub", "multicast", "upload"].map(|service| format!("{service}.{domain}"));
+    let services = SERVICES.map(|service| format!("{service}.{domain}"));
     let own = [domain.to_owned()].into_iter().chain(services);
     let names: Vec<String> = own.chain(components.iter().map(|name| (*name).to_owned())).collect();
     let federation = internet.federation(&names, |_| {});
@@ -49,11 +52,26 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// Puts the server of a domain where nobody listens, from now on.
+    /// Has the presence of these roles broadcast in Juliet's room.
+    fn configure(&mut self, roles: &str) {
+        self.juliet.send(&format!(
+            "<iq type='set' id='c' to='verona@conference.b.example'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+             <x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
+             <value>http://jabber.org/protocol/muc#roomconfig</value></field>\
+             <field var='muc#roomconfig_maxusers'><value>2000</value></field>\
+             <field var='muc#roomconfig_presencebroadcast'>{roles}</field></x></query></iq>",
+        ));
+        let told = seen(&mut self.juliet);
+        assert!(told.contains("type='result'"), "{told}");
+    }
+
+    /// Puts the server of a domain where nobody listens, from now on. One that starts is found
+    /// again, also the one that takes the place of another that was killed.
     fn lose(&self, domain: &str) {
-        for name in [domain.to_owned(), format!("conference.{domain}")] {
+        let services = SERVICES.map(|service| format!("{service}.{domain}"));
+        for name in services.iter().map(String::as_str).chain([domain]) {
             let socket = "1.2.3.4:5269".parse().expect("an address");
-            self.internet.say(&name, Ok(vec![Address::new(socket, false)]));
+            self.internet.say(name, Ok(vec![Address::new(socket, false)]));
         }
     }
 }
@@ -89,28 +107,84 @@ fn domains_of_any_letters_meet() {
     assert_eq!(internet.calls(), 1, "one stream serves all spellings, and both directions");
 }
 
+/// A thousand occupants are on a server that dies. One message finds out, and the work grows with
+/// their number: nobody is told of the others' end who is gone as well.
 #[test]
 fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
+    const OCCUPANTS: usize = 1000;
     let mut scene = Scene::new();
     scene.room();
-    let mut others: Vec<Client> = (0..5).map(|number| scene.a.online(&format!("user{number}@a.example/x"))).collect();
+    // While they enter nobody hears of it, which would take a million stanzas.
+    scene.configure("<value>moderator</value>");
+    let mut others: Vec<Client> =
+        (0..OCCUPANTS).map(|number| scene.a.online(&format!("user{number}@a.example/x"))).collect();
     for (number, other) in others.iter_mut().enumerate() {
         join(other, &format!("nick{number}"));
         other.pump();
     }
+    let inside = others.iter_mut().filter_map(|other| seen(other).contains("code='110'").then_some(())).count();
+    assert_eq!(inside, OCCUPANTS);
+    scene.configure("<value>moderator</value><value>participant</value><value>visitor</value>");
     scene.juliet.all();
-    scene.lose("a.example");
     scene.a.kill();
+    scene.lose("a.example");
+    // What was under way is given up.
+    scene.b.advance(10_000);
     scene.juliet.all();
+    let before = scene.b.counters().remote_out;
     scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>Romeo?</body></message>");
     scene.b.advance(120_000);
     let told = seen(&mut scene.juliet);
     let gone = told.matches("type='unavailable'").count();
-    assert_eq!((gone, told.matches("code='333'").count()), (5, 5), "{told}");
+    assert_eq!((gone, told.matches("code='333'").count()), (OCCUPANTS, OCCUPANTS));
+    // The message, one that looks for those for whom it didn't come back, and the word that each
+    // has been removed.
+    let left = scene.b.counters().remote_out - before;
+    assert!(left <= 3 * OCCUPANTS as u64, "{left}");
     // They are gone: the next message bounces for nobody.
     scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>alone</body></message>");
     scene.juliet.expect_message("verona@conference.b.example/juliet", "alone");
     scene.juliet.expect_nothing();
+}
+
+/// A nick stays all that is known, also when a message for it comes back.
+#[test]
+fn a_whisper_that_comes_back_names_no_server() {
+    let mut scene = Scene::new();
+    scene.room();
+    let mut nurse = scene.b.online("nurse@b.example/hall");
+    join(&mut nurse, "nurse");
+    join(&mut scene.romeo, "romeo");
+    scene.romeo.all();
+    nurse.all();
+    scene.a.kill();
+    scene.lose("a.example");
+    let whisper = "<message type='chat' id='w' to='verona@conference.b.example/romeo'><body>psst</body></message>";
+    for _ in 0..2 {
+        nurse.send(whisper);
+        scene.b.advance(120_000);
+        let told = seen(&mut nurse);
+        assert!(!told.is_empty() && !told.contains("a.example"), "{told}");
+    }
+}
+
+/// An occupant that comes back in the moment in which errors are counted isn't taken for gone.
+#[test]
+fn who_enters_again_behind_an_error_stays() {
+    let mut scene = Scene::new();
+    scene.room();
+    join(&mut scene.romeo, "romeo");
+    scene.romeo.all();
+    scene.juliet.all();
+    let error = "<error type='cancel'><gone xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>";
+    scene.romeo.send(&format!("<message type='error' id='m' to='verona@conference.b.example'>{error}</message>"));
+    join(&mut scene.romeo, "romeo");
+    let told = seen(&mut scene.juliet);
+    assert!(told.contains("code='333'"), "{told}");
+    assert!(told.rfind("type='unavailable'") < told.rfind("<presence"), "{told}");
+    scene.romeo.all();
+    scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>welcome</body></message>");
+    scene.romeo.expect_message("verona@conference.b.example/juliet", "welcome");
 }
 
 /// Nobody has to speak in a room for those to leave it whose server is gone, or has forgotten them.
@@ -127,8 +201,8 @@ fn a_quiet_room_finds_out_who_is_gone() {
         if is_back {
             scene.a.restart();
         } else {
-            scene.lose("a.example");
             scene.a.kill();
+            scene.lose("a.example");
         }
         scene.b.advance(10_000);
         assert_eq!(seen(&mut scene.juliet), "", "a server that restarts has a moment");

@@ -8,7 +8,7 @@
 use rookery_base::Map;
 use std::collections::VecDeque;
 
-use rookery_fanout::Packet;
+use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::failure::condition;
 use rookery_hub::{Bound, Bounds, Custody, Most, Per, Reply, Share, Unit, World};
 use rookery_jid::{Jid, JidRef};
@@ -235,6 +235,12 @@ pub(super) fn when_listed(
 /// Gives a stanza to the room that it is for, or to somebody in it.
 pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     match world.state_mut::<Actors>().take(to.bare_str()) {
+        Taken::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
+            // It may be no more behind that.
+            room.drop_lost(world);
+            go_on(world, room);
+            receive(world, packet, to);
+        }
         Taken::Room(mut room) => {
             room.receive(world, packet, to);
             go_on(world, room);
@@ -374,6 +380,14 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
 /// Lets go of a room that nobody needs any more, now that the store is done with it.
 pub(super) fn look_after(world: &mut World, jid: &Jid) {
     if let Taken::Room(room) = world.state_mut::<Actors>().take(jid.as_str()) {
+        go_on(world, room);
+    }
+}
+
+/// Lets a room do something, if it is here.
+pub(super) fn with(world: &mut World, jid: &Jid, work: fn(&mut Room, &mut World)) {
+    if let Taken::Room(mut room) = world.state_mut::<Actors>().take(jid.as_str()) {
+        work(&mut room, world);
         go_on(world, room);
     }
 }

@@ -68,14 +68,19 @@ fn look(world: &mut World) {
 fn try_some(world: &mut World, mut seats: Vec<(Jid, Jid)>) {
     let rest = seats.split_off(seats.len().min(AT_ONCE));
     for (room, session) in seats {
-        let mut message = Writer::new("message");
-        message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", room.as_str());
-        message.start_ns("no-store", ns::HINTS).end();
-        world.send(&message.finish(), &session);
+        look_for(world, &room, &session);
     }
     if !rest.is_empty() {
         world.after(NEXT_MS, move |world| try_some(world, rest));
     }
+}
+
+/// Sends a message that shows nothing to a session in a room, to see whether it comes back.
+pub(super) fn look_for(world: &mut World, room: &Jid, session: &Jid) {
+    let mut message = Writer::new("message");
+    message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", room.as_str());
+    message.start_ns("no-store", ns::HINTS).end();
+    world.send(&message.finish(), session);
 }
 
 /// Milliseconds from the first loss to the messages.

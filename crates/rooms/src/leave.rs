@@ -1,4 +1,4 @@
-//! Leaving a room (XEP-0045 §7.14), being removed (§8.2, §9.1, §18.1), and what others see of it.
+//! Leaving a room (XEP-0045 §7.14), being removed (§8.2, §9.1), and what others see of it.
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
@@ -21,18 +21,19 @@ impl Room {
         self.unseat(world, session, &shown);
     }
 
-    /// Takes out a session that can't be reached any more (§18.1).
-    pub(crate) fn lose(&mut self, world: &mut World, session: &Jid) {
-        self.unseat(world, session, &Shown { is_gone: true, codes: vec![333], ..Shown::default() });
+    /// Takes one session out, and tells the others if its occupant goes with it.
+    fn unseat(&mut self, world: &mut World, session: &Jid, shown: &Shown<'_>) {
+        let parted = self.take_seat(world, session, shown);
+        self.tell_parted(world, parted.as_ref(), shown);
     }
 
-    /// Takes one session out. The nick goes with the last one.
-    fn unseat(&mut self, world: &mut World, session: &Jid, shown: &Shown<'_>) {
-        let Some(at) = self.occupant_of(session) else { return };
-        let Some(occupant) = self.occupants.get_mut(at) else { return };
+    /// Takes one session out. The nick goes with the last one: then the occupant is returned, of
+    /// whom the others are still to be told.
+    pub(crate) fn take_seat(&mut self, world: &mut World, session: &Jid, shown: &Shown<'_>) -> Option<Occupant> {
+        let at = self.occupant_of(session)?;
+        let occupant = self.occupants.get_mut(at)?;
         if occupant.seats.len() <= 1 {
-            let parted = self.remove(world, at, shown);
-            return self.tell_parted(world, parted.as_ref(), shown);
+            return self.remove(world, at, shown);
         }
         occupant.seats.retain(|seat| seat.jid != *session);
         occupant.changed();
@@ -43,6 +44,7 @@ impl Room {
             world.route(&packet, session.as_ref());
         }
         self.announce(world, at, &Shown::default());
+        None
     }
 
     /// Takes an occupant out and tells its sessions. The others are told by [`Room::tell_parted`].

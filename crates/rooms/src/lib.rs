@@ -9,9 +9,9 @@
 //!   are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
 //!   `history`, `rate`: what it is made of.
-//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `ghosts`: those who are gone
-//!   without a word; `shown`: how presence is written.
-//!   `speak`: messages; `invite`: those that are requests to the room.
+//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `lost`: those who can't be
+//!   reached any more; `ghosts`: those who are gone without a word; `shown`: how presence is
+//!   written. `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`,
 //!   `hats`. `change`: what becomes of roles and affiliations; `notices`: who else hears of that;
 //!   `voices`: what of it counts at the next visit. `application`: requests to register; `approve`:
@@ -76,6 +76,7 @@ mod kept;
 mod leave;
 mod limits;
 mod logs;
+mod lost;
 mod moderate;
 mod nick;
 mod notices;

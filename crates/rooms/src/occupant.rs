@@ -1,6 +1,8 @@
 //! An occupant of a room: a nick, the sessions behind it, and the presence that others see, built
 //! once per form.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -99,6 +101,21 @@ pub(crate) fn occupant_id(secret: &str, account: &Jid) -> String {
 
 /// Letters that show nothing.
 const INVISIBLE: [char; 6] = ['\u{115F}', '\u{1160}', '\u{3164}', '\u{FFA0}', '\u{2800}', '\u{180E}'];
+
+/// The sessions of a room that can't be reached any more and are about to leave.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    pub sessions: BTreeSet<Jid>,
+    /// Servers that can't be reached.
+    pub servers: BTreeSet<String>,
+}
+
+impl Lost {
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+}
 
 #[cfg(test)]
 mod tests {

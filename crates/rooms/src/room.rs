@@ -19,7 +19,7 @@ use super::directory::{Directory, Entry};
 use super::history::History;
 use super::kept::Kept;
 use super::limits::{Limits, NAME};
-use super::occupant::{Occupant, nick_key};
+use super::occupant::{Lost, Occupant, nick_key};
 use super::rate::{Bucket, Former};
 use super::refusal;
 use super::role::{Actor, Role};
@@ -60,6 +60,7 @@ pub(crate) struct Room {
     pub nicks: Map<String, usize>,
     /// By the full JIDs of sessions.
     pub seats: Map<Jid, usize>,
+    pub lost: Lost,
     /// The occupants that are moderators.
     pub moderating: BTreeSet<usize>,
     /// Sessions of those who see every real JID.
@@ -145,6 +146,7 @@ impl Room {
             occupants: Slab::new(),
             nicks: Map::default(),
             seats: Map::default(),
+            lost: Lost::default(),
             moderating: BTreeSet::new(),
             moderators: Roll::default(),
             others: Roll::default(),
@@ -206,7 +208,7 @@ impl Room {
             StanzaType::Available => self.available(world, packet, from, to),
             StanzaType::Unavailable => self.leave(world, packet, from),
             // §18.1: an occupant that answers presence with an error is not there any more.
-            StanzaType::Error => self.lose(world, from),
+            StanzaType::Error => self.lose(world, from, false),
             // §17.3: everything else neither enters nor leaves.
             _ => {}
         }

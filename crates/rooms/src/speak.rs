@@ -225,7 +225,13 @@ impl Room {
         let target = to.resource().and_then(|nick| self.occupant_named(nick)).filter(|_| !is_gone);
         match target {
             Some(to) => self.pass_on(world, StanzaType::Error, stanza, at, to),
-            None if is_gone => self.lose(world, from),
+            None if is_gone => {
+                // Only this server writes in the names of others, and says so of their servers.
+                let is_cut_off = packet.is_local()
+                    && !world.is_here(from.domain())
+                    && condition.is_some_and(|condition| UNREACHABLE.contains(&condition.name()));
+                self.lose(world, from, is_cut_off);
+            }
             None => {}
         }
     }
@@ -244,6 +250,9 @@ fn names(text: &str, room: &Jid) -> bool {
         Err(_) => false,
     }
 }
+
+/// Those of them that say it of a whole server.
+const UNREACHABLE: [&str; 2] = ["remote-server-not-found", "remote-server-timeout"];
 
 /// Errors that say that the session is not there any more (§18.1.1 with what servers say when a
 /// client has gone).

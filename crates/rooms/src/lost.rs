@@ -1,0 +1,68 @@
+//! Occupants that can't be reached any more (XEP-0045 §18.1), of which there may be many at once: a
+//! server that dies takes all of its users with it.
+//!
+//! # Invariants
+//!
+//! * Those whose errors come together leave together: each of them hears of itself alone, and the
+//!   others of each. So the work and what leaves for a dead server grow with their number, and not
+//!   with its square.
+//! * Where this server has found that another one can't be reached, the others of that are looked
+//!   for before anybody leaves. Nobody is removed for what has happened to another.
+//! * What else comes for the room finds those gone who are known to be.
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+
+use super::occupant::Lost;
+use super::room::Room;
+use super::shown::Shown;
+use super::{actor, ghosts};
+
+impl Room {
+    /// Takes a session out that can't be reached any more, in a moment, or when something else
+    /// comes for the room. `is_cut_off` if that is since its whole server can't be.
+    pub(crate) fn lose(&mut self, world: &mut World, session: &Jid, is_cut_off: bool) {
+        if self.occupant_of(session).is_none() {
+            return;
+        }
+        if self.lost.is_empty() {
+            let room = self.jid.clone();
+            world.after(0, move |world| actor::with(world, &room, Self::look_for_others));
+        }
+        if is_cut_off {
+            self.lost.servers.insert(session.domain().to_owned());
+        }
+        self.lost.sessions.insert(session.clone());
+    }
+
+    /// Looks for the others of servers that can't be reached, before all that are lost leave.
+    fn look_for_others(&mut self, world: &mut World) {
+        let Lost { sessions, servers } = &self.lost;
+        let is_cut_off = |session: &&Jid| servers.contains(session.domain()) && !sessions.contains(*session);
+        let mut others: Vec<Jid> = match servers.is_empty() {
+            true => Vec::new(),
+            false => self.seats.keys().filter(is_cut_off).cloned().collect(),
+        };
+        if others.is_empty() {
+            return self.drop_lost(world);
+        }
+        // In an order that is the same for the same seed.
+        others.sort();
+        others.iter().for_each(|session| ghosts::look_for(world, &self.jid, session));
+        let room = self.jid.clone();
+        world.after(ERRORS_MS, move |world| actor::with(world, &room, Self::drop_lost));
+    }
+
+    /// Takes out the sessions that were lost, and then tells those who are left.
+    pub(crate) fn drop_lost(&mut self, world: &mut World) {
+        let shown = Shown { is_gone: true, codes: vec![333], ..Shown::default() };
+        let lost = std::mem::take(&mut self.lost).sessions;
+        let parted: Vec<_> = lost.iter().filter_map(|session| self.take_seat(world, session, &shown)).collect();
+        for occupant in &parted {
+            self.tell_parted(world, Some(occupant), &shown);
+        }
+    }
+}
+
+/// Milliseconds in which errors come back from a server that is known not to be reached.
+const ERRORS_MS: u64 = 100;
