@@ -124,6 +124,7 @@ fn settings(config: &Config, decoys: &Decoys) -> Result<Settings, ConfigError> {
         rules: rules(given),
         own: own.map(|domain| of_its_own(config, domain)).collect(),
         allow_private_addresses: given.allow_private_addresses,
+        dane: given.dnssec && !given.dns.is_empty(),
         bidi: given.bidi,
         bytes_per_second: given.bytes_per_second as u64,
         stanzas_per_second: given.stanzas_per_second,

@@ -33,6 +33,9 @@ impl Servers {
                 }
             };
             let is_asking = self.routes.get(at).is_some_and(|route| route.purpose == Purpose::Questions);
+            if is_asking && !self.associate(at, addresses) {
+                continue;
+            }
             // A stranger may have named the domain, and what DNS says of it is the stranger's, too.
             let most = if is_asking { MOST_ADDRESSES_ASKED } else { MOST_ADDRESSES };
             let may = |address: &&Address| self.settings.allow_private_addresses || is_public(address.socket.ip());

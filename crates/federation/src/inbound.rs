@@ -19,6 +19,7 @@ use rookery_fanout::Packet;
 use rookery_hub::Custody;
 use rookery_jid::Jid;
 use rookery_stream::error::{Condition, StreamError};
+use rookery_stream::tls::trust::tlsa::Fingerprints;
 use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::header::Header;
 use rookery_xml::{Built, Element, Fault, Kind, Limits, Scanner, Stanza, ns};
@@ -63,6 +64,8 @@ pub struct Inbound {
     /// The stream has ended with an error, the peer's or ours.
     has_failed: bool,
     tls: Option<Result<Names, Untrusted>>,
+    /// The certificate that the peer has shown, for the case that DNS names it.
+    shown: Option<Box<Fingerprints>>,
     /// The domains that were proven.
     proven: Vec<Box<str>>,
     /// Pairs whose keys are being verified.
@@ -166,6 +169,7 @@ impl Inbound {
             is_closing: false,
             has_failed: false,
             tls: None,
+            shown: None,
             proven: Vec::new(),
             pending: Vec::new(),
             failures: 0,
@@ -196,6 +200,7 @@ impl Inbound {
     pub fn security(&self, domain: &str) -> &'static str {
         match &self.tls {
             _ if !self.proven.iter().any(|proven| **proven == *domain) => "nothing",
+            Some(Ok(names)) if names.cover(domain) && names.is_associated() => "TLS, DANE",
             Some(_) if self.is_certified(domain) => "TLS, certificate",
             Some(_) => "TLS, dialback",
             None => "dialback",
@@ -291,6 +296,10 @@ impl Inbound {
         if self.phase == Phase::Ended {
             return false;
         }
+        // Where certificates are the proof, no key is.
+        let is_enough = self.settings.policy_for(to, from) != Policy::Certificate || self.is_certified(from);
+        let refused = Err(Condition::NotAuthorized);
+        let outcome = if is_enough || *outcome != Ok(true) { outcome } else { &refused };
         dialback::answer(dialback::Name::Result, to, from, None, outcome, out);
         match outcome {
             Ok(true) => {

@@ -28,7 +28,8 @@
 //! * [`component`]: the stream of a component; `components` are those of a shard.
 //! * `queue`: what waits for a domain; `sent`: what has left and may have to leave again.
 //!   [`servers`]: all of a shard's streams together; `timers` are what they do by the clock.
-//!   `route` is the way to one domain, `departures` looks for it, `calling` lets few call one
+//!   `route` is the way to one domain, `departures` looks for it, `associating` finds out whether
+//!   DNS names the certificate of who calls, `calling` lets few call one
 //!   address at a time, `writing` uses it, `acknowledging` hears what has arrived, `pings` find it
 //!   out where nobody says so, `ending` lets it rest or gives it up; `arrivals` are the streams of
 //!   others, `bidi` those that carry our stanzas, too; `resumption` those that have broken,
@@ -40,6 +41,7 @@
 
 mod acknowledging;
 mod arrivals;
+mod associating;
 mod bidi;
 pub mod bounds;
 mod calling;

@@ -10,12 +10,13 @@ use crate::servers::{Key, Machine, Servers};
 use crate::timers::Timer;
 
 impl Servers {
-    /// Remembers until when the certificate of a stream holds.
+    /// Remembers until when the certificate of a stream holds, and what else was proven by it.
     pub(crate) fn holds_until(&mut self, key: Key, shown: &Result<Names, Untrusted>) {
         let Ok(names) = shown else { return };
         let until_ms = self.now_ms.saturating_add(names.valid_s().saturating_mul(1000));
         if let Some(stream) = self.streams.get_mut(key.0 as usize) {
-            stream.certified_until_ms = Some(until_ms);
+            let known_ms = stream.certified_until_ms.unwrap_or(u64::MAX);
+            stream.certified_until_ms = Some(until_ms.min(known_ms));
         }
     }
 

@@ -166,6 +166,9 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     /// Domains of ours for which there is no certificate but one that we have made ourselves.
     pub uncertified: Vec<Box<str>>,
+    /// True if DNS may name the certificates of servers that call (RFC 7673): answers that say of
+    /// themselves that they are signed are believed.
+    pub dane: bool,
     /// True if one stream may carry both directions (XEP-0288).
     pub bidi: bool,
     /// The secret of dialback keys.
@@ -206,6 +209,7 @@ impl Settings {
             own: Vec::new(),
             allow_private_addresses: false,
             uncertified: Vec::new(),
+            dane: false,
             bidi: true,
             secret,
             limits_before: Limits { depth: 8, ..Limits::BEFORE_LOGIN },

@@ -66,7 +66,8 @@ impl<D: Driver> Shard<D> {
             }
             (Some(terms), Some(mut federating)) => {
                 let old = std::mem::replace(&mut federating.terms, terms.clone());
-                if old.trust != terms.trust {
+                // The same holds for what DNS has proven, if it is believed no more.
+                if old.trust != terms.trust || old.settings.dane != terms.settings.dane {
                     federating.servers.judge_again();
                 }
                 federating.servers.apply(terms.settings.clone(), &Here(&self.world));
@@ -346,12 +347,16 @@ impl<D: Driver> Shard<D> {
         let is_established = matches!(&progress, Ok(progress) if progress.established);
         self.write_bytes(federating, key, &out);
         if is_established {
-            let (trust, now_s) = (federating.terms.trust.clone(), self.world.time() / 1000);
+            let (terms, now_s) = (federating.terms.clone(), self.world.time() / 1000);
             let Some(wire) = federating.get(key) else { return };
             if let Some(tls) = &wire.tls {
                 self.world.counters.sessions.add(tls.protocol(), handshake(tls.is_resumed()));
             }
-            let judged = wire.judge(&trust, now_s);
+            let judged = wire.judge(&terms.trust, now_s);
+            let own = if terms.settings.dane { wire.fingerprints() } else { None };
+            if let Some(own) = own {
+                federating.servers.shown(key, own);
+            }
             federating.servers.secured(key, judged);
             // Before what came behind the handshake is answered: a certificate that doesn't hold
             // ends it here.

@@ -11,7 +11,7 @@ use rookery_fanout::multicast::Outgoing;
 use rookery_federation::{Arrival, Found, Key, Servers, Settings};
 use rookery_stream::tls::client::ClientTls;
 use rookery_stream::tls::peer::PeerSettings;
-use rookery_stream::tls::trust::tlsa::Associations;
+use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Trust, Untrusted};
 use rookery_stream::tls::{Progress, ServerTls, TlsError};
 
@@ -200,6 +200,12 @@ impl<S> Wire<S> {
             Some(associations) => trust.judge_associated(&chain, associations, unix_seconds),
             None => trust.judge(&chain, unix_seconds),
         }
+    }
+
+    /// Returns the digests of the certificate that was shown by who has called.
+    pub(crate) fn fingerprints(&self) -> Option<Fingerprints> {
+        let accepted = self.tls.as_ref().filter(|tls| matches!(tls, Tls::Accepted(_)));
+        accepted.and_then(|tls| Fingerprints::of(tls.chain().first()?))
     }
 
     pub(crate) fn new(socket: S, peer: SocketAddr, connecting: bool) -> Self {

@@ -65,6 +65,28 @@ fn what_a_signed_zone_says_of_a_certificate_is_proof() {
     expect_talk(&a, &b);
 }
 
+/// The same for a server that calls: it has no other proof, and nobody is called to find that out.
+#[test]
+fn who_calls_is_proven_by_what_a_signed_zone_says() {
+    for (is_believed, is_named) in [(true, true), (false, true), (true, false)] {
+        let internet = Internet::default();
+        let (own, other) = (own_certificate("b.example"), own_certificate("b.example"));
+        let a = server(&internet, "a.example", |settings| settings.dane = is_believed);
+        let b = server_with(&internet, "b.example", &own, |settings| settings.rules.policy = Policy::Dialback);
+        associate(&internet, "b.example", if is_named { &own } else { &other });
+        let mut romeo = a.online("romeo@a.example/orchard");
+        let mut juliet = b.online("juliet@b.example/balcony");
+        chat(&mut juliet, "romeo@a.example/orchard", "hello");
+        if is_believed && is_named {
+            romeo.expect_message("juliet@b.example/balcony", "hello");
+        } else {
+            assert!(xml(&juliet.expect_element()).contains("remote-server-timeout"));
+            romeo.expect_nothing();
+        }
+        assert_eq!(internet.calls(), 1, "believed: {is_believed}, named: {is_named}");
+    }
+}
+
 #[test]
 fn a_certificate_that_a_signed_zone_does_not_name_ends_it_whatever_else_would_do() {
     for policy in [Policy::Certificate, Policy::Dialback, Policy::Plain] {

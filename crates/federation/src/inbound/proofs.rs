@@ -4,6 +4,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_stream::error::{Condition, StreamError};
+use rookery_stream::tls::trust::Names;
+use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
 use rookery_xml::{Element, Writer, ns};
 
 use super::{Event, Inbound, MOST_FAILURES, MOST_PENDING, MOST_PROVEN, MOST_REQUESTS, Ours, Question, domain};
@@ -44,6 +46,27 @@ impl Inbound {
             None if self.proven().all(is_enough) => None,
             None => Some((StreamError::PolicyViolation, Some("Another proof is needed."))),
         }
+    }
+
+    /// Remembers the certificate that the peer has shown, for the case that DNS names it.
+    pub(crate) fn shows(&mut self, shown: Fingerprints) {
+        self.shown = Some(Box::new(shown));
+    }
+
+    /// Returns whether DNS may name the certificate of the peer.
+    fn may_be_named(&self) -> bool {
+        self.settings.dane && self.shown.is_some()
+    }
+
+    /// Takes the certificate of the peer for proof if it is one of those that DNS names.
+    pub(crate) fn associate<'a>(&mut self, named: impl IntoIterator<Item = &'a Associations>) -> Option<&Names> {
+        let shown = self.shown.as_deref().filter(|_| self.settings.dane)?;
+        let names = named.into_iter().find_map(|associations| associations.of_caller(shown))?;
+        match self.tls.as_mut()? {
+            Ok(known) => known.join(names),
+            tls => *tls = Ok(names),
+        }
+        self.tls.as_ref()?.as_ref().ok()
     }
 
     /// SASL EXTERNAL (XEP-0178 §3): the only mechanism between servers.
@@ -121,9 +144,9 @@ impl Inbound {
         if self.tls.is_none() && policy != Policy::Plain {
             return Err(Condition::PolicyViolation);
         }
-        // By the same rules as for EXTERNAL.
+        // By the same rules as for EXTERNAL, unless DNS names the certificate.
         let is_certified = self.is_certified(&from);
-        if policy == Policy::Certificate && !is_certified {
+        if policy == Policy::Certificate && !is_certified && !self.may_be_named() {
             return Err(Condition::NotAuthorized);
         }
         if self.pending.iter().any(|(of, for_)| *of == from && *for_ == to) {

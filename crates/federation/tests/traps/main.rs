@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests may choose by a seed of their own")]
 
 mod answers;
+mod associated;
 #[path = "../hostile/mod.rs"]
 mod hostile;
 mod names;

@@ -199,7 +199,8 @@ impl Names {
         self.valid_s
     }
 
-    /// Tells whether it is DNS that has named the certificate or its authority (DANE).
+    /// Tells whether it is DNS that has named the certificate or its authority (DANE), for one of
+    /// the names at least.
     pub fn is_associated(&self) -> bool {
         self.is_associated
     }
@@ -214,6 +215,19 @@ impl Names {
             None => *name == domain,
         });
         by_dns || self.exact.contains(&domain)
+    }
+
+    /// Takes in those that were proven besides; all hold for as long as each of them does.
+    pub fn join(&mut self, other: Self) {
+        for (all, more) in [(&mut self.dns, other.dns), (&mut self.exact, other.exact)] {
+            for name in more {
+                if !all.contains(&name) {
+                    all.push(name);
+                }
+            }
+        }
+        self.valid_s = self.valid_s.min(other.valid_s);
+        self.is_associated |= other.is_associated;
     }
 
     /// Reads the names that a certificate claims, which nothing has proven: for operators to look

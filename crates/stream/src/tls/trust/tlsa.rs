@@ -60,6 +60,14 @@ enum Selector {
     Key = 1,
 }
 
+/// The digests of a certificate that a peer has shown, by which a record may be about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprints {
+    certificate: [Hashed; 2],
+    /// `None` if it is no certificate.
+    key: Option<[Hashed; 2]>,
+}
+
 #[derive(Clone, PartialEq, Eq)]
 enum Hashed {
     Sha256([u8; 32]),
@@ -86,8 +94,36 @@ impl Associations {
         self.all.iter()
     }
 
+    /// Returns the names that a caller proves by having shown this certificate: the domain, for a
+    /// day at most. Only records that are about a server's own certificate, whatever else is to be
+    /// said of it, count (usage 3): the port that they are for is not where the caller comes from,
+    /// but who has the key is the domain's server. `None` if none of them is about it.
+    pub fn of_caller(&self, shown: &Fingerprints) -> Option<Names> {
+        let is_named = self.of(Usage::DaneEe).any(|association| association.is_about(shown));
+        is_named.then(|| self.named()).filter(|names| names.cover(&self.domain))
+    }
+
+    /// Returns the names of who has the domain's certificate.
+    fn named(&self) -> Names {
+        let exact = ascii_domain(&self.domain).into_iter().collect();
+        Names { exact, valid_s: DAY_S, is_associated: true, ..Names::default() }
+    }
+
     fn of(&self, usage: Usage) -> impl Iterator<Item = &Association> {
         self.all.iter().filter(move |association| association.usage == usage)
+    }
+}
+
+impl Fingerprints {
+    /// Takes those of a certificate in DER, or of what is in its place.
+    pub fn of(der: &[u8]) -> Option<Self> {
+        let hashes = |content: &[u8]| {
+            let long = digest::digest(&SHA512, content).as_ref().try_into().ok()?;
+            Some([Hashed::Sha256(sha256(content)?), Hashed::Sha512(long)])
+        };
+        let parsed = x509_parser::parse_x509_certificate(der);
+        let key = parsed.ok().and_then(|(_, certificate)| hashes(certificate.tbs_certificate.subject_pki.raw));
+        Some(Self { certificate: hashes(der)?, key })
     }
 }
 
@@ -114,6 +150,14 @@ impl Association {
             _ => return None,
         };
         Some(Self { usage, selector, matching, digest })
+    }
+
+    /// Tells whether the record is about the certificate that has these digests.
+    fn is_about(&self, shown: &Fingerprints) -> bool {
+        match self.selector {
+            Selector::Certificate => shown.certificate.contains(&self.digest),
+            Selector::Key => shown.key.as_ref().is_some_and(|key| key.contains(&self.digest)),
+        }
     }
 
     /// Tells whether the record is about a certificate.

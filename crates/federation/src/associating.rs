@@ -1,0 +1,75 @@
+//! Servers that call and show a certificate that no authority stands for: DNS may name it (DANE,
+//! RFC 7673), as it does for servers that are called.
+//!
+//! Such a caller is offered no SASL, and sends a key of dialback, which names its domain
+//! (XEP-0220). Where DNS is believed, the domain is looked up then, as to have the key verified. If
+//! one of its servers has the certificate that the caller has shown, by records that are signed as
+//! everything that leads to them, nobody is called any more. If not, the key counts as far as the
+//! policy lets it.
+//!
+//! # Invariants
+//!
+//! * A question of DNS is all that a caller can cause where certificates are the proof, within the
+//!   bounds of those for dialback (`strangers`).
+//! * The records prove the domain that was asked for, and no other.
+
+use rookery_stream::error::Condition;
+use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
+
+use crate::route::State;
+use crate::servers::{Arrived, Key, Servers};
+use crate::settings::Policy;
+use crate::targets::Address;
+
+impl Servers {
+    /// Takes the certificate that another server has shown as it called, for the case that DNS
+    /// names it. Comes before [`Servers::secured`].
+    pub fn shown(&mut self, key: Key, own: Fingerprints) {
+        if let Some(machine) = self.inbound_mut(key) {
+            machine.shows(own);
+        }
+    }
+
+    /// Compares the certificates of callers that wait for a domain's server with those that DNS
+    /// names. Returns whether somebody has to ask that server still.
+    pub(crate) fn associate(&mut self, at: usize, found: &[Address]) -> bool {
+        let Some(route) = self.routes.get_mut(at).filter(|_| self.settings.dane) else { return true };
+        let mut named: Vec<&Associations> = found.iter().filter_map(|address| address.tlsa.as_deref()).collect();
+        // The addresses of a target share them.
+        named.dedup_by(|one, other| std::ptr::eq(*one, *other));
+        let needs_certificate = self.settings.policy_for(&route.local, &route.remote) == Policy::Certificate;
+        let mut others = Vec::new();
+        for (mut question, arrived) in std::mem::take(&mut route.questions) {
+            question.is_certified = self.is_named(arrived, &named);
+            match (question.is_certified, needs_certificate) {
+                (true, _) => self.tell(arrived, &question, &Ok(true)),
+                (false, true) => self.tell(arrived, &question, &Err(Condition::NotAuthorized)),
+                (false, false) => others.push((question, arrived)),
+            }
+        }
+        let is_done = others.is_empty();
+        if is_done {
+            self.set_state(at, State::Idle);
+            self.forget_later(at, FORGET_MS);
+        } else if let Some(route) = self.routes.get_mut(at) {
+            route.questions = others;
+        }
+        !is_done
+    }
+
+    /// Takes the certificate of a caller for proof if DNS names it.
+    fn is_named(&mut self, arrived: Arrived, named: &[&Associations]) -> bool {
+        if !self.is_at(arrived.key, arrived.serial) {
+            return false;
+        }
+        let machine = self.inbound_mut(arrived.key);
+        let proven = machine.and_then(|machine| machine.associate(named.iter().copied()).cloned());
+        let Some(names) = proven else { return false };
+        self.holds_until(arrived.key, &Ok(names));
+        true
+    }
+}
+
+/// The time for which the way to a domain is remembered that a caller has named: DNS has a memory
+/// of its own.
+const FORGET_MS: u64 = 5_000;
