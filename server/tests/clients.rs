@@ -341,6 +341,7 @@ scenarios! {
         our_own_certificate_is_replaced_while_streams_are_open
         a_server_without_a_certificate_is_proven_by_dialback_where_that_is_allowed
         a_server_without_dialback_is_proven_by_its_certificate
+        a_signed_zone_decides_who_a_server_is
         dns_that_fails_lies_or_takes_its_time_is_told_or_borne
         the_admin_page_shows_what_waits_and_why_servers_are_not_reached
         operators_see_what_happens

@@ -21,6 +21,7 @@ from network import Network
 from person import PATIENCE, Person
 from ports import free_port
 from rookery import BINARY
+from zone import Zone, unbound
 
 
 async def two_rookeries_meet():
@@ -281,6 +282,56 @@ async def a_server_without_dialback_is_proven_by_its_certificate():
             assert "dialback" not in one.command("s2s", "list")
 
 
+async def a_signed_zone_decides_who_a_server_is():
+    """DANE (RFC 7673) with a zone that is really signed, a resolver that validates it, and Prosody as the server that is called. What the zone names is proof, in
+    the place of any authority, whoever calls; what it doesn't name is refused, whatever authority has issued it; and what isn't signed changes nothing.
+    """
+    cases = [
+        # The domain that is called, its certificate, the certificate that DNS names, and whether it is reached.
+        ("two.example", "own", "its own", True),
+        ("two.example", None, "another", False),
+        ("two.example", None, "none", True),
+        ("two.example", None, "its own, forged", False),
+        ("two.unsigned", "own", "its own", False),
+        ("two.unsigned", None, "another", True),
+    ]
+    for domain, fault, named, is_reached in cases:
+        async with Network() as network:
+            network.zone = Zone("example.")
+            async with unbound(network.folder, network.dns, network.zone, "unsigned.") as resolver:
+                prosody = network.prosody(domain, "bob", fault=fault, secure="false")
+                async with network.rookery("one.example", "alice", dns=resolver, federation="dnssec = true") as one, prosody as two:
+                    chain = two.chain if named.startswith("its own") else network.certify(f"other.{domain}")[0]
+                    if named != "none":
+                        network.names_certificate(domain, two.servers, chain)
+                    if named == "its own, forged":
+                        network.zone.broken.add((f"_{two.servers}._tcp.{domain}.", "TLSA"))
+                    async with Person(one, "alice@one.example", trust=network.authority) as alice:
+                        async with Person(two, f"bob@{domain}", believing=True) as bob:
+                            if is_reached:
+                                for writer, reader, way in ((alice, bob, "out"), (bob, alice, "in")):
+                                    writer.write(reader.bare, "hello")
+                                    await reader.reads("hello", of=writer.bare)
+                                    proof = "DANE" if named == "its own" else "certificate"
+                                    listed = one.command("s2s", "list")
+                                    assert f"{domain}\tone.example\t{way}\tready\tTLS, {proof}" in listed, listed
+                            else:
+                                alice.write(bob.bare, "hello")
+                                error = await alice.take("message_error", lambda _: True)
+                                assert error["error"]["condition"] == "remote-server-timeout", (domain, named, error)
+                                await bob.quiet()
+                                assert not bob.seen["message"], (domain, named, bob.seen["message"])
+                    looked = await asyncio.to_thread(_look, one, domain)
+                    assert ("(signed)" in looked) == domain.endswith(".example"), looked
+                    assert ("TLSA" in looked) == (domain.endswith(".example") and named in ("its own", "another")), looked
+
+
+def _look(server, domain):
+    """The steps to another server as operators see them, whatever comes of it."""
+    command = [BINARY, "--config", "rookery.toml", "s2s", domain]
+    return subprocess.run(command, cwd=server.folder, text=True, capture_output=True, timeout=60).stdout
+
+
 async def dns_that_fails_lies_or_takes_its_time_is_told_or_borne():
     async with Network() as network:
         async with network.rookery("one.example", "alice") as one, network.rookery("two.example", "bob") as two:
@@ -340,7 +391,7 @@ async def operators_see_what_happens():
             reached = await asyncio.to_thread(one.command, "s2s", "two.example")
             for words in ("SRV: 0 0", "tries     127.0.0.1:", "offered   starttls", "it is for the domain", "EXTERNAL: it accepts", "proven by TLS, certificate"):
                 assert words in reached, reached
-            for nowhere, cause in (("nowhere.example", "DNS has no server"), ("10.0.0.1", "")):
+            for nowhere, cause in (("nowhere.example", "DNS has no server"), ("10.0.0.1", "an address is no domain")):
                 ended = await asyncio.to_thread(
                     subprocess.run, [BINARY, "--config", "rookery.toml", "s2s", nowhere], cwd=one.folder, text=True, capture_output=True
                 )

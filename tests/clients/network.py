@@ -5,6 +5,7 @@ The DNS server answers for the domains of the network and says of all others tha
 
 import asyncio
 import datetime
+import hashlib
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import dns.flags
 import dns.message
 import dns.rcode
 import dns.rdatatype
@@ -37,6 +39,8 @@ class Network:
         self.folder = Path(tempfile.mkdtemp(prefix="federation-"))
         self.names = {}
         self.hosts = self.folder / "hosts"
+        # The signed zone, if there is one: a `Zone`.
+        self.zone = None
         # How DNS behaves for names that end so: see `_Dns`.
         self.moods = {}
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -79,6 +83,12 @@ class Network:
         private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
         return chain, private
 
+    def names_certificate(self, domain, port, chain):
+        """Has DNS name the key in a certificate as the one of the server at a port (RFC 6698: usage 3, selector 1, type 1)."""
+        key = x509.load_pem_x509_certificate(chain.read_bytes()).public_key()
+        info = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        self.names[f"_{port}._tcp.{domain}.", "TLSA"] = f"3 1 1 {hashlib.sha256(info).hexdigest()}"
+
     def is_at(self, domain, port):
         for name in (domain, f"conference.{domain}"):
             self.names[f"_xmpp-server._tcp.{name}.", "SRV"] = f"0 0 {port} {domain}."
@@ -113,6 +123,7 @@ class Network:
         subprocess.run(register, check=True, stdout=subprocess.DEVNULL)
         command = ["prosody", "--root", "-F", "--config", config]
         async with Peer(command, os.environ, home, clients, home / "log") as peer:
+            peer.servers, peer.chain = servers, chain
             yield peer
 
     @asynccontextmanager
@@ -203,6 +214,11 @@ class _Dns(asyncio.DatagramProtocol):
             answer.answer.append(dns.rrset.from_text(asked.name, 60, "IN", kind, found))
         elif not any(known == name for known, _ in self.network.names):
             answer.set_rcode(dns.rcode.NXDOMAIN)
+        # Whoever asks for the zone as its own server is a resolver that validates.
+        if not question.flags & dns.flags.RD:
+            answer.flags |= dns.flags.AA
+            if self.network.zone and asked.name.is_subdomain(self.network.zone.name):
+                self.network.zone.complete(answer, [known for owner, known in self.network.names if owner == name])
         mood = next((mood for end, mood in self.network.moods.items() if name.endswith(end)), None)
         if mood == "fails":
             answer.answer.clear()

@@ -58,6 +58,11 @@ fn servers(scenario: &str) -> Packages {
         | "federation.our_own_certificate_is_replaced_while_streams_are_open"
         | "federation.a_server_without_a_certificate_is_proven_by_dialback_where_that_is_allowed"
         | "federation.a_server_without_dialback_is_proven_by_its_certificate" => PROSODY,
+        "federation.a_signed_zone_decides_who_a_server_is" => &[
+            ("prosodyctl", "prosody"),
+            ("/usr/share/doc/lua-unbound/copyright", "lua-unbound"),
+            ("unbound", "unbound"),
+        ],
         "federation.rookery_and_ejabberd_meet"
         | "federation.rookery_and_ejabberd_outlive_each_other"
         | "federation.what_a_server_without_acknowledgements_has_not_read_comes_back"
