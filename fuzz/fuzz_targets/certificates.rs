@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use rookery_stream::tls::trust::tlsa::{Association, Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Trust};
 
 fuzz_target!(|input: (u16, &[u8])| {
@@ -12,6 +13,16 @@ fuzz_target!(|input: (u16, &[u8])| {
     assert!(Trust::new([]).judge(&[own, between], 1_800_000_000).is_err());
     // An authority that is trusted for being in a file can be anything, too.
     let _ = Trust::new([between.to_vec()]).judge(&[own, between], 1_800_000_000);
+    // What DNS names is this one and no other.
+    if let Some(shown) = Fingerprints::of(own) {
+        let record = |der: &[u8]| Association::read(3, 0, 0, der);
+        let is_named = |record| {
+            let named = Associations::new("a.example", "x.example", 5269, record);
+            named.is_some_and(|named| named.of_caller(&shown).is_some())
+        };
+        assert_eq!(is_named(record(own)), !own.is_empty());
+        assert!(own == between || !is_named(record(between)));
+    }
     let Some(names) = Names::claimed(der) else { return };
     for name in names.all() {
         assert!(!name.is_empty() && name.len() <= 255);

@@ -1,6 +1,6 @@
 //! Input from another server: nothing counts that it has not proven, and what it is told doesn't
-//! depend on how its bytes are cut. It has called, or was called; its certificate is good, bad or
-//! for two domains.
+//! depend on how its bytes are cut. It has called, or was called; its certificate is good, bad, for
+//! two domains, or one that DNS names for one domain.
 
 #![no_main]
 
@@ -14,6 +14,7 @@ use rookery_federation::inbound::Ours;
 use rookery_federation::servers::Handshake;
 use rookery_federation::{Action, Address, Home, Key, Policy, Secret, Servers, Settings};
 use rookery_jid::Jid;
+use rookery_stream::tls::trust::tlsa::{Association, Associations, Fingerprints};
 use rookery_stream::tls::trust::{Names, Untrusted};
 
 struct Here;
@@ -47,16 +48,22 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     let (choice, split, bytes) = input;
     let split = usize::from(split).min(bytes.len());
     let whole = converse(choice, &[bytes]);
+    let parts = converse(choice, &[&bytes[..split], &bytes[split..]]);
     // TLS begins between two pieces, and what is behind `<starttls/>` in the same one is refused.
-    if !bytes.windows(8).any(|part| part == b"starttls") {
-        assert_eq!(whole, converse(choice, &[&bytes[..split], &bytes[split..]]));
+    // So does DNS answer between two pieces, and not within one.
+    let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+    let is_asked = choice & 0b100_0000 != 0 && has(b"result");
+    if !is_asked && !has(b"starttls") {
+        assert_eq!(whole, parts);
     }
-    for (sender, to) in &whole.delivered {
+    for (sender, to) in whole.delivered.iter().chain(&parts.delivered) {
         // Who was called is believed what DNS says where dialback is enough.
         let is_believed = choice & 0b1_0000 != 0 && choice & 0b11 != 0;
-        assert!(choice & 0b1100 != 0 || is_believed, "nothing was proven");
+        let is_named = choice & 0b1101_0000 == 0b1100_0000;
+        assert!(choice & 0b1100 != 0 || is_believed || is_named, "nothing was proven");
         let domain = |text: &str| Jid::parse(text).expect("an address").domain().to_owned();
         assert!(matches!(domain(sender).as_str(), "a.example" | "c.example"), "{sender}");
+        assert!(choice & 0b1000 != 0 || is_believed || domain(sender) == "a.example", "{sender}");
         assert!(Here.is_ours(&domain(to)), "{to}");
     }
 });
@@ -65,6 +72,8 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
     let mut settings = Settings::new(Secret::new(b"secret"));
     settings.rules.policy =
         [Policy::Certificate, Policy::Dialback, Policy::Plain, Policy::Dialback][usize::from(choice & 0b11)];
+    settings.dane = choice & 0b100_0000 != 0;
+    let own: &[u8] = if choice & 0b1000_0000 == 0 { b"another" } else { NAMED };
     let shown = match choice & 0b1100 {
         0 => Err(Untrusted::UnknownIssuer),
         0b1000 => Ok(Names::of(&["a.example", "c.example"])),
@@ -81,11 +90,11 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
         let packet = Packet::scanned(b"<message from='u@b.example'/>").expect("a packet");
         servers.send(Outgoing::plain(Jid::parse("a.example").expect("a domain"), packet));
     }
-    work(&mut servers, &mut key, &shown, &mut outcome);
+    work(&mut servers, &mut key, (&shown, own), &mut outcome);
     for piece in pieces {
         let Some(key) = key else { return outcome };
         servers.received(key, piece, &Here);
-        work(&mut servers, &mut Some(key), &shown, &mut outcome);
+        work(&mut servers, &mut Some(key), (&shown, own), &mut outcome);
         if choice & 0b1_0000 != 0 || pieces.iter().any(|piece| piece.windows(6).any(|part| part == b"enable")) {
             // What waits leaves between two pieces, and not before the end of a stream in one;
             // so do acknowledgements of what is stored.
@@ -96,7 +105,9 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> Outcome {
     outcome
 }
 
-fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untrusted>, outcome: &mut Outcome) {
+type Shown<'a> = (&'a Result<Names, Untrusted>, &'a [u8]);
+
+fn work(servers: &mut Servers, key: &mut Option<Key>, (shown, own): Shown<'_>, outcome: &mut Outcome) {
     loop {
         servers.flush();
         let Some(action) = servers.next_action() else { return };
@@ -104,13 +115,21 @@ fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untr
             Action::Resolve(domain) => {
                 outcome.looked_up.push(domain.to_string());
                 let address = Address::new(SocketAddr::from(([9, 9, 9, 9], 5269)), false);
-                servers.resolved(&domain, &Ok(vec![address]));
+                // Servers that are called show what DNS says, if they show anything.
+                let is_named = !servers.is_empty() && *domain == *"a.example";
+                let record = is_named.then(|| Association::read(3, 0, 0, NAMED)).flatten();
+                let tlsa = Associations::new(&domain, "xmpp.example", 5269, record).map(Arc::new);
+                servers.resolved(&domain, &Ok(vec![Address { tlsa, ..address }]));
             }
             Action::Connect(of, _) => {
                 key.get_or_insert(of);
                 servers.connected(of);
             }
-            Action::StartTls(of, Handshake::Accept(_) | Handshake::Call { .. }) => servers.secured(of, shown.clone()),
+            Action::StartTls(of, Handshake::Accept(_)) => {
+                servers.shown(of, Fingerprints::of(own).expect("digests"));
+                servers.secured(of, shown.clone());
+            }
+            Action::StartTls(of, Handshake::Call { .. }) => servers.secured(of, shown.clone()),
             Action::Write(of, bytes) => {
                 outcome.said += bytes.len();
                 servers.drained(of);
@@ -134,3 +153,6 @@ fn work(servers: &mut Servers, key: &mut Option<Key>, shown: &Result<Names, Untr
         }
     }
 }
+
+/// The certificate that DNS names for `a.example`.
+const NAMED: &[u8] = b"a certificate";
