@@ -276,3 +276,26 @@ const LONG: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(500);
 
 const DECOY_SECRET: &str = "decoy-secret";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The keys by which other servers verify this one are made with it, too (CVE-2016-1232): 256
+    /// bits that nobody else has, and the same after a restart.
+    #[test]
+    fn each_database_has_a_secret_of_its_own_and_keeps_it() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let secret = |folder: &tempfile::TempDir| {
+            let store = sqlite::open(&folder.path().join("database"), &sqlite::Options::default());
+            let database = Database::of(store.expect("a database"));
+            let secret = database.decoys().expect("a secret").secret;
+            database.close();
+            secret
+        };
+        let [first, second] = [&folders[0], &folders[1]].map(secret);
+        assert_ne!(first, second);
+        assert_ne!(first, [0; 32]);
+        assert_eq!(secret(&folders[0]), first);
+    }
+}

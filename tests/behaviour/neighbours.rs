@@ -31,7 +31,8 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// DNS says from now on that nobody listens where the servers of B are.
+    /// DNS says from now on that nobody listens where the servers of B are. One that is killed
+    /// starts again before that.
     fn lose_b(&self) {
         for name in ["b.example", "conference.b.example"] {
             let socket = "1.2.3.4:5269".parse().expect("an address");
@@ -125,8 +126,8 @@ fn news(client: &mut Client) -> Vec<String> {
 fn occupants_of_a_room_whose_server_dies_are_told() {
     let mut scene = Scene::new();
     scene.meet();
-    scene.lose_b();
     scene.b.kill();
+    scene.lose_b();
     scene.a.advance(10_000);
     assert!(!seen(&mut scene.romeo).contains("unavailable"), "not at once");
     scene.a.advance(400_000);
@@ -194,6 +195,43 @@ fn contacts_of_another_server_hear_of_the_nodes_that_they_want() {
     assert!(told.iter().all(|element| element.name() != "iq"), "the hash is known: {told:?}");
     let text: String = told.iter().map(client::xml).collect();
     assert!(text.contains("id='three'") && text.contains("id='picture'"), "{text}");
+}
+
+/// The picture of a contact is fetched from another server (XEP-0084); its rooms on other servers
+/// (XEP-0402) are kept for itself.
+#[test]
+fn pictures_are_fetched_from_another_server_and_bookmarks_are_not() {
+    let mut scene = Scene::new();
+    scene.befriend();
+    publish(&mut scene.juliet, "urn:xmpp:avatar:data", "picture");
+    let private = "<publish-options><x xmlns='jabber:x:data' type='submit'>\
+                   <field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field>\
+                   <field var='pubsub#access_model'><value>whitelist</value></field></x></publish-options>";
+    let bookmark = "<item id='hall@conference.a.example'><conference xmlns='urn:xmpp:bookmarks:1' name='Hall'/></item>";
+    let node = "urn:xmpp:bookmarks:1";
+    let kept = format!("<pubsub xmlns='{PUBSUB}'><publish node='{node}'>{bookmark}</publish>{private}</pubsub>");
+    request(&mut scene.juliet, &kept);
+    let mut paris = scene.a.online("paris@a.example/hall");
+    let asks = |client: &mut Client, node: &str| {
+        client.send(&format!(
+            "<iq type='get' id='g' to='juliet@b.example'><pubsub xmlns='{PUBSUB}'><items node='{node}'/></pubsub></iq>"
+        ));
+        let answers = client.all().into_iter().filter(|answer| answer.attr("id") == Some("g"));
+        answers.map(|answer| client::xml(&answer)).collect::<String>()
+    };
+    assert!(asks(&mut scene.romeo, "urn:xmpp:avatar:data").contains("<item id='picture'"));
+    for (client, node) in [(&mut scene.romeo, node), (&mut paris, node)] {
+        let told = asks(client, node);
+        assert!(told.contains("type='error'") && !told.contains("hall@"), "{told}");
+    }
+    assert!(asks(&mut paris, "urn:xmpp:avatar:data").contains("type='error'"), "he is no contact");
+    // Her other client finds the room.
+    let mut phone = scene.b.online("juliet@b.example/phone");
+    phone.all();
+    let kept = client::xml(
+        &phone.ask(&format!("<iq type='get' id='g'><pubsub xmlns='{PUBSUB}'><items node='{node}'/></pubsub></iq>")),
+    );
+    assert!(kept.contains("hall@conference.a.example"), "{kept}");
 }
 
 /// The first contact that shows a hash is asked what it stands for (XEP-0115 §6.2), and no other.

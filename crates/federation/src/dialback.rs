@@ -205,6 +205,13 @@ mod tests {
                 "D60000229F",
                 "b4835385f37fe2895af6c196b59097b16862406db80559900d96bf6fa7d23df3",
             ),
+            (
+                "d14lb4ck43v3r",
+                "capulet.example",
+                "montague.example",
+                "417GAF25",
+                "225cc5aa6a071133249d25fef42ae516fc7a86c523aa1c6980a7f73e784c972d",
+            ),
         ];
         for (secret, receiving, originating, id, key) in cases {
             assert_eq!(Secret::new(secret.as_bytes()).key(receiving, originating, id), key);
@@ -225,6 +232,8 @@ mod tests {
             |key: &str| Element::new("result", ns::DIALBACK).with_attr("from", "a").with_attr("to", "b").with_text(key);
         assert!(Dialback::read(&of(&"k".repeat(255))).is_some());
         assert_eq!(Dialback::read(&of(&"k".repeat(256))), None);
+        assert!(Dialback::read(&of("k").with_attr("id", "i".repeat(255))).is_some());
+        assert_eq!(Dialback::read(&of("k").with_attr("id", "i".repeat(256))), None);
     }
 
     proptest! {

@@ -1,10 +1,12 @@
 //! Claims and requests of users of other servers, and what their servers are told.
 
-use rookery_federation::{Address, NotFound};
-use rookery_testkit::Internet;
+use rookery_federation::{Address, NotFound, Rule, Settings};
+use rookery_hub::Value;
+use rookery_stream::tls::certificate::Authority;
 use rookery_testkit::client::xml;
+use rookery_testkit::{Config, Internet};
 
-use super::{chat, plain, scene, server};
+use super::{chat, names, plain, scene, server, start};
 
 #[test]
 fn who_is_nowhere_is_told_by_its_cause() {
@@ -37,14 +39,27 @@ fn who_is_nowhere_is_told_by_its_cause() {
 #[test]
 fn errors_name_no_server() {
     let internet = Internet::default();
-    let b = server(&internet, "b.example", plain);
+    let deny = |settings: &mut Settings| settings.rules.deny = vec![Rule::read("excluded.example").unwrap()];
+    let b = server(&internet, "b.example", deny);
     let mut juliet = b.online("juliet@b.example/balcony");
+    let at = |socket: &str| Ok(vec![Address::new(socket.parse().unwrap(), false)]);
     internet.say("silent.example", Err(NotFound::NoAnswer));
-    for domain in ["nowhere.example", "silent.example"] {
-        chat(&mut juliet, &format!("x@{domain}"), "1");
+    internet.say("refusing.example", at("1.2.3.4:5269"));
+    internet.say("private.example", at("127.0.0.1:5222"));
+    let other = Authority::new(1_700_000_000).expect("an authority");
+    let foreign = other.issue(&names("foreign.example"), 1_700_000_000).expect("a certificate");
+    let meeting = internet.meeting_with(&foreign, &names("foreign.example"), plain);
+    let _foreign = start("foreign.example", Config::default(), meeting);
+    let closed = |settings: &mut Settings| settings.rules.deny = vec![Rule::read("b.example: we know you").unwrap()];
+    let _closed = server(&internet, "closed.example", closed);
+    for domain in ["nowhere", "silent", "refusing", "private", "foreign", "closed", "excluded"] {
+        chat(&mut juliet, &format!("x@{domain}.example"), "1");
         let error = xml(&juliet.expect_element());
         let inside = error.split("<error").nth(1).expect("an error");
-        assert!(!inside.contains(domain) && !inside.contains("<text"), "{error}");
+        for told in [domain, "1.2.3.4", "127.0.0.1", "certificate", "we know you"] {
+            assert!(!inside.contains(told) || told == "excluded", "{domain}: {error}");
+        }
+        assert_eq!(inside.contains("<text"), domain == "excluded", "{error}");
     }
 }
 
@@ -102,6 +117,34 @@ fn what_is_for_own_users_is_refused_to_others() {
         let answer = xml(&romeo.expect_element());
         assert!(answer.contains("type='error'"), "{payload}: {answer}");
     }
+}
+
+/// Rights are an account's of this server: its local part is anybody's elsewhere (CVE-2020-8086).
+#[test]
+fn an_administrator_s_name_elsewhere_has_no_rights() {
+    let internet = Internet::default();
+    let admins = ("administration", "admins", Value::List(vec!["admin@b.example".into()]));
+    let config = Config { options: vec![admins], ..Config::default() };
+    let b = start("b.example", config, internet.meeting(&names("b.example"), plain));
+    let a = server(&internet, "a.example", plain);
+    let (mut own, mut other) = (b.online("admin@b.example/desk"), a.online("admin@a.example/desk"));
+    for node in ["add-user", "delete-user", "disable-user", "edit-blacklist", "get-registered-users-num"] {
+        let command = format!(
+            "<iq type='set' id='q' to='b.example'><command xmlns='http://jabber.org/protocol/commands' \
+             node='http://jabber.org/protocol/admin#{node}'/></iq>"
+        );
+        own.send(&command);
+        let answer = xml(&own.expect_element());
+        assert!(answer.contains("type='result'") && answer.contains("<command"), "{node}: {answer}");
+        other.send(&command);
+        let answer = xml(&other.expect_element());
+        assert!(answer.contains("type='error'") && !answer.contains("jabber:x:data"), "{node}: {answer}");
+    }
+    other.send(
+        "<iq type='get' id='q' to='b.example'><query xmlns='http://jabber.org/protocol/disco#items' \
+         node='http://jabber.org/protocol/commands'/></iq>",
+    );
+    assert!(!xml(&other.expect_element()).contains("protocol/admin#"));
 }
 
 #[test]

@@ -334,7 +334,13 @@ fn what_is_no_xmpp_ends_at_once() {
 #[test]
 fn compression_and_unknown_elements_are_refused() {
     let compress = "<compress xmlns='http://jabber.org/protocol/compress'><method>zlib</method></compress>";
-    assert!(Peer::proven().send(compress).contains("unsupported-stanza-type"));
+    let mut peer = Peer::proven();
+    assert!(!peer.said.contains("compress"), "it is offered at no time: {}", peer.said);
+    assert!(peer.send(compress).contains("unsupported-stanza-type"));
+    let mut peer = Peer::new(Policy::Dialback);
+    peer.send(HEADER);
+    peer.send(compress);
+    assert!(peer.machine.has_ended());
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn tls_cannot_be_taken_away() {
         format!("{HEADER}{EXTERNAL}"),
         format!("{HEADER}{DIALBACK}"),
         format!("{HEADER}<stream:features/>"),
+        format!("{HEADER}<stream:features><x xmlns='urn:x'/></stream:features>{EXTERNAL}"),
         HEADER.replace(" version='1.0'", ""),
         format!("{HEADER}{STARTTLS}<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"),
     ];

@@ -280,7 +280,7 @@ fn many_names_on_one_stream_make_few_connections() {
     servers.secured(key, Err(Untrusted::Missing));
     servers.received(key, header.as_bytes(), &"b.example");
     servers.actions.clear();
-    for number in 0..300 {
+    for number in 0..1_000 {
         let ask = format!("<db:result from='x{number}.example' to='b.example'>key</db:result>");
         servers.received(key, ask.as_bytes(), &"b.example");
     }

@@ -55,7 +55,15 @@ fn further_domains_speak_on_a_stream_once_each_is_proven() {
 fn spellings_of_a_name_are_one_name_and_others_are_others() {
     // A full-width letter, capitals, a final dot, and the form with A-labels are the same name as
     // prepared.
-    for same in ["b\u{fc}cher.example", "B\u{dc}CHER.example", "xn--bcher-kva.example", "b\u{fc}cher.example."] {
+    let spellings = [
+        "b\u{fc}cher.example",
+        "B\u{dc}CHER.example",
+        "\u{ff42}\u{fc}cher.example",
+        "bu\u{308}cher.example",
+        "xn--bcher-kva.example",
+        "b\u{fc}cher.example.",
+    ];
+    for same in spellings {
         let mut server = Server::new(Policy::Certificate);
         let key = server.secured(address(1), same, Ok(Names::of(&["xn--bcher-kva.example"])));
         assert!(server.hear(key, EXTERNAL).contains("<success"), "{same}");
