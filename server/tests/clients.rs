@@ -190,10 +190,10 @@ scenarios! {
         a_right_that_is_taken_away_is_gone
         a_new_password_ends_visits
         a_domain_speaks_and_invites
+        the_records_of_a_domain_are_shown_with_what_dns_says
         a_room_is_shown_and_destroyed
         a_room_is_made_and_changed
         several_accounts_are_disabled_at_once
-        the_records_of_a_domain_are_shown_with_what_dns_says
         sessions_are_listed_and_ended
         a_refused_form_comes_back_as_it_was_typed
         an_announcement_to_all_asks_first
