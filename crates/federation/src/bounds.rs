@@ -11,7 +11,7 @@ use crate::departures::{MOST_FOR_ONE, MOST_ROUTES, MOST_UNDER_WAY};
 use crate::inbound::{MOST_PENDING, MOST_PROVEN, MOST_REQUESTS};
 use crate::intake::MOST_KNOWN;
 use crate::pings::{MOST_REMEMBERED, PATIENCE_MS as PING_MS};
-use crate::queue::WHILE_CONNECTED;
+use crate::queue::{MOST_COPIES, WHILE_CONNECTED};
 use crate::resumption::{KEPT_MS, MOST_KEPT, MOST_OF_DOMAIN};
 use crate::sent::{MOST_UNACKNOWLEDGED, MOST_WATCHED};
 use crate::settings::{LOGIN_MS, PATIENCE_MS, QUEUE_BYTES, QUEUE_STANZAS, STANZA_BYTES};
@@ -74,6 +74,13 @@ pub const BOUNDS: &[Bound] = &[
         Per::Other("pair of domains"),
         Most::Fixed(QUEUE_BYTES as u64),
         Unit::Bytes,
+    )
+    .or("one more gets <resource-constraint/>"),
+    Bound::on(
+        "further copies of stanzas that wait for a connection",
+        Per::Other("pair of domains"),
+        Most::Fixed(MOST_COPIES as u64),
+        Unit::Number,
     )
     .or("one more gets <resource-constraint/>"),
     Bound::on(

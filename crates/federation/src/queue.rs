@@ -1,8 +1,10 @@
 //! Keeps the stanzas that wait for a remote domain.
 //!
 //! While there is no connection a sender has a quarter of the queue at most, so that the excess of
-//! one doesn't come back to others. Once there is one the queue empties with every tick, and bytes
-//! alone are counted.
+//! one doesn't come back to others. The copies of one stanza, such as what is said in a room with
+//! many occupants there, count as one of the sender's, and have a bound of their own: what is built
+//! once waits once, with an address for each. Once there is a connection the queue empties with
+//! every tick, and bytes alone are counted.
 
 use std::collections::VecDeque;
 
@@ -18,17 +20,25 @@ pub(crate) struct Queue {
     most: Bounds,
     /// The shares of senders, while there is no connection.
     share: Option<Share>,
+    /// The further copies of stanzas that are in these shares.
+    copies: usize,
 }
 
 impl Queue {
     /// Holds nothing, for a domain that is not connected.
     pub(crate) fn new(most: Bounds) -> Self {
-        Self { waiting: VecDeque::new(), bytes: 0, most, share: Some(Share::new(most)) }
+        Self { waiting: VecDeque::new(), bytes: 0, most, share: Some(Share::new(most)), copies: 0 }
     }
 
     /// Takes a stanza that is to wait; gives it back if there is no room.
     pub(crate) fn push(&mut self, stanza: Outgoing) -> Result<(), Box<Outgoing>> {
+        let is_copy = self.waiting.iter().rev().take(FORMS).any(|other| is_same(other.packet(), stanza.packet()));
         let has_room = match &mut self.share {
+            Some(_) if is_copy => {
+                let fits = self.copies < MOST_COPIES;
+                self.copies += usize::from(fits);
+                fits
+            }
             Some(share) => share.take(stanza.packet()),
             None => self.bytes + size(stanza.packet()) <= self.most.bytes.saturating_mul(WHILE_CONNECTED),
         };
@@ -49,6 +59,7 @@ impl Queue {
     /// comes has its bounds beside that.
     pub(crate) fn disconnected(&mut self) {
         self.share = Some(Share::new(self.most));
+        self.copies = 0;
     }
 
     /// Puts stanzas before all that wait: they have left once before.
@@ -114,6 +125,11 @@ impl Queue {
     }
 }
 
+/// Tells whether two stanzas are copies of one, which share its bytes.
+fn is_same(one: &Packet, other: &Packet) -> bool {
+    std::ptr::eq(one.bytes(), other.bytes())
+}
+
 /// Returns what a stanza counts for.
 pub(crate) fn size(packet: &Packet) -> usize {
     packet.bytes().len()
@@ -124,3 +140,49 @@ pub(crate) fn size(packet: &Packet) -> usize {
 pub(crate) const WHILE_CONNECTED: usize = 16;
 /// Places that an empty queue keeps.
 const KEPT: usize = 8;
+/// Copies that wait for a connection, besides the first of each stanza.
+pub(crate) const MOST_COPIES: usize = 4000;
+/// Forms of a stanza that come in turns: a room shows some of its occupants more than others.
+const FORMS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use rookery_jid::Jid;
+
+    use super::*;
+
+    const MOST: Bounds = Bounds { number: 40, bytes: 1 << 20 };
+
+    fn packet(text: &str) -> Packet {
+        Packet::scanned(format!("<message from='room@muc.example/a'><body>{text}</body></message>").as_bytes()).unwrap()
+    }
+
+    fn to(number: usize, packet: &Packet) -> Outgoing {
+        Outgoing::plain(Jid::parse(&format!("user{number}@far.example/x")).unwrap(), packet.clone())
+    }
+
+    fn taken(queue: &mut Queue, stanzas: impl Iterator<Item = Outgoing>) -> usize {
+        stanzas.filter(|stanza| queue.push(stanza.clone()).is_ok()).count()
+    }
+
+    #[test]
+    fn what_is_said_in_a_large_room_waits_for_all_of_its_occupants() {
+        let (mut queue, plain, shown) = (Queue::new(MOST), packet("hi"), packet("hi"));
+        let both = |number: usize| to(number, if number % 3 == 0 { &shown } else { &plain });
+        assert_eq!(taken(&mut queue, (0..3000).map(both)), 3000, "in two forms, by turns");
+        // Stanzas count for their sender, however many copies they have.
+        let others = (0..20).map(|number| to(0, &packet(&number.to_string())));
+        assert_eq!(taken(&mut queue, others), 8, "a quarter of forty with the two");
+        let own = Packet::scanned(b"<message from='juliet@a.example/x'/>").unwrap();
+        assert_eq!(taken(&mut queue, [to(0, &own)].into_iter()), 1, "others have their share");
+    }
+
+    #[test]
+    fn copies_are_bounded() {
+        let (mut queue, said) = (Queue::new(MOST), packet("hi"));
+        assert_eq!(taken(&mut queue, (0..9000).map(|number| to(number, &said))), MOST_COPIES + 1);
+        queue.connected();
+        queue.disconnected();
+        assert_eq!(taken(&mut queue, [to(0, &said)].into_iter()), 1);
+    }
+}
