@@ -131,7 +131,7 @@ def configure(server, at, folder, port, other):
     tables = (
         f"{TABLES}\n[tls]\ncertificate = \"{folder}/{DOMAINS[at]}.pem\"\nkey = \"{folder}/{DOMAINS[at]}.key\"\n"
         f"[federation]\nenabled = true\ntrusted = [\"{folder}/ca.pem\"]\nallow_private_addresses = true\n"
-        f"routes = [\"{DOMAINS[1 - at]} 127.0.0.1:{other}\"]\n[modules.strangers]\nreceived_per_minute = 0\n"
+        f"routes = [\"{DOMAINS[1 - at]} 127.0.0.1:{other}\"]\n[modules.strangers]\nreceived_per_minute = 0\nabroad_per_hour = 0\ndomain_messages_per_minute = 0\n"
     )
     listen = f's2s = ["127.0.0.1:{port}"]\ns2s_tls = []'
     server.configure(top=f'domains = ["{DOMAINS[at]}"]', listen=listen, tables=tables)
