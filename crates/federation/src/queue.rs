@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_is_said_in_a_large_room_waits_for_all_of_its_occupants() {
         let (mut queue, plain, shown) = (Queue::new(MOST), packet("hi"), packet("hi"));
-        let both = |number: usize| to(number, if number % 3 == 0 { &shown } else { &plain });
+        let both = |number: usize| to(number, if number.is_multiple_of(3) { &shown } else { &plain });
         assert_eq!(taken(&mut queue, (0..3000).map(both)), 3000, "in two forms, by turns");
         // Stanzas count for their sender, however many copies they have.
         let others = (0..20).map(|number| to(0, &packet(&number.to_string())));
