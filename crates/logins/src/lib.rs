@@ -206,7 +206,7 @@ impl Source for Outside {
 /// Has a source probed, for a command: blocks until there is an answer, or no patience is left.
 ///
 /// # Errors
-/// What the probe finds wrong; that it takes too long; that the system gives no descriptor.
+/// The fault that the probe finds; that it takes too long; that the system gives no descriptor.
 pub fn within<T>(patience: Duration, probe: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let probed = runtime.map_err(|error| error.to_string())?.block_on(async { timeout(patience, probe).await });
