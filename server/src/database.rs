@@ -16,6 +16,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::abort;
 use crate::config::{Place, Store};
 use crate::failure::Failure;
 use crate::folder::Folder;
@@ -45,7 +46,11 @@ impl Database {
     pub fn open(folder: &Folder, store: &Store) -> Result<Database, Failure> {
         match &store.place {
             Place::Folder => Database::embedded(folder, &options(store)),
-            Place::Server(server) => Ok(Database::of(served(server, store)?.open()?)),
+            Place::Server(server) => {
+                let store = served(server, store)?.open()?;
+                abort::means_a_fault();
+                Ok(Database::of(store))
+            }
         }
     }
 
@@ -177,6 +182,7 @@ pub fn served(address: &Address, store: &Store) -> Result<Address, Failure> {
             Address::Postgres(Box::new(options))
         }
         Address::Mysql(options) => {
+            abort::means_unfit().map_err(|error| Failure::Failed(error.to_string()))?;
             let roots = if is_encrypted(options.address.is_local()) { Some(authorities()?) } else { None };
             let password = password(store.password.as_deref())?;
             let options = mysql::Options { password, roots, ..mysql::Options::at(options.address.clone()) };

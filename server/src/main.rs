@@ -27,6 +27,7 @@
 //!   [`store`] changes the database as a whole, [`backup`] keeps all that
 //!   a server has, [`install`] gets what browsers are served, also beside a running server.
 
+mod abort;
 mod acme;
 mod admin;
 mod arguments;

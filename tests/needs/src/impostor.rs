@@ -89,6 +89,12 @@ pub fn columns(count: u8) -> Vec<u8> {
     packets
 }
 
+/// Returns what MariaDB says in front of rows of 2^44 columns: their number alone. No
+/// address space has room for them.
+pub fn countless_columns() -> Vec<u8> {
+    packet(1, &[&[0xFE], &(1_u64 << 44).to_le_bytes()[..]].concat())
+}
+
 /// Returns a row of MariaDB.
 ///
 /// # Panics

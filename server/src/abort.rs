@@ -1,0 +1,41 @@
+//! The end of a process that a database asks for more memory than there is.
+//!
+//! The library that speaks to MariaDB reserves room for as many columns as a server says that it
+//! sends. What can't be reserved aborts the process: no code of ours runs after that, no error can
+//! be returned, and a supervisor would start the server again and again. While a database is being
+//! opened, an abort therefore ends the process with the code that every other lie of a database
+//! ends it with. The standard library has said on standard error by then what could not be
+//! reserved. A server that has started ends by the signal, so that it is started again.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use signal_hook::consts::SIGABRT;
+use signal_hook::flag::register_conditional_shutdown;
+
+use crate::failure::EX_CONFIG;
+
+/// True while an abort says that a database can't be used.
+static IS_UNFIT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Lets an abort end the process with exit code 78 from now on.
+///
+/// # Errors
+///
+/// The error of the operating system that has no handler for it.
+pub fn means_unfit() -> io::Result<()> {
+    if let Some(is_unfit) = IS_UNFIT.get() {
+        is_unfit.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
+    let is_unfit = Arc::clone(IS_UNFIT.get_or_init(|| Arc::new(AtomicBool::new(true))));
+    register_conditional_shutdown(SIGABRT, EX_CONFIG.into(), is_unfit).map(drop)
+}
+
+/// Lets an abort end the process by its signal again: the database has been opened.
+pub fn means_a_fault() {
+    if let Some(is_unfit) = IS_UNFIT.get() {
+        is_unfit.store(false, Ordering::Relaxed);
+    }
+}
