@@ -43,6 +43,15 @@ impl ForADay {
 }
 
 impl Servers {
+    /// Hears of a stanza that has come in at another node from a domain whose home is here. Returns
+    /// `true` if it is the answer to a ping of these streams, and for nobody else.
+    pub fn hears(&mut self, packet: &Packet, to: &Jid) -> bool {
+        if let Some(sender) = packet.sender() {
+            self.is_alive(sender.domain());
+        }
+        self.takes_answer(packet, to)
+    }
+
     /// Takes the answer to a ping of ours. `false` if the stanza is none: it is for somebody else.
     pub(crate) fn takes_answer(&mut self, packet: &Packet, to: &Jid) -> bool {
         if !matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || !to.is_domain() {

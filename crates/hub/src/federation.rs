@@ -1,8 +1,10 @@
 //! Stanzas for other servers and components, and from them.
 //!
-//! All that goes to a remote domain passes its home shard, `hash(domain) % shards`, which so keeps
-//! the order and knows the domain's multicast service. The owner of the streams to other servers
-//! implements [`Federation`], and hands what comes in to [`World::incoming`] on that shard.
+//! All that goes to a remote domain passes its home shard, which so keeps the order and knows the
+//! domain's multicast service. The owner of the streams to other servers implements [`Federation`],
+//! and hands what comes in to [`World::incoming`] on that shard; in a cluster, where another server
+//! may call any node, on that shard of the node which stands for it ([`World::stand_in_for`]). From
+//! there it goes to the home first, which hears of all that its domain sends.
 
 use rookery_fanout::Packet;
 use rookery_fanout::multicast::{Distant, Outgoing, bcc};
@@ -32,9 +34,33 @@ impl World {
         self.out.federation.is_some()
     }
 
-    /// Takes a stanza that came in from another server, on the home shard of that server's domain.
+    /// Takes a stanza that came in from another server, on the home shard of that server's domain or
+    /// the one that stands for it.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from its server".into());
+        // Without other nodes it is at home.
+        let is_alone = self.shards() == self.own_shards();
+        let sender = if is_alone { None } else { packet.sender() };
+        let home = sender.map_or(0, |sender| self.home_of_text(sender.domain()));
+        if home < self.own_shards() {
+            return self.let_in(packet, to);
+        }
+        self.sight(packet, to, Step::Goes, || self.place_of_hop(home, "the home of the other domain"));
+        self.post(home, Mail::Incoming { to: to.to_jid(), packet: packet.clone() });
+    }
+
+    /// Takes a stanza that came in from another server at another node, on the home shard of that
+    /// server's domain.
+    pub(crate) fn arrive(&mut self, packet: &Packet, to: &Jid) {
+        let custody = self.custody();
+        let is_taken = self.out.federation.as_mut().is_some_and(|streams| streams.arrive(packet, to, custody));
+        if !is_taken {
+            self.let_in(packet, to.as_ref());
+        }
+    }
+
+    /// Lets a stanza of another server go on, on the home shard of that server's domain.
+    pub fn let_in(&mut self, packet: &Packet, to: JidRef<'_>) {
         if !self.lets_cross(packet.sender().as_ref().map(Jid::as_ref), to.domain()) {
             return self.sight(packet, to, Step::Stopped, || self.barrier_in_words(packet.sender(), to.domain()));
         }
@@ -87,9 +113,18 @@ impl World {
         }
     }
 
-    /// Tells modules that a stream with a remote domain has broken, or that its server can't be
-    /// reached; on the domain's home shard.
+    /// Takes note that a stream with a remote domain has broken, or that its server can't be
+    /// reached; on the domain's home shard or the one that stands for it.
     pub fn lost(&mut self, domain: &str) {
+        let home = self.home_of_text(domain);
+        if home < self.own_shards() {
+            return self.tell_lost(domain);
+        }
+        self.post(home, Mail::Lost { domain: domain.to_owned() });
+    }
+
+    /// Tells modules that a stream with a remote domain has broken, on the domain's home shard.
+    pub(crate) fn tell_lost(&mut self, domain: &str) {
         for call in self.catalogue.registry.passing.lost.all().map(|call| call.call).collect::<Vec<_>>() {
             call(self, domain);
         }

@@ -62,6 +62,11 @@ pub(crate) enum Mail {
         #[serde(with = "serde_bytes")]
         answer: Vec<u8>,
     },
+    /// A stanza that has come in from another server, at a node that isn't the home of its domain:
+    /// the receiving shard is.
+    Incoming { to: Jid, packet: Packet },
+    /// A stream of a remote domain, whose home is the receiving shard, has broken at another node.
+    Lost { domain: String },
 }
 
 /// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry
@@ -100,6 +105,13 @@ pub(crate) enum Read<'a> {
         asker: Asker,
         #[serde(with = "serde_bytes")]
         answer: Vec<u8>,
+    },
+    Incoming {
+        to: Jid,
+        packet: Packet,
+    },
+    Lost {
+        domain: String,
     },
 }
 
@@ -181,7 +193,8 @@ impl Parcel {
 }
 
 /// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or
-/// question, raises it.
+/// question, raises it; a kind of mail that is added behind the others doesn't, since who doesn't
+/// know it drops that alone.
 pub(crate) const VERSION: u8 = 2;
 
 /// The largest wire form, in bytes.

@@ -45,6 +45,8 @@ impl Parcel {
                 Mail::Question { question: decode(bytes)?, asker }
             }
             Read::Reply { asker, answer } => Mail::Reply { asker, answer },
+            Read::Incoming { to, packet } => Mail::Incoming { to, packet },
+            Read::Lost { domain } => Mail::Lost { domain },
         };
         Ok(Self { mail, custody: None })
     }
@@ -109,6 +111,8 @@ impl World {
             }
             Mail::Distant(distant) => world.multicast_away(*distant),
             Mail::Letter(letter) => letter.again(world),
+            Mail::Incoming { to, packet } => world.incoming(&packet, to.as_ref()),
+            Mail::Lost { domain } => world.lost(&domain),
             Mail::Probe { .. } | Mail::Question { .. } | Mail::Reply { .. } => {}
         });
     }
@@ -118,7 +122,7 @@ impl World {
     pub fn mail_refused(&mut self, bytes: &[u8], custody: Option<Custody>) {
         let Ok(parcel) = Parcel::decode(bytes, &self.catalogue.registry) else { return };
         self.in_custody(custody, |world| match parcel.mail {
-            Mail::Route { to, packet } | Mail::Service { to, packet } => {
+            Mail::Route { to, packet } | Mail::Service { to, packet } | Mail::Incoming { to, packet } => {
                 world.bounce(&packet, to.as_ref(), Condition::RemoteServerTimeout.into());
             }
             Mail::Bundle { to, packets } => {
@@ -142,7 +146,8 @@ impl World {
             | Mail::Distant(_)
             | Mail::Probe { .. }
             | Mail::Question { .. }
-            | Mail::Reply { .. } => {}
+            | Mail::Reply { .. }
+            | Mail::Lost { .. } => {}
         });
     }
 
@@ -169,6 +174,8 @@ impl World {
             // The process before this one may have put it.
             Mail::Reply { asker, .. } if asker.station != self.station() => {}
             Mail::Reply { asker, answer } => self.gather(asker, answer),
+            Mail::Incoming { to, packet } => self.arrive(&packet, &to),
+            Mail::Lost { domain } => self.tell_lost(&domain),
         }
     }
 

@@ -1,13 +1,21 @@
 //! Other servers, as a world knows them.
 
+use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_jid::Jid;
+
+use crate::custody::Custody;
 
 /// Streams to other servers.
 pub trait Federation {
     /// Sends a stanza to the domain of its address. The sender's domain is that of the packet's
     /// `from`.
     fn send(&mut self, stanza: Outgoing);
+    /// Takes a stanza that has come in at another node, in its custody, since it may be the answer
+    /// to what these streams have asked; hands it to
+    /// [`World::let_in`](crate::World::let_in) later if it isn't. Returns `false` if these
+    /// streams ask nothing and don't want it.
+    fn arrive(&mut self, packet: &Packet, to: &Jid, custody: Option<Custody>) -> bool;
 }
 
 /// A multicast service of another server (XEP-0033 §2), and what it takes at once.

@@ -177,6 +177,12 @@ impl World {
         self.hop(self.hash(text))
     }
 
+    /// Returns the shard of this process that stands for a text: its home, or, if that is on
+    /// another node, the shard where what came in here for it is kept together.
+    pub fn stand_in_for(&self, text: &str) -> usize {
+        self.here.view.own_hop(self.hash(text))
+    }
+
     /// Returns the number of the shard's sessions.
     pub fn session_count(&self) -> usize {
         self.people.sessions.iter().flatten().count()

@@ -5,12 +5,14 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
+use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::inbound::Ours;
 use rookery_federation::report::Report;
 use rookery_federation::servers::Handshake;
 use rookery_federation::{Action, Address, Found, Home, Key};
-use rookery_hub::{Step, World};
+use rookery_hub::{Custody, Step, World};
+use rookery_jid::Jid;
 use rookery_stream::tls::ServerTls;
 use rookery_stream::tls::client::ClientTls;
 use tracing::debug;
@@ -18,7 +20,7 @@ use tracing::debug;
 use crate::driver::{Driver, Ready};
 use crate::mailboxes::{Closing, Envelope, Generation, Port};
 use crate::shard::Shard;
-use crate::wires::{Federating, Leaving, Moving, SERVERS, Tls, Wire, handshake};
+use crate::wires::{Arriving, Federating, Leaving, Moving, SERVERS, Tls, Wire, handshake};
 
 /// Says why there is no way to a domain, for a trace.
 fn trouble_with(servers: &rookery_federation::Servers, domain: &str) -> String {
@@ -38,7 +40,8 @@ impl Ours for Here<'_> {
 
 impl Home for Here<'_> {
     fn home(&self, domain: &str) -> usize {
-        self.0.home_of_text(domain)
+        // Streams of other servers stay in the process that they have called.
+        self.0.stand_in_for(domain)
     }
 
     fn shard(&self) -> usize {
@@ -46,12 +49,20 @@ impl Home for Here<'_> {
     }
 }
 
-/// The world's way out.
-struct Way(Leaving);
+/// The world's way to the streams.
+struct Way {
+    leaving: Leaving,
+    arriving: Arriving,
+}
 
 impl rookery_hub::Federation for Way {
     fn send(&mut self, stanza: Outgoing) {
-        self.0.borrow_mut().push(stanza);
+        self.leaving.borrow_mut().push(stanza);
+    }
+
+    fn arrive(&mut self, packet: &Packet, to: &Jid, custody: Option<Custody>) -> bool {
+        self.arriving.borrow_mut().push((packet.clone(), to.clone(), custody));
+        true
     }
 }
 
@@ -61,7 +72,8 @@ impl<D: Driver> Shard<D> {
         match (&generation.federation, self.federating.take()) {
             (Some(terms), None) => {
                 let federating = Box::new(Federating::new(terms.clone()));
-                self.world.set_federation(Box::new(Way(federating.leaving.clone())));
+                let (leaving, arriving) = (federating.leaving.clone(), federating.arriving.clone());
+                self.world.set_federation(Box::new(Way { leaving, arriving }));
                 self.federating = Some(federating);
             }
             (Some(terms), Some(mut federating)) => {
@@ -155,7 +167,14 @@ impl<D: Driver> Shard<D> {
         }
         let leaving = std::mem::take(&mut *federating.leaving.borrow_mut());
         leaving.into_iter().for_each(|stanza| federating.servers.send(stanza));
-        let any = self.perform(&mut federating);
+        let arriving = std::mem::take(&mut *federating.arriving.borrow_mut());
+        let any = !arriving.is_empty();
+        for (packet, to, custody) in arriving {
+            if !federating.servers.hears(&packet, &to) {
+                self.world.in_custody(custody, |world| world.let_in(&packet, to.as_ref()));
+            }
+        }
+        let any = self.perform(&mut federating) || any;
         self.federating = Some(federating);
         any
     }

@@ -7,8 +7,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
 use rookery_federation::{Arrival, Found, Key, Servers, Settings};
+use rookery_hub::Custody;
+use rookery_jid::Jid;
 use rookery_stream::tls::client::ClientTls;
 use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::tlsa::{Associations, Fingerprints};
@@ -47,6 +50,8 @@ pub(crate) struct Federating<S> {
     pub(crate) servers: Servers,
     /// The stanzas that the world has for other servers.
     pub(crate) leaving: Leaving,
+    /// The stanzas of other servers that have come in at other nodes.
+    pub(crate) arriving: Arriving,
     wires: Vec<Option<Wire<S>>>,
     /// Connections that are ended by us, and until when the peer may end its side.
     pub(crate) lingering: VecDeque<(u64, Key, u32)>,
@@ -55,6 +60,9 @@ pub(crate) struct Federating<S> {
 
 /// Stanzas that have left the world in this tick.
 pub(crate) type Leaving = Rc<RefCell<Vec<Outgoing>>>;
+
+/// Stanzas that other nodes have sent on in this tick, each in its custody.
+pub(crate) type Arriving = Rc<RefCell<Vec<(Packet, Jid, Option<Custody>)>>>;
 
 /// One connection.
 pub struct Wire<S> {
@@ -154,6 +162,7 @@ impl<S> Federating<S> {
             servers: Servers::new(terms.settings.clone()),
             terms,
             leaving: Leaving::default(),
+            arriving: Arriving::default(),
             wires: Vec::new(),
             lingering: VecDeque::new(),
             serial: 0,

@@ -33,7 +33,8 @@ pub struct Internet {
 }
 
 struct Listener {
-    post: Arc<Post<Socket>>,
+    /// The mailboxes of each node.
+    posts: Vec<Arc<Post<Socket>>>,
     port: Port,
     next: usize,
 }
@@ -203,12 +204,12 @@ impl Internet {
 
     /// Makes a server reachable under a new address, by STARTTLS and by direct TLS, and has DNS say
     /// so for its domains.
-    pub(crate) fn listen(&self, post: &Arc<Post<Socket>>, names: &[String], direct_tls: bool) {
+    pub(crate) fn listen(&self, posts: Vec<Arc<Post<Socket>>>, names: &[String], direct_tls: bool) {
         let mut listeners = self.listeners.borrow_mut();
         let number = listeners.len() as u8 + 1;
         let socket = SocketAddr::from((Ipv4Addr::new(1, 1, 1, number), 5269));
         let port = if direct_tls { Port::ServersTls } else { Port::Servers };
-        listeners.insert(socket, Listener { post: post.clone(), port, next: 0 });
+        listeners.insert(socket, Listener { posts, port, next: 0 });
         for name in names {
             self.say(name, Ok(vec![Address::new(socket, direct_tls)]));
         }
@@ -231,7 +232,10 @@ impl Internet {
         let (called, calling) = net::between_servers(life);
         let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 200), 50_000));
         let letter = Envelope::Accepted { socket: called, peer, port: listener.port };
-        listener.post.send(listener.next % listener.post.shards().max(1), letter);
+        // Each node in turn, as behind a balancer, and there each shard.
+        let (nodes, turn) = (listener.posts.len(), listener.next);
+        let post = listener.posts.get(turn % nodes).ok_or(ErrorKind::ConnectionRefused)?;
+        post.send(turn / nodes % post.shards().max(1), letter);
         Ok(calling)
     }
 }

@@ -71,6 +71,11 @@ impl Nodes {
         &self.posts[shard / self.shards]
     }
 
+    /// Returns the mailboxes of all nodes.
+    pub(crate) fn posts(&self) -> &[Arc<Post<Socket>>] {
+        &self.posts
+    }
+
     /// Returns the number of the shards of a node.
     pub(crate) fn shards(&self) -> usize {
         self.shards

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use rookery_fanout::Packet;
 use rookery_fanout::multicast::Outgoing;
-use rookery_hub::Federation;
+use rookery_hub::{Custody, Federation};
+use rookery_jid::Jid;
 
 /// A stanza that left for another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,5 +33,9 @@ impl Federation for Streams {
     fn send(&mut self, stanza: Outgoing) {
         let text = String::from_utf8(stanza.to_vec()).expect("UTF-8");
         self.sent.borrow_mut().push(Left { shard: self.shard, to: stanza.to().as_str().to_owned(), text });
+    }
+
+    fn arrive(&mut self, _: &Packet, _: &Jid, _: Option<Custody>) -> bool {
+        false
     }
 }

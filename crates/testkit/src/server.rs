@@ -372,6 +372,11 @@ impl Server {
         self.0.borrow().shards[0].world.home_of(account.as_ref())
     }
 
+    /// Returns the first of the server's domains.
+    pub fn domain(&self) -> String {
+        self.0.borrow().config.domains[0].clone()
+    }
+
     /// Returns a user name, made from `stem`, whose home is that shard.
     pub fn name_at(&self, stem: &str, shard: usize) -> String {
         let names = (0..).map(|number| format!("{stem}{number}"));

@@ -356,8 +356,6 @@ impl Reader<'_> {
         }
         let what = if config.store.place == Place::Folder {
             "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB"
-        } else if config.federates() {
-            "a cluster does not speak with other servers yet: set `enabled = false` in [federation]"
         } else if !config.components.is_empty() {
             "a cluster has no components yet: take the tables [component] out"
         } else {

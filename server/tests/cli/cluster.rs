@@ -11,6 +11,7 @@ use super::rig::{FREE_PORTS, Rig, Server};
 
 rookery_needs::needing!("cli.cluster":
     two_nodes_are_one_server,
+    two_nodes_speak_with_another_server,
     redis_may_go_and_forget,
     a_node_dies_and_comes_back,
     names_are_for_one_process_each,
@@ -36,7 +37,6 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
         (format!("[cluster]\nnode = \"n 1\"\n{redis}\n{database}"), "letters, digits and hyphens"),
         ("[cluster]\nnode = \"n1\"\nredis = \"redis://:x@192.0.2.1\"".into(), "needs TLS"),
         ("[cluster]\nnode = \"n1\"\nredis = \"rediss://192.0.2.1\"".into(), "needs a password"),
-        (format!("[cluster]\nnode = \"n1\"\n{redis}\n{database}\n[federation]\nenabled = true"), "other servers"),
         (format!("[cluster]\nnode = \"n1\"\n{redis}\n{database}\n[component.\"a.b\"]\nsecret = \"x\""), "components"),
     ] {
         with(&keys).run(&["serve"]).failed(78, expected);
@@ -52,21 +52,24 @@ pub struct Nodes {
 
 impl Nodes {
     pub fn new(number: usize) -> Nodes {
+        Nodes::with(number, |_| (String::new(), String::new()))
+    }
+
+    /// Returns nodes whose configurations have something more, by their place: below `[listen]`, and
+    /// at the end.
+    fn with(number: usize, more: impl Fn(usize) -> (String, String)) -> Nodes {
         let (postgres, redis) = (Postgres::start(), Redis::start());
         let database = postgres.database();
-        let rig = |name: String| {
+        let rig = |at: usize| {
             let rig = Rig::new();
-            let cluster = format!("[cluster]\nnode = \"{name}\"\nredis = \"{}\"\nlease_seconds = 2", redis.url());
+            let cluster = format!("[cluster]\nnode = \"n{at}\"\nredis = \"{}\"\nlease_seconds = 2", redis.url());
             let store = format!("[store]\nurl = \"{database}\"\ndurability = \"trust\"\nconnections = 2");
-            rig.write(
-                "rookery.toml",
-                &format!(
-                    "shards = 2\n{FREE_PORTS}plaintext_loopback = true\nplain_without_tls = true\n{store}\n{cluster}\n"
-                ),
-            );
+            let (listen, more) = more(at - 1);
+            let ports = listening(&listen);
+            rig.write("rookery.toml", &format!("shards = 2\n{ports}{store}\n{cluster}\n{more}"));
             rig
         };
-        let rigs: Vec<Rig> = (1..=number).map(|node| rig(format!("n{node}"))).collect();
+        let rigs: Vec<Rig> = (1..=number).map(rig).collect();
         for user in USERS {
             let jid = format!("{user}@localhost");
             rigs[0].run_with(&["user", "add", &jid, "--password-stdin"], "secret\n").fine();
@@ -76,10 +79,7 @@ impl Nodes {
 
     pub fn serve(&self, node: usize) -> (Server, u16) {
         let (server, said) = self.rigs[node].serve();
-        let running = said.lines().find(|line| line.contains("is running")).expect("its ports");
-        let port = running.split("127.0.0.1:").nth(1).expect("the port for clients that begin in the clear");
-        let port = port.split(' ').next().and_then(|port| port.parse().ok()).expect("a number");
-        (server, port)
+        (server, port_of(&said))
     }
 
     /// Waits until a node is listed in a state.
@@ -110,6 +110,19 @@ impl Nodes {
     }
 }
 
+/// Returns the beginning of a configuration that listens for this, too.
+fn listening(more: &str) -> String {
+    let ports = FREE_PORTS.replacen("[listen]\n", &format!("[listen]\n{more}"), 1);
+    format!("{ports}plaintext_loopback = true\nplain_without_tls = true\n")
+}
+
+/// Returns the port for clients, of what a server says at its start.
+fn port_of(said: &str) -> u16 {
+    let running = said.lines().find(|line| line.contains("is running")).expect("its ports");
+    let port = running.split("127.0.0.1:").nth(1).expect("the port for clients that begin in the clear");
+    port.split(' ').next().and_then(|port| port.parse().ok()).expect("a number")
+}
+
 /// Enough that one node is home to all of them in one of 32 768 runs only.
 pub const USERS: [&str; 16] = [
     "alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "kim", "leo", "mia", "nick",
@@ -125,7 +138,12 @@ pub struct Client {
 
 impl Client {
     pub fn log_in(user: &str, port: u16) -> Client {
-        let mut client = Client::bind(user, &format!("r{port}"), port);
+        Client::at(user, "localhost", port)
+    }
+
+    /// Logs in at a server of a domain.
+    fn at(user: &str, domain: &str, port: u16) -> Client {
+        let mut client = Client::bind_at(user, domain, &format!("r{port}"), port);
         client.send("<presence/>");
         client.wait("<presence");
         client
@@ -133,15 +151,20 @@ impl Client {
 
     /// Logs in and is not available.
     pub fn bind(user: &str, resource: &str, port: u16) -> Client {
+        Client::bind_at(user, "localhost", resource, port)
+    }
+
+    fn bind_at(user: &str, domain: &str, resource: &str, port: u16) -> Client {
+        let header = HEADER.replace("localhost", domain);
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
-        let mut client = Client { stream, got: String::new(), jid: format!("{user}@localhost/{resource}") };
-        client.send(HEADER);
+        let mut client = Client { stream, got: String::new(), jid: format!("{user}@{domain}/{resource}") };
+        client.send(&header);
         client.wait("</stream:features>");
         let plain = encode(format!("\0{user}\0secret").as_bytes());
         client.send(&format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{plain}</auth>"));
         client.wait("<success");
-        client.send(HEADER);
+        client.send(&header);
         client.wait("</stream:features>");
         client.send(&format!(
             "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{resource}</resource></bind></iq>"
@@ -318,6 +341,43 @@ mod test {
         assert_eq!(second.stop(), 0);
         nodes.wait_until_taken_over("n2");
         assert_eq!(first.stop(), 0);
+    }
+
+    /// Another server calls one node, then the other, and is called by the home of its domain.
+    pub fn two_nodes_speak_with_another_server() {
+        let ports: Vec<u16> = (0..3).map(|_| rookery_needs::free_port()).collect();
+        let federation = |routes: &str| {
+            format!(
+                "[federation]\nenabled = true\npolicy = \"plain\"\nallow_private_addresses = true\nroutes = [{routes}]\n"
+            )
+        };
+        let listens = |port: u16| format!("s2s = [\"127.0.0.1:{port}\"]\ns2s_tls = []\n");
+        let to_other = federation(&format!("\"b.example 127.0.0.1:{}\"", ports[2]));
+        let nodes = Nodes::with(2, |at| (listens(ports[at]), to_other.clone()));
+        let ((_first, port1), (_second, port2)) = (nodes.serve(0), nodes.serve(1));
+        nodes.wait_for("n1", "up");
+        nodes.wait_for("n2", "up");
+        let other = Rig::new();
+        let called = |at: usize| {
+            let routes = federation(&format!("\"localhost 127.0.0.1:{}\"", ports[at]));
+            format!("domains = [\"b.example\"]\n{}{routes}", listening(&listens(ports[2])))
+        };
+        for node in [0, 1] {
+            other.write("rookery.toml", &called(node));
+            if node == 0 {
+                other.run_with(&["user", "add", "juliet@b.example", "--password-stdin"], "secret\n").fine();
+            }
+            let (server, said) = other.serve();
+            let mut juliet = Client::at("juliet", "b.example", port_of(&said));
+            for (at, user) in USERS.iter().enumerate() {
+                let mut client = Client::log_in(user, [port1, port2][at % 2]);
+                client.say("juliet@b.example", &format!("from {user} {node}"));
+                juliet.wait(&format!("from {user} {node}"));
+                juliet.say(&client.jid, &format!("to {user} {node}"));
+                client.wait(&format!("to {user} {node}"));
+            }
+            assert_eq!(server.stop(), 0);
+        }
     }
 
     pub fn redis_may_go_and_forget() {

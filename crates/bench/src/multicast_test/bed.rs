@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rookery_fanout::multicast::Outgoing;
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Event, Federation, Settings, Value, World};
+use rookery_hub::{Custody, Event, Federation, Settings, Value, World};
 use rookery_jid::Jid;
 use rookery_observe::Stage;
 use rookery_xml::{Kind as StanzaKind, Limits, Stanza};
@@ -65,6 +65,10 @@ impl Federation for Streams {
         stanza.parts(|part| len += black_box(part).len() as u64);
         self.stanzas.set(self.stanzas.get() + 1);
         self.bytes.set(self.bytes.get() + len);
+    }
+
+    fn arrive(&mut self, _: &Packet, _: &Jid, _: Option<Custody>) -> bool {
+        false
     }
 }
 

@@ -92,7 +92,7 @@ impl Running {
         });
         let shards = shards.collect();
         if let Some(meeting) = &config.internet {
-            meeting.internet.listen(nodes.post_of(0), &meeting.names, meeting.direct_tls);
+            meeting.internet.listen(nodes.posts().to_vec(), &meeting.names, meeting.direct_tls);
         }
         Self {
             shards,
