@@ -203,6 +203,47 @@ fn what_moves_to_another_node_ends_and_comes_again() {
     );
 }
 
+#[test]
+fn a_component_is_reached_at_whichever_node_it_has_called() {
+    const BRIDGE: &str = "bridge.example.org";
+    for front in 0..4 {
+        let server =
+            Server::with(Config { shards: 4, nodes: 2, components: vec![BRIDGE.to_owned()], ..Config::default() });
+        let attached = || {
+            let mut bridge = server.connect_component(front).named(BRIDGE);
+            bridge.attach(BRIDGE);
+            bridge
+        };
+        let talk = |bridge: &mut Client, user: &mut Client| {
+            user.send(&say("x@bridge.example.org", "out"));
+            bridge.expect(&format!(
+                "<message type='chat' from='{}' to='x@bridge.example.org'><body>out</body></message>",
+                user.full()
+            ));
+            bridge.send(&format!(
+                "<message type='chat' from='x@bridge.example.org' to='{}'><body>in</body></message>",
+                user.full()
+            ));
+            user.expect_message("x@bridge.example.org", "in");
+        };
+        let mut bridge = attached();
+        for home in 0..4 {
+            let mut user = at_home(&server, "user", home, (home + front) % 4);
+            talk(&mut bridge, &mut user);
+            user.close();
+        }
+        // All homes are on one node now, and the component has stayed where it is.
+        server.remove(1 - server.home_of_domain(BRIDGE) / 2);
+        let mut user = at_home(&server, "somebody", server.home_of_domain(BRIDGE), 0);
+        talk(&mut bridge, &mut user);
+        bridge.vanish();
+        user.send("<message id='1' to='x@bridge.example.org'><body>?</body></message>");
+        let told = user.all().iter().map(rookery_testkit::client::xml).collect::<String>();
+        assert!(told.contains("type='error'") && told.contains("remote-server-timeout"), "{told}");
+        talk(&mut attached(), &mut user);
+    }
+}
+
 /// A room at home on the first node, in which Romeo, who is at home there, and Juliet, who is not,
 /// know each other by their nicks. Romeo's stanzas are counted.
 fn two_in_a_room(server: &Server) -> (Client, Client, String) {
@@ -272,9 +313,10 @@ fn acknowledges(got: &[Element], count: u32) -> bool {
 }
 
 /// The topics that are tried once more at two nodes, besides the tests above.
-const TOPICS: [&str; 19] = [
+const TOPICS: [&str; 21] = [
     "archive::",
     "carbons::",
+    "components::",
     "federation::",
     "last_activity::",
     "messages::",
@@ -286,6 +328,7 @@ const TOPICS: [&str; 19] = [
     "offline::",
     "presence::",
     "privacy::",
+    "privileges::",
     "pubsub::",
     "rooms::entering::",
     "rooms::moderators::",

@@ -74,7 +74,8 @@ impl World {
         }
     }
 
-    /// Takes a stanza that came in from a component, on the home shard of its name.
+    /// Takes a stanza that came in from a component, on the shard of this process that stands
+    /// for its name.
     pub fn from_component(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.sight(packet, to, Step::Received, || "from the component".into());
         if self.is_privileged(packet, to) {
@@ -88,8 +89,9 @@ impl World {
     }
 
     /// Tells those who have seen the users of a component that they are gone, since its last
-    /// connection is. On the home shard of its name.
+    /// connection is. On the shard of this process that stands for its name.
     pub fn component_gone(&mut self, name: &str) {
+        self.attach(name, false);
         if self.out.bridged.gone(name) {
             self.bid_farewell();
         }
@@ -155,7 +157,7 @@ impl World {
         if packet.is_local() && !self.may_go_abroad(packet, to) {
             return;
         }
-        let shard = self.hop(self.hash(to.domain()));
+        let shard = self.way_to(to.domain());
         if shard != self.shard() {
             self.sight(packet, to, Step::Goes, || self.place_of_hop(shard, "the home of the other domain"));
             return self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
@@ -190,7 +192,7 @@ impl World {
 
     /// Sends the part of a multicast that goes to another server.
     pub fn multicast_away(&mut self, distant: Distant) {
-        let shard = self.hop(self.hash(&distant.domain));
+        let shard = self.way_to(&distant.domain);
         if shard != self.shard() && self.federates() {
             return self.post(shard, Mail::Distant(Box::new(distant)));
         }

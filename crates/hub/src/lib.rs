@@ -14,7 +14,7 @@
 //! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]:
 //!   one packet for many; [`roll`]: an audience that is kept ready, `enroll`: who is on it.
 //!   [`service`]: hosts that modules answer for. [`federation`]: other servers, `remote`: what is
-//!   known of them; [`bridged`]: what components have shown;
+//!   known of them; `attached`: where components are; [`bridged`]: what those have shown;
 //!   [`privileged`]: what they do in the name of others; [`elsewhere`]: whom else they see.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an
 //!   account conceals it.
@@ -60,6 +60,7 @@ mod admission;
 mod answer;
 pub mod ask;
 mod at_hand;
+mod attached;
 pub mod bind;
 pub mod bridged;
 mod calls;

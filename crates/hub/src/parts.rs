@@ -15,6 +15,7 @@ use rookery_jid::Jid;
 use slab::Slab;
 
 use crate::at_hand::{Absent, AtHand};
+use crate::attached::Attached;
 use crate::bridged::Bridged;
 use crate::card::Card;
 use crate::delay::Taken;
@@ -158,6 +159,8 @@ pub(crate) struct Out {
     /// Tests let mail pass through its wire form.
     pub(crate) encodes_mail: bool,
     pub(crate) federation: Option<Box<dyn Federation>>,
+    /// The components that are connected.
+    pub(crate) attached: Attached,
     /// To whom users of components have shown themselves.
     pub(crate) bridged: Bridged,
     /// The presence of contacts elsewhere, for components.
@@ -181,6 +184,7 @@ impl Out {
             mail: (0..hops.max(1)).map(|_| Vec::new()).collect(),
             encodes_mail: false,
             federation: None,
+            attached: Attached::default(),
             bridged: Bridged::default(),
             elsewhere: Elsewhere::default(),
             given_back: None,

@@ -70,8 +70,10 @@ impl World {
     }
 
     /// Tells a component that has connected what it may do (XEP-0356 §4.2, XEP-0355 §4.2), and who
-    /// is available if it may know that. On the home shard of its name.
+    /// is available if it may know that. On the shard of this process that stands
+    /// for its name.
     pub fn component_came(&mut self, name: &str) {
+        self.attach(name, true);
         let Ok(component) = Jid::parse(name) else { return };
         let Some(privileges) = self.privileges(&component).filter(|found| **found != Privileges::default()) else {
             return;

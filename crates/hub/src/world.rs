@@ -349,6 +349,7 @@ impl World {
         for link in links {
             self.close(link, StreamError::Reset, "the account has its home on another node now");
         }
+        self.attach_again();
         self.call_all(|registry| &registry.rounds.moved);
     }
 

@@ -341,7 +341,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks what `[cluster]` needs, and what doesn't go together with it yet.
+    /// Checks what `[cluster]` needs.
     fn clustered(&mut self, entries: &Entries<'_>) {
         let config = &self.config;
         let at = |name| place(entries, &[name]);
@@ -354,15 +354,10 @@ impl Reader<'_> {
         if config.cluster.node.is_none() {
             return;
         }
-        let what = if config.store.place == Place::Folder {
-            "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB"
-        } else if !config.components.is_empty() {
-            "a cluster has no components yet: take the tables [component] out"
-        } else {
-            return;
-        };
-        let at = at("node");
-        self.wrongs.push(Wrong::new(at, what).of("cluster.node"));
+        if config.store.place == Place::Folder {
+            let what = "nodes share a database, and SQLite is a file of one machine: give `url` in [store] a PostgreSQL or MariaDB";
+            self.wrongs.push(Wrong::new(at("node"), what).of("cluster.node"));
+        }
     }
 
     /// Checks what `[dpm]` needs, and what needs it.

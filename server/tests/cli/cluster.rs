@@ -37,7 +37,6 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
         (format!("[cluster]\nnode = \"n 1\"\n{redis}\n{database}"), "letters, digits and hyphens"),
         ("[cluster]\nnode = \"n1\"\nredis = \"redis://:x@192.0.2.1\"".into(), "needs TLS"),
         ("[cluster]\nnode = \"n1\"\nredis = \"rediss://192.0.2.1\"".into(), "needs a password"),
-        (format!("[cluster]\nnode = \"n1\"\n{redis}\n{database}\n[component.\"a.b\"]\nsecret = \"x\""), "components"),
     ] {
         with(&keys).run(&["serve"]).failed(78, expected);
     }

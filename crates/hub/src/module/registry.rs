@@ -22,7 +22,7 @@ use crate::calls::{
 use crate::passage::Passage;
 use crate::remote::RemoteService;
 use crate::settings::Domain;
-use crate::{World, ask, elsewhere, privileged, removal, roster, shared};
+use crate::{World, ask, attached, elsewhere, privileged, removal, roster, shared};
 
 impl Registry {
     /// Makes the tables of these modules.
@@ -32,6 +32,7 @@ impl Registry {
         own.question::<removal::EndLogins>();
         own.letter::<roster::Befriend>();
         own.letter::<ask::Answered>();
+        own.letter::<attached::Attachment>();
         own.letter::<privileged::Deputy>();
         own.letter::<elsewhere::showing::Shown>();
         own.letter::<shared::Everybody>();

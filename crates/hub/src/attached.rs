@@ -1,0 +1,100 @@
+//! The components of a cluster: each may connect to any node.
+//!
+//! What is for a component passes the home of its name, as what is for other servers does. A
+//! component stays where it has connected, though: on the shard of that process which stands for
+//! its name. The home is told, and sends on.
+//!
+//! # Invariants
+//!
+//! * A stanza for a component goes to the home of its name, and from there to one shard at most.
+//! * A home keeps none but the components that are configured, and processes that are in the view.
+//! * A process that has components says so again whenever homes have moved.
+
+use rookery_base::{Map, Set};
+use rookery_fanout::Station;
+use serde::{Deserialize, Serialize};
+
+use crate::World;
+use crate::letter::Letter;
+
+/// The components that are connected, as far as a shard has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Attached {
+    /// Those that are connected here.
+    here: Set<Box<str>>,
+    /// Those whose home is here, with the shards of other processes that they are connected to.
+    elsewhere: Map<Box<str>, Vec<Station>>,
+}
+
+/// Tells the home of a component's name whether it is connected to a shard of another process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Attachment {
+    name: String,
+    shard: Station,
+    is_there: bool,
+}
+
+impl Letter for Attachment {
+    const NAME: &'static str = "hub attachment";
+
+    fn open(self, world: &mut World) {
+        if !world.is_component(&self.name) {
+            return;
+        }
+        let shards = world.out.attached.elsewhere.entry(self.name.into()).or_default();
+        shards.retain(|shard| *shard != self.shard);
+        if self.is_there && shards.len() < MOST_SHARDS {
+            shards.push(self.shard);
+        }
+    }
+}
+
+impl World {
+    /// Takes note that a component is connected to this shard, or is no longer.
+    pub(crate) fn attach(&mut self, name: &str, is_here: bool) {
+        if is_here {
+            self.out.attached.here.insert(name.into());
+        } else {
+            self.out.attached.here.remove(name);
+        }
+        self.tell_attached(name, is_here);
+    }
+
+    fn tell_attached(&mut self, name: &str, is_there: bool) {
+        let home = self.home_of_text(name);
+        if home >= self.own_shards() {
+            self.send_letter(home, Attachment { name: name.to_owned(), shard: self.station(), is_there });
+        }
+    }
+
+    /// Tells the homes that others have now of the components that are connected here, and forgets
+    /// processes that are gone.
+    pub(crate) fn attach_again(&mut self) {
+        let view = self.here.view.clone();
+        self.out.attached.elsewhere.retain(|_, shards| {
+            shards.retain(|shard| view.hop_to(*shard).is_some());
+            !shards.is_empty()
+        });
+        for name in self.out.attached.here.iter().cloned().collect::<Vec<_>>() {
+            self.tell_attached(&name, true);
+        }
+    }
+
+    /// Returns the shard that what is for a domain elsewhere, or a component, goes to next; this one
+    /// if it leaves here.
+    pub(crate) fn way_to(&self, domain: &str) -> usize {
+        let Attached { here, elsewhere } = &self.out.attached;
+        let home = self.home_of_text(domain);
+        if self.shards() == self.own_shards() {
+            return home;
+        }
+        if here.contains(domain) {
+            return self.shard();
+        }
+        let shards = if home == self.shard() { elsewhere.get(domain) } else { None };
+        shards.and_then(|shards| shards.iter().find_map(|shard| self.shard_of(*shard))).unwrap_or(home)
+    }
+}
+
+/// The shards of other processes that a component may be connected to.
+const MOST_SHARDS: usize = 64;
