@@ -203,6 +203,65 @@ fn what_moves_to_another_node_ends_and_comes_again() {
     );
 }
 
+/// Enters a room that is at home on a node, as its owner if it is new, and gives it a name.
+fn enter(client: &mut Client, room: &str, name: Option<&str>) -> String {
+    let nick = client.bare().split('@').next().unwrap_or_default().to_owned();
+    client.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    let told = client.all().iter().map(rookery_testkit::client::xml).collect();
+    if let Some(name) = name {
+        client.send(&format!(
+            "<iq type='set' id='c' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+             <x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/muc#roomconfig</value></field>\
+             <field var='muc#roomconfig_roomname'><value>{name}</value></field>\
+             <field var='muc#roomconfig_publicroom'><value>1</value></field>\
+             <field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query></iq>"
+        ));
+        client.expect(&format!("<iq type='result' id='c' from='{room}'/>"));
+        client.all();
+    }
+    told
+}
+
+/// Returns the rooms that a user finds.
+fn listed(client: &mut Client) -> Vec<String> {
+    let list = client.ask(
+        "<iq type='get' id='l' to='conference.example.org'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>",
+    );
+    let query = list.children().next().expect("a query");
+    query.children().filter_map(|item| item.attr("jid").map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_room_is_listed_at_all_nodes_and_keeps_its_owner_when_its_home_moves() {
+    let server = nodes();
+    let room = (0..).map(|number| format!("room{number}@conference.example.org"));
+    let room = room.into_iter().find(|room| server.home_of(room) >= 2).expect("some room is at home there");
+    let (mut romeo, mut juliet) = (at_home(&server, "romeo", 0, 0), at_home(&server, "juliet", 2, 2));
+    // Both nodes know what there is.
+    assert_eq!((listed(&mut romeo), listed(&mut juliet)), (vec![], vec![]));
+    let told = enter(&mut romeo, &room, Some("Verona"));
+    assert!(told.contains("affiliation='owner'"), "{told}");
+    assert_eq!(listed(&mut romeo), std::slice::from_ref(&room), "though it is at home elsewhere");
+    assert_eq!(listed(&mut juliet), std::slice::from_ref(&room));
+    let other = (0..).map(|number| format!("other{number}@conference.example.org"));
+    let other = other.into_iter().find(|room| server.home_of(room) >= 2).expect("some room is at home there");
+    enter(&mut juliet, &other, None);
+    server.remove(1);
+    romeo.all();
+    let mut mercutio = at_home(&server, "mercutio", 1, 1);
+    let told = enter(&mut mercutio, &room, None);
+    assert!(told.contains("affiliation='none'") && !told.contains("affiliation='owner'"), "{told}");
+    // What nobody has kept goes with its node.
+    assert!(!listed(&mut romeo).contains(&other), "{other}");
+    let told = enter(&mut romeo, &room, None);
+    assert!(told.contains("affiliation='owner'"), "{told}");
+    romeo.send(&format!(
+        "<iq type='set' id='d' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'><destroy/></query></iq>"
+    ));
+    romeo.all();
+    assert_eq!(listed(&mut romeo), Vec::<String>::new());
+}
+
 #[test]
 fn a_component_is_reached_at_whichever_node_it_has_called() {
     const BRIDGE: &str = "bridge.example.org";

@@ -140,6 +140,17 @@ impl View {
         &self.members
     }
 
+    /// Returns the hop to the first shard of each other process.
+    pub fn others(&self) -> impl Iterator<Item = usize> {
+        let mut first = 0;
+        let firsts = self.members.iter().map(move |member| {
+            let own = first;
+            first += usize::from(member.shards.max(1));
+            own
+        });
+        firsts.skip(1)
+    }
+
     /// Returns what others call the shard behind a hop; `None` if there is no such hop.
     pub fn station(&self, hop: usize) -> Option<Station> {
         let mut shard = hop;

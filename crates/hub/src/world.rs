@@ -321,6 +321,11 @@ impl World {
         self.here.view.own()
     }
 
+    /// Returns one shard of each other node.
+    pub fn other_nodes(&self) -> Vec<usize> {
+        self.here.view.others().collect()
+    }
+
     /// Returns the name of this shard for other processes, which number shards differently.
     pub fn station(&self) -> Station {
         self.here.station

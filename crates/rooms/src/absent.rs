@@ -6,11 +6,12 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::Kind;
 
-use super::directory::{Directory, Entry, Full, Most};
+use super::directory::{Entry, Full, Most};
 use super::limits::Limits;
 use super::occupant::nick_key;
 use super::refusal;
 use super::room::Room;
+use super::spread;
 
 /// Takes a stanza for a room that doesn't exist; returns the room, if it is created by that. It has
 /// not seen the stanza yet.
@@ -53,7 +54,7 @@ pub(crate) fn make(world: &mut World, jid: Jid, creator: &Jid, is_operators: boo
     };
     let name = jid.local().unwrap_or_default().to_owned();
     let entry = Entry { name, is_public: false, is_stored: false, creator: Some(creator.to_bare()) };
-    world.state::<Directory>().add(jid.as_ref(), entry, most).map_err(|full| match full {
+    spread::add(world, jid.as_ref(), entry, most).map_err(|full| match full {
         Full::Service => {
             StanzaError::new(Condition::ResourceConstraint).with_text("the service has no place for more rooms")
         }

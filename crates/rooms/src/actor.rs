@@ -20,6 +20,7 @@ use super::absent;
 use super::directory::Directory;
 use super::refusal::turn_away;
 use super::room::Room;
+use super::spread;
 use super::unsaved::{self, Unsaved};
 use super::work::{Arranged, Found, Size, Wanted, What, Work};
 
@@ -234,12 +235,17 @@ pub(super) fn when_listed(
 
 /// Gives a stanza to the room that it is for, or to somebody in it.
 pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
+    give(world, packet, to, begin);
+}
+
+/// Gives a stanza to the room that it is for, or does something else with it if that isn't here.
+fn give(world: &mut World, packet: &Packet, to: JidRef<'_>, absent: fn(&mut World, &Packet, JidRef<'_>)) {
     match world.state_mut::<Actors>().take(to.bare_str()) {
         Taken::Room(mut room) if !room.lost.is_empty() && packet.type_() != StanzaType::Error => {
             // It may be no more behind that.
             room.drop_lost(world);
             go_on(world, room);
-            receive(world, packet, to);
+            give(world, packet, to, absent);
         }
         Taken::Room(mut room) => {
             room.receive(world, packet, to);
@@ -250,12 +256,24 @@ pub(super) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
                 world.state_mut::<Actors>().queue(to.bare_str(), Turn::Stanza(waiting));
             }
         }
-        Taken::Absent => begin(world, packet, to),
+        Taken::Absent => absent(world, packet, to),
     }
 }
 
 /// Lets a room work for an operator, or go on with a request.
 pub(super) fn operate(world: &mut World, work: Work) {
+    employ(world, work, |world, work| {
+        if !may_be_stored(world, work.room.as_ref()) {
+            return without_room(world, work);
+        }
+        let room = work.room.clone();
+        world.state_mut::<Actors>().occupy(room.clone(), Some(Turn::Work(work)));
+        load(world, room);
+    });
+}
+
+/// Lets a room work, or does something else if it isn't here.
+fn employ(world: &mut World, work: Work, absent: fn(&mut World, Work)) {
     match world.state_mut::<Actors>().take(work.room.as_str()) {
         Taken::Room(mut room) => {
             room.operated(world, work);
@@ -265,16 +283,22 @@ pub(super) fn operate(world: &mut World, work: Work) {
             let room = work.room.clone();
             world.state_mut::<Actors>().queue(room.as_str(), Turn::Work(work));
         }
-        Taken::Absent if world.state::<Directory>().is_stored(work.room.as_ref()) => {
-            let room = work.room.clone();
-            world.state_mut::<Actors>().occupy(room.clone(), Some(Turn::Work(work)));
-            load(world, room);
-        }
-        Taken::Absent => match work.what {
-            What::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
-            what => Work { what, ..work }.without_room(world, None),
-        },
+        Taken::Absent => absent(world, work),
     }
+}
+
+/// Does the work for which there is no room: it may be to make one.
+fn without_room(world: &mut World, work: Work) {
+    match work.what {
+        What::Arrange(wanted, Some(owner), reply) => make(world, work.room, (wanted, owner), reply),
+        what => Work { what, ..work }.without_room(world, None),
+    }
+}
+
+/// Returns whether the store has to be asked for a room: another node may have kept it in the moment
+/// in which its home has moved here.
+fn may_be_stored(world: &World, room: JidRef<'_>) -> bool {
+    world.shards() > world.own_shards() || world.state::<Directory>().is_stored(room)
 }
 
 /// Makes a room for an operator.
@@ -294,11 +318,16 @@ fn make(world: &mut World, jid: Jid, (wanted, owner): (Wanted, Jid), reply: Repl
 
 /// Gives a stanza to a room that is not here: it may be in the store, or be created.
 fn begin(world: &mut World, packet: &Packet, to: JidRef<'_>) {
-    if world.state::<Directory>().is_stored(to) {
+    if may_be_stored(world, to) {
         let Some(first) = waits(world, packet, to) else { return };
         world.state_mut::<Actors>().occupy(to.bare().to_jid(), Some(Turn::Stanza(first)));
         return load(world, to.bare().to_jid());
     }
+    create(world, packet, to);
+}
+
+/// Gives a stanza to a room that doesn't exist: it may be created.
+fn create(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     if let Some(mut room) = absent::receive(world, packet, to) {
         world.state_mut::<Actors>().occupy(to.bare().to_jid(), None);
         room.receive(world, packet, to);
@@ -327,13 +356,13 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
             }
         },
         Ok(None) => {
-            world.state::<Directory>().remove(jid.as_ref());
+            spread::remove(world, jid.as_ref());
             for turn in world.state_mut::<Actors>().take_queue(jid) {
                 match turn {
                     Turn::Stanza((packet, to, custody)) => {
-                        world.in_custody(custody, |world| receive(world, &packet, to.as_ref()));
+                        world.in_custody(custody, |world| give(world, &packet, to.as_ref(), create));
                     }
-                    Turn::Work(work) => work.without_room(world, None),
+                    Turn::Work(work) => employ(world, work, without_room),
                 }
             }
         }
@@ -373,7 +402,7 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
     world.state_mut::<Actors>().slots.remove(&room.jid);
     if !room.is_stored() && !room.is_over {
         room.forget_past(world);
-        world.state::<Directory>().remove(room.jid.as_ref());
+        spread::remove(world, room.jid.as_ref());
     }
 }
 
@@ -474,6 +503,22 @@ pub(super) fn let_go(world: &mut World) {
     for jid in moved {
         if let Some(Slot::Here(mut room)) = world.state_mut::<Actors>().slots.remove(&jid) {
             room.remove_all(world, vec![332], None);
+        }
+    }
+}
+
+/// Tells nodes that have come of the rooms here that the store doesn't have, and forgets those of
+/// nodes that have gone.
+pub(super) fn spread_again(world: &mut World) {
+    let here = world.shard();
+    for (room, entry) in world.state::<Directory>().unstored() {
+        if world.home_of(room.as_ref()) != here {
+            continue;
+        }
+        if world.state::<Actors>().slots.contains_key(&room) {
+            spread::tell(world, room.as_ref(), Some(entry));
+        } else {
+            spread::remove(world, room.as_ref());
         }
     }
 }

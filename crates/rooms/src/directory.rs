@@ -2,7 +2,7 @@
 //! that naming a room that doesn't exist costs nothing.
 //!
 //! The one thing that the shards share, since a room's home is any of them and a list names them
-//! all. It changes when a room is created, renamed or removed, and is not touched by what goes on
+//! all; each node has one, and `told` keeps them alike. It changes when a room is created, renamed or removed, and is not touched by what goes on
 //! in rooms.
 
 use rookery_base::Map;
@@ -17,6 +17,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_modkit::rsm::{Answer, Part, Request};
 use rookery_store::{ListedRoom, StoreError};
 use rookery_stream::error::Condition;
+use serde::{Deserialize, Serialize};
 
 use super::holdings::Holdings;
 
@@ -96,7 +97,7 @@ pub struct Listed {
 }
 
 /// The directory's knowledge of a room.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub name: String,
     pub is_public: bool,
@@ -129,12 +130,12 @@ impl Hosted {
         }
     }
 
-    fn remove(&mut self, local: &str) {
-        if let Some(old) = self.rooms.remove(local) {
-            debug_assert!(self.public >= usize::from(old.is_public), "a public room was counted");
-            self.public -= usize::from(old.is_public);
-            self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
-        }
+    fn remove(&mut self, local: &str) -> bool {
+        let Some(old) = self.rooms.remove(local) else { return false };
+        debug_assert!(self.public >= usize::from(old.is_public), "a public room was counted");
+        self.public -= usize::from(old.is_public);
+        self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
+        true
     }
 
     /// Returns the rooms that everybody may find, of those with localparts between two.
@@ -234,14 +235,26 @@ impl Directory {
         self.hosts().entry(room.domain().to_owned()).or_default().insert(local(room), entry);
     }
 
-    /// Removes a room.
-    pub(crate) fn remove(&self, room: JidRef<'_>) {
+    /// Removes a room. Returns whether it was known.
+    pub(crate) fn remove(&self, room: JidRef<'_>) -> bool {
         let mut hosts = self.hosts();
-        let Some(hosted) = hosts.get_mut(room.domain()) else { return };
-        hosted.remove(room.local().unwrap_or_default());
+        let Some(hosted) = hosts.get_mut(room.domain()) else { return false };
         if !hosted.is_filled {
             hosted.gone.get_or_insert_default().insert(local(room));
         }
+        hosted.remove(room.local().unwrap_or_default())
+    }
+
+    /// Returns the rooms that the store doesn't have.
+    pub(crate) fn unstored(&self) -> Vec<(Jid, Entry)> {
+        let hosts = self.hosts();
+        let of_host = |(host, hosted): (&String, &Hosted)| -> Vec<(Jid, Entry)> {
+            let unstored = hosted.rooms.iter().filter(|(_, entry)| !entry.is_stored);
+            unstored
+                .filter_map(|(local, entry)| Some((Jid::new(Some(local), host, None).ok()?, entry.clone())))
+                .collect()
+        };
+        hosts.iter().flat_map(of_host).collect()
     }
 
     /// Returns whether the store has a room.

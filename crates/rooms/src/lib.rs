@@ -5,7 +5,7 @@
 //! # Layout
 //!
 //! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which
-//!   rooms there are. `holdings`: what each account has of all rooms. `absent`: those that there
+//!   rooms there are; `spread`: how all nodes hear of them. `holdings`: what each account has of all rooms. `absent`: those that there
 //!   are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`,
 //!   `history`, `rate`: what it is made of.
@@ -93,6 +93,7 @@ pub mod room;
 mod service;
 mod shown;
 mod speak;
+mod spread;
 mod stir;
 mod unsaved;
 mod voices;
@@ -183,7 +184,9 @@ impl Module for Rooms {
         hooks.handing_on(continued::hand_on);
         hooks.letter::<continued::Continued>();
         hooks.letter::<continued::Seated>();
+        hooks.letter::<spread::Noted>();
         hooks.moved(actor::let_go);
+        hooks.moved(actor::spread_again);
         hooks.every(unsaved::RETRY_MS, actor::save_again);
         hooks.every(HEED_MS, actor::heed_removals);
         hooks.every(rookery_archive::PERIOD_MS, actor::expire_archives);

@@ -11,10 +11,10 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{ADMINS, Config, OWNERS, ROOMCONFIG, unacceptable};
-use super::directory::Directory;
 use super::keep::told;
 use super::leave::destroyed;
 use super::room::Room;
+use super::spread;
 use super::unsaved;
 
 impl Room {
@@ -181,7 +181,7 @@ impl Room {
         let was_stored = self.is_stored();
         self.forget_past(world);
         self.is_over = true;
-        world.state::<Directory>().remove(self.jid.as_ref());
+        spread::remove(world, self.jid.as_ref());
         if !was_stored {
             return then(world, Ok(()));
         }

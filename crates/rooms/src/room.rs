@@ -23,6 +23,7 @@ use super::occupant::{Lost, Occupant, nick_key};
 use super::rate::{Bucket, Former};
 use super::refusal;
 use super::role::{Actor, Role};
+use super::spread;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
 
@@ -180,11 +181,11 @@ impl Room {
     }
 
     /// Notes that the store has it from now on, or no longer.
-    pub(crate) fn set_stored(&mut self, world: &World, is_stored: bool) {
+    pub(crate) fn set_stored(&mut self, world: &mut World, is_stored: bool) {
         self.is_stored = is_stored;
         let (name, creator) = (self.name().to_owned(), self.creator.clone());
         let is_public = self.config.is_public && !self.is_locked;
-        world.state::<Directory>().set(self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
+        spread::set(world, self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
     }
 
     /// Takes a stanza for the room or for somebody in it.

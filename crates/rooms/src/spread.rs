@@ -1,0 +1,59 @@
+//! The directories of a cluster: each node lists the rooms of all, and so tells the others what
+//! becomes of its own.
+//!
+//! # Invariants
+//!
+//! * What decides is the home of a room: what others have of it is for lists and limits. Whether
+//!   the store has a room that isn't here is asked of the store where there are several nodes.
+//! * Rooms that nobody has kept end with their node: the shard that is their home then takes them
+//!   out of all directories (`actor`).
+
+use rookery_hub::{Letter, World};
+use rookery_jid::{Jid, JidRef};
+use serde::{Deserialize, Serialize};
+
+use super::directory::{Directory, Entry, Full, Most};
+
+/// Tells another node of one room: what it is now, or that it is no more.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Noted(Jid, Option<Entry>);
+
+impl Letter for Noted {
+    const NAME: &'static str = "rooms noted";
+
+    fn open(self, world: &mut World) {
+        let Self(room, entry) = self;
+        let directory = world.state::<Directory>();
+        match entry {
+            Some(entry) => directory.set(room.as_ref(), entry),
+            None => _ = directory.remove(room.as_ref()),
+        }
+    }
+}
+
+/// Adds a new room to the directories, if there may be one more.
+pub(super) fn add(world: &mut World, room: JidRef<'_>, entry: Entry, most: Most) -> Result<(), Full> {
+    world.state::<Directory>().add(room, entry.clone(), most)?;
+    tell(world, room, Some(entry));
+    Ok(())
+}
+
+/// Says in the directories what a room is now.
+pub(super) fn set(world: &mut World, room: JidRef<'_>, entry: Entry) {
+    world.state::<Directory>().set(room, entry.clone());
+    tell(world, room, Some(entry));
+}
+
+/// Takes a room out of the directories.
+pub(super) fn remove(world: &mut World, room: JidRef<'_>) {
+    if world.state::<Directory>().remove(room) {
+        tell(world, room, None);
+    }
+}
+
+/// Tells the other nodes what a room is, or that it is no more.
+pub(super) fn tell(world: &mut World, room: JidRef<'_>, entry: Option<Entry>) {
+    for shard in world.other_nodes() {
+        world.send_letter(shard, Noted(room.to_jid(), entry.clone()));
+    }
+}
