@@ -16,6 +16,8 @@ pub(super) struct Holders {
     /// By the hash of the account, one bit for each class of node ids.
     classes: Map<u64, u32>,
     loading: Loading,
+    /// The number of times that homes have moved.
+    moves: u32,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -64,13 +66,23 @@ pub(super) fn load_holders(world: &mut World) {
     let holders = world.state_mut::<Holders>();
     if holders.loading == Loading::Never {
         holders.loading = Loading::Now;
-        load_more_holders(world, 0);
+        let moves = holders.moves;
+        load_more_holders(world, moves, 0);
     }
 }
 
-fn load_more_holders(world: &mut World, after: u64) {
+/// Takes note that homes have moved: of accounts that have come here nothing is known.
+pub(super) fn moved(world: &mut World) {
+    let holders = world.state_mut::<Holders>();
+    holders.moves = holders.moves.wrapping_add(1);
+    holders.loading = Loading::Never;
+}
+
+fn load_more_holders(world: &mut World, moves: u32, after: u64) {
     let page = world.stores.pubsub.accounts_nodes(after, PAGE);
     world.wait(page, move |world, page| match page {
+        // Another look has begun, or begins with the next who asks.
+        _ if world.state::<Holders>().moves != moves => {}
         Ok(page) => {
             let here = world.shard();
             for (_, account, node) in &page {
@@ -79,7 +91,7 @@ fn load_more_holders(world: &mut World, after: u64) {
                 }
             }
             match page.last() {
-                Some((last, ..)) => load_more_holders(world, *last),
+                Some((last, ..)) => load_more_holders(world, moves, *last),
                 None => world.state_mut::<Holders>().loading = Loading::Done,
             }
         }

@@ -145,6 +145,7 @@ impl Module for Pubsub {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.state(OfServices::default());
+        hooks.moved(|world| world.state_mut::<OfServices>().0.forget_all());
         hooks.letter::<Removed>();
         hooks.service(serve);
         hooks.account_removed(|world, _| {
@@ -205,7 +206,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
 
 /// Tells whether a node of the service is at home on this shard; if not, its home gets the stanza.
 fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
-    let home = world.home_of_text(&format!("{}/{node}", to.as_str()));
+    let home = state::home_at(world, to.as_str(), node);
     if home != world.shard() {
         world.hand_to_service(home, packet, to);
     }
@@ -250,7 +251,7 @@ fn named_here(world: &mut World, to: JidRef<'_>, action: Action) -> Action {
     let Action::Create { node: None, form } = action else { return action };
     loop {
         let node = world.unique_text();
-        if world.home_of_text(&format!("{}/{node}", to.as_str())) == world.shard() {
+        if state::home_at(world, to.as_str(), &node) == world.shard() {
             return Action::Create { node: Some(node), form };
         }
     }

@@ -46,7 +46,7 @@ use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
 
 use super::afar::Afar;
-use super::holders::Holders;
+use super::holders::{self, Holders};
 use super::interests::Interests;
 use super::last::{self, LastItems};
 pub use super::limits::PEP as NAME;
@@ -109,6 +109,8 @@ impl Module for PersonalEventing {
         hooks.state(Interests::default());
         hooks.state(Afar::default());
         hooks.state(Holders::default());
+        hooks.moved(holders::moved);
+        hooks.moved(|world| world.state_mut::<OfAccounts>().0.forget_all());
         hooks.letter::<News>();
         hooks.letter::<LastItems>();
         hooks.letter::<Removed>();

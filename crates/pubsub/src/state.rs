@@ -131,6 +131,19 @@ pub(super) enum Change {
     Forget,
 }
 
+/// Returns the home of a node: that of its account, or for a service's node its own.
+pub(super) fn home_of(world: &World, (host, node): &Key) -> usize {
+    match host.local() {
+        Some(_) => world.home_of(host.as_ref()),
+        None => home_at(world, host.as_str(), node),
+    }
+}
+
+/// Returns the home of a node of a service.
+pub(super) fn home_at(world: &World, host: &str, node: &str) -> usize {
+    world.home_of_text(&format!("{host}/{node}"))
+}
+
 /// Returns the nodes among which those of a host are.
 fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
     match host.local() {
@@ -184,6 +197,8 @@ pub(super) fn hold(world: &mut World, key: &Key) {
 
 /// Ends a hold.
 pub(super) fn let_go(world: &mut World, key: Key, change: Change) {
+    // Its home may have moved meanwhile: then others change it from now on.
+    let change = if home_of(world, &key) == world.shard() { change } else { Change::Forget };
     let nodes = nodes(world, &key.0);
     match change {
         Change::None => {}
@@ -216,8 +231,8 @@ pub(super) fn decided(world: &mut World, key: &Key, subscriber: &Jid) {
 }
 
 impl Nodes {
-    /// Forgets all nodes in memory, which something other than their homes has changed, as the
-    /// removal of an account does.
+    /// Forgets all nodes in memory, which something other than their homes may have changed, as the
+    /// removal of an account does, or their homes are others now.
     pub(super) fn forget_all(&mut self) {
         self.at_hand = AtHand::default();
     }
@@ -250,7 +265,9 @@ fn load(world: &mut World, key: Key, operation: Operation) {
                 Err(Withheld::Store(error))
             }
         };
-        if let Ok(Some(node)) = &node {
+        if let Ok(Some(node)) = &node
+            && home_of(world, &key) == world.shard()
+        {
             nodes(world, &key.0).at_hand.put(key.clone(), node.clone());
         }
         operation(world, node);

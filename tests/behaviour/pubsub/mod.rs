@@ -7,6 +7,7 @@ mod directed;
 mod discovery;
 mod failing;
 mod limits;
+mod moves;
 mod owners;
 mod pep;
 mod service;

@@ -9,6 +9,20 @@ use super::options::NAME;
 use super::source::Topic;
 use super::state::{DataState, Terms, home};
 
+/// Closes the nodes that are at home elsewhere now, and takes up those that have come here.
+pub(super) fn moved(world: &mut World) {
+    let here = world.shard();
+    let all = world.state::<DataState>().nodes.iter();
+    let gone = all.filter(|(topic, _)| home(world, &topic.host, &topic.node) != here);
+    let gone = gone.map(|(topic, node)| (topic.clone(), node.subscribers.keys().cloned().collect()));
+    for (topic, subscribers) in gone.collect::<Vec<(Topic, Vec<Jid>)>>() {
+        for subscriber in subscribers {
+            world.state_mut::<DataState>().remove(&topic, &subscriber);
+        }
+    }
+    load(world);
+}
+
 /// Takes them up, of all domains that have the service.
 pub(super) fn load(world: &mut World) {
     let domains = world.settings().domains.iter();

@@ -99,6 +99,7 @@ impl Module for DataService {
         hooks.letter::<Say>();
         hooks.service(serve);
         hooks.starting(load::load);
+        hooks.moved(load::moved);
         hooks.session_ended(session_ended);
         hooks.session_carried(stays, |_, _, _| {});
         hooks.account_removed(|world, account| {
