@@ -218,6 +218,9 @@ pub struct Wishes {
     /// Compare DNS with the records that there should be, too
     #[arg(long)]
     pub dns: bool,
+    /// Only ask the running server whether it is ready for clients
+    #[arg(long, conflicts_with = "dns")]
+    pub live: bool,
     /// Print only what isn't fine; nothing if all is
     #[arg(long, short)]
     pub quiet: bool,

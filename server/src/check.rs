@@ -29,7 +29,8 @@ use crate::arguments::Wishes;
 use crate::certificate::{self, WantedCertificate};
 use crate::clock;
 use crate::columns;
-use crate::config::{Config, Store};
+use crate::config::{Config, Environment, Store};
+use crate::control::Running;
 use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
@@ -38,19 +39,20 @@ use crate::listener;
 use crate::loaded::Source;
 use crate::welcome::say;
 
-/// Checks everything and says what it found; with `dns` also of the records that there should be.
-/// Returns the exit code for the grade.
+/// Checks everything and says what it found; with `dns` also of the records that there should be,
+/// with `live` only of the server that runs. Returns the exit code for the grade.
 ///
 /// # Errors
 ///
 /// [`Failure::Failed`] if standard output can't be written.
 pub fn run(source: &Source, wishes: Wishes) -> Result<ExitCode, Failure> {
-    let mut report = look(source);
+    let mut report = if wishes.live { live(source) } else { look(source) };
     if let (true, Ok(config)) = (wishes.dns, source.read()) {
         records::look(&mut report, &config);
     }
     match wishes.shown.json {
         true => drop(columns::line(&report.json(!wishes.quiet).to_string())?),
+        false if wishes.live => say(&report.lines(!wishes.quiet)),
         false => say(&report.text(!wishes.quiet)),
     }
     Ok(report.exit_code())
@@ -64,6 +66,23 @@ pub fn tell(source: &Source, config: &Config) {
     for finding in report.warnings() {
         warn!(about = finding.about, "{}", finding.text);
     }
+}
+
+/// Asks the server that runs in the folder. Nothing else is looked at, so that a supervisor may ask
+/// every few seconds.
+fn live(source: &Source) -> Report {
+    let mut report = Report::default();
+    match Running::in_folder(&source.folder).and_then(|running| running.get("/readiness")) {
+        Ok(found) => {
+            let words = columns::cell(&found, "state");
+            match found["ready"] == true {
+                true => report.note(SERVER, words),
+                false => report.blocked(SERVER, words),
+            }
+        }
+        Err(failure) => report.blocked(SERVER, failure.to_string()),
+    }
+    report
 }
 
 fn look(source: &Source) -> Report {
@@ -109,7 +128,8 @@ fn configuration(report: &mut Report, source: &Source, config: &Config) {
         Some(file) => file.display().to_string(),
         None => format!("no file, the defaults hold ({} would be read)", source.folder.config().display()),
     };
-    report.note(CONFIGURATION, format!("{from}; domains: {}", domains.join(", ")));
+    let variables = Environment::of_process().names().map_or(String::new(), |names| format!("; variables: {names}"));
+    report.note(CONFIGURATION, format!("{from}{variables}; domains: {}", domains.join(", ")));
     if config.login.plain_without_tls && config.login.plaintext().is_empty() {
         let text = "login.plain_without_tls has no effect: login without encryption is allowed nowhere, see \
                     login.plaintext_loopback and login.plaintext_networks";
@@ -338,6 +358,7 @@ fn open_files(report: &mut Report) {
 
 const CONFIGURATION: &str = "configuration";
 const CERTIFICATE: &str = "certificate";
+const SERVER: &str = "server";
 const PORTS: &str = "ports";
 const DEVICES: &str = "devices";
 const REDIS: &str = "redis";

@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 
 use crate::arguments::Shown;
 use crate::columns::{self, Columns, cell};
+use crate::config::Environment;
 use crate::config::effective::{lines, masked, settings};
 use crate::control::Running;
 use crate::failure::Failure;
 use crate::loaded::Source;
 use crate::welcome::say;
 
-/// Prints every value of the configuration as TOML, with the line of the file that gives it; with
-/// `given`, only those that the file gives. Secrets aren't shown.
+/// Prints every value of the configuration as TOML, with the line of the file, or the variable, that
+/// gives it; with `given`, only those that are given. Secrets aren't shown.
 ///
 /// # Errors
 ///
@@ -29,17 +30,21 @@ pub fn show(source: &Source, given: bool, shown: Shown) -> Result<(), Failure> {
             (file.display().to_string(), lines(&text))
         }
     };
+    let environment = Environment::of_process();
+    let variables = environment.keys();
     for (key, value) in settings(&config) {
-        let line = lines.get(&key);
-        let Some(value) = value.filter(|_| !given || line.is_some()) else { continue };
+        let (variable, line) = (variables.get(&key), lines.get(&key));
+        let is_given = variable.is_some() || line.is_some();
+        let Some(value) = value.filter(|_| !given || is_given) else { continue };
         let value = masked(&key, &value);
-        let text = match (shown.json, line) {
-            (true, _) => {
-                let from = line.map(|line| json!({ "file": file, "line": line }));
-                json!({ "key": key, "value": as_json(&value), "from": from }).to_string()
-            }
-            (false, Some(line)) => format!("{key} = {value}  # {file}:{line}"),
-            (false, None) => format!("{key} = {value}  # default"),
+        let (from, told) = match (variable, line) {
+            (Some(variable), _) => (json!({ "variable": variable }), (*variable).to_owned()),
+            (None, Some(line)) => (json!({ "file": file, "line": line }), format!("{file}:{line}")),
+            (None, None) => (Value::Null, "default".to_owned()),
+        };
+        let text = match shown.json {
+            true => json!({ "key": key, "value": as_json(&value), "from": from }).to_string(),
+            false => format!("{key} = {value}  # {told}"),
         };
         if !columns::line(&text)? {
             break;

@@ -12,7 +12,7 @@ use rookery_web::comparison::{Change, Compared};
 
 use crate::certificate::{self, Certificate};
 use crate::config::effective::{masked, settings as settings_of};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Environment};
 use crate::database::Decoys;
 use crate::failure::Failure;
 use crate::federation::{self, Federated};
@@ -56,17 +56,14 @@ impl Source {
         Source { config, folder }
     }
 
-    /// Reads the configuration.
+    /// Reads the configuration, with what the environment says instead of the file.
     ///
     /// # Errors
     ///
     /// All that is wrong in it.
     pub fn read(&self) -> Result<Config, ConfigError> {
         let modules = rookery_modules::table(&Shared::default());
-        match &self.config {
-            Some(file) => Config::load(file, &modules),
-            None => Ok(Config::defaults(&modules)),
-        }
+        Config::load(self.config.as_deref(), &Environment::of_process(), &modules)
     }
 }
 

@@ -9,6 +9,7 @@ use rookery_jid::Jid;
 
 use crate::certificate::Certificate;
 use crate::clock;
+use crate::config::Environment;
 use crate::failure::Failure;
 use crate::folder::{self, Folder};
 use crate::listener::Kind;
@@ -135,9 +136,13 @@ fn names(loaded: &Loaded) -> String {
 }
 
 fn config_words(loaded: &Loaded) -> String {
-    match &loaded.source.config {
-        Some(file) => file.display().to_string(),
-        None => format!("none, so the defaults hold; {} would be read", loaded.source.folder.config().display()),
+    match (&loaded.source.config, Environment::of_process().names()) {
+        (Some(file), None) => file.display().to_string(),
+        (Some(file), Some(variables)) => format!("{}, and {variables}", file.display()),
+        (None, Some(variables)) => format!("the variables {variables}, and no file"),
+        (None, None) => {
+            format!("none, so the defaults hold; {} would be read", loaded.source.folder.config().display())
+        }
     }
 }
 

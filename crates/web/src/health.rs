@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rookery_base::lock::lock;
+use rookery_store::StoreError;
 use rustix::fs::statvfs;
 use tracing::{error, info, warn};
 
@@ -98,6 +99,30 @@ impl Disk {
     /// Returns the times with the room that there was, oldest first.
     pub(crate) fn all(&self) -> Vec<(u64, u64)> {
         lock(&self.0).iter().copied().collect()
+    }
+}
+
+/// Judges whether clients can be sent here: all shards answer, the store takes what is written and
+/// the disk has room. Returns the state in words for anybody.
+///
+/// # Errors
+/// The reason why not, likewise.
+pub(crate) async fn readiness(shared: &Arc<Shared>) -> Result<&'static str, &'static str> {
+    let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
+    // Anybody may ask: the shards look at none of their sessions for it.
+    match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
+        Ok((census, space)) if census.coverage.is_whole() => {
+            match (shared.stores.meta.trouble(), space.map_or(Fill::Fine, Space::fill)) {
+                (Some(StoreError::Lost(_)), _) => Err("the database is away"),
+                // The reason names files, which are nobody's business outside: it is in the log.
+                (Some(_), _) => Err("nothing can be stored"),
+                (None, Fill::Full) => Err("the disk is full"),
+                (None, Fill::Low) => Ok("ready, but the disk is nearly full"),
+                (None, Fill::Fine) => Ok("ready"),
+            }
+        }
+        Ok(_) => Err("a shard doesn't answer"),
+        Err(_) => Err("stopping"),
     }
 }
 

@@ -8,17 +8,15 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_base::lock::lock;
-use rookery_store::StoreError;
 
 use crate::access::Ward;
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::health::{Fill, Space};
 use crate::places::{Crowd, Place};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
 use crate::site::Host;
-use crate::{Shared, admin, api, bosh, discovery, guests, metrics, websocket};
+use crate::{Shared, admin, api, bosh, discovery, guests, health, metrics, websocket};
 
 /// Answers a request, and counts the answer.
 pub async fn answer(
@@ -114,24 +112,11 @@ fn crowded(crowd: Crowd) -> Response<Body> {
     response
 }
 
-/// Returns 200 if all shards answer, the store takes what is written and the disk has room, and 503
-/// otherwise.
+/// Returns 200 if the server is ready, and 503 otherwise.
 async fn ready(shared: &Arc<Shared>) -> Response<Body> {
-    let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
-    // Anybody may ask: the shards look at none of their sessions for it.
-    match tokio::task::spawn_blocking(move || (door.counts(), Space::of(&folder).ok())).await {
-        Ok((census, space)) if census.coverage.is_whole() => {
-            match (shared.stores.meta.trouble(), space.map_or(Fill::Fine, Space::fill)) {
-                (Some(StoreError::Lost(_)), _) => text(StatusCode::SERVICE_UNAVAILABLE, "the database is away"),
-                // The reason names files, which are nobody's business outside: it is in the log.
-                (Some(_), _) => text(StatusCode::SERVICE_UNAVAILABLE, "nothing can be stored"),
-                (None, Fill::Full) => text(StatusCode::SERVICE_UNAVAILABLE, "the disk is full"),
-                (None, Fill::Low) => text(StatusCode::OK, "ready, but the disk is nearly full"),
-                (None, Fill::Fine) => text(StatusCode::OK, "ready"),
-            }
-        }
-        Ok(_) => text(StatusCode::SERVICE_UNAVAILABLE, "a shard doesn't answer"),
-        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+    match health::readiness(shared).await {
+        Ok(words) => text(StatusCode::OK, words),
+        Err(words) => text(StatusCode::SERVICE_UNAVAILABLE, words),
     }
 }
 

@@ -263,6 +263,7 @@ pub(super) const CHECK: &str = "\
 Examples:
   rookery check
   rookery check --dns
+  rookery check --live
   rookery check --quiet --json | jq -r .findings[].text
   rookery check --config new.toml || [ $? = 3 ] && mv new.toml /etc/rookery/rookery.toml
 
@@ -270,4 +271,5 @@ Exit codes:
   0    everything is fine
   3    the server will start, but something wants attention
   75   the server can't start now: a port is taken, the database is away
-  78   the server won't start until something is mended";
+  78   the server won't start until something is mended
+With --live: 0 if the server is ready, 75 if it isn't, or none runs.";

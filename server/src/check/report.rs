@@ -74,11 +74,15 @@ impl Report {
         }
     }
 
-    /// Returns the report for people: a line for each finding, those that are fine only if wanted,
-    /// and the grade.
-    pub fn text(&self, has_all: bool) -> String {
+    /// Returns a line for each finding, of those that are fine only if wanted.
+    pub fn lines(&self, has_all: bool) -> String {
         let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
-        let mut text: String = shown.map(|finding| format!("{finding}\n")).collect();
+        shown.map(|finding| format!("{finding}\n")).collect()
+    }
+
+    /// Returns the report for people: its lines, and the grade.
+    pub fn text(&self, has_all: bool) -> String {
+        let mut text = self.lines(has_all);
         let [warnings, blocked, faults] =
             [Severity::Warning, Severity::Blocked, Severity::Fault].map(|severity| self.count(severity));
         text.push_str(&match self.grade() {

@@ -49,10 +49,14 @@ impl ConfigError {
 
     /// Mistakes in the text of a file.
     pub fn in_text(file: &Path, text: &str, wrongs: Vec<Wrong>) -> ConfigError {
-        let place = |wrong: &Wrong| format!("{}:{}", file.display(), line_of(text, wrong.at.start));
-        let reasons = wrongs.iter().map(|wrong| match wrong.key.as_str() {
-            "" => format!("{}: {}", place(wrong), wrong.what),
-            key => format!("{}: {key}: {}", place(wrong), wrong.what),
+        ConfigError::at(|at| format!("{}:{}", file.display(), line_of(text, at)), wrongs)
+    }
+
+    /// Mistakes in a text, of which `place` names where a byte of it is from.
+    pub fn at(place: impl Fn(usize) -> String, wrongs: Vec<Wrong>) -> ConfigError {
+        let reasons = wrongs.iter().map(|wrong| match (place(wrong.at.start), wrong.key.as_str()) {
+            (place, "") => format!("{place}: {}", wrong.what),
+            (place, key) => format!("{place}: {key}: {}", wrong.what),
         });
         ConfigError { reasons: reasons.collect() }
     }

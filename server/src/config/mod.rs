@@ -2,7 +2,8 @@
 //!
 //! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example`
 //! all come from it, so that none of them can know a key that the others don't. `given` reads
-//! single values, `error` says what is wrong and where, `nearest` guesses what was meant.
+//! single values, `environment` has those of variables, `error` says what is wrong and where,
+//! `nearest` guesses what was meant.
 //! A table with many keys has a file of its own that holds its values and their defaults.
 //!
 //! # Invariants
@@ -14,6 +15,7 @@
 
 mod dpm;
 pub mod effective;
+mod environment;
 mod error;
 mod example;
 mod federation;
@@ -40,6 +42,7 @@ use rookery_store::sqlite;
 use rookery_stream::tls::Oldest;
 
 pub use dpm::{Alarms, Dpm};
+pub use environment::Environment;
 pub use error::{ConfigError, Wrong};
 pub use example::{example, short as short_example};
 pub use federation::{Exception, Federation, OwnFederation, Rule};
@@ -377,15 +380,29 @@ impl Config {
         }
     }
 
-    /// Reads a configuration file.
+    /// Reads a configuration: that of a file, if there is one, with what the environment says
+    /// instead.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong in it, with the lines.
-    pub fn load(file: &Path, table: &[Box<dyn Module>]) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
-        let mut config = Config::parse(&text, table).map_err(|wrongs| ConfigError::in_text(file, &text, wrongs))?;
-        config.resolve(file.parent().unwrap_or(Path::new("")));
+    /// Everything that is wrong in it, with the lines and the variables.
+    pub fn load(
+        file: Option<&Path>,
+        environment: &Environment,
+        table: &[Box<dyn Module>],
+    ) -> Result<Config, ConfigError> {
+        let text = file.map_or(Ok(String::new()), |file| {
+            std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))
+        })?;
+        let written = environment.written(table);
+        let place = |at: usize| match (at.checked_sub(text.len() + 1).and_then(|at| written.variable(at)), file) {
+            (Some(variable), _) => variable.to_owned(),
+            (None, Some(file)) => format!("{}:{}", file.display(), error::line_of(&text, at)),
+            (None, None) => "the configuration".to_owned(),
+        };
+        let config = read::read(&text, &written.text, table);
+        let mut config = config.map_err(|wrongs| ConfigError::at(place, wrongs))?;
+        config.resolve(file.and_then(Path::parent).unwrap_or(Path::new("")));
         Ok(config)
     }
 
@@ -395,7 +412,7 @@ impl Config {
     ///
     /// Everything that is wrong in it, in the order of the text.
     pub fn parse(text: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
-        read::read(text, table)
+        read::read(text, "", table)
     }
 
     /// Returns the configuration of a domain; its name is prepared.

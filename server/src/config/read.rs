@@ -16,16 +16,40 @@ use super::{ComponentConfig, Config, DATA, DomainConfig, Federation, Files, Modu
 
 type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
-/// Reads a whole configuration.
-pub fn read(text: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
-    let root = DeTable::parse(text).map_err(|error| {
-        let at = error.span().unwrap_or_default();
-        vec![Wrong::new(at, format!("this is not TOML: {}", error.message()))]
-    })?;
+/// Reads a whole configuration, of which the keys in a second text win over those of the first.
+/// Places in it follow those of the first, with a byte between them.
+pub fn read(text: &str, over: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
+    let over = format!("{}\n{over}", " ".repeat(text.len()));
+    let mut root = parsed(text)?;
+    merge(&mut root, parsed(&over)?);
     let mut reader = Reader { config: Config::defaults(table), table, wrongs: Vec::new() };
-    reader.root(root.get_ref());
+    reader.root(&root);
     reader.wrongs.sort_by_key(|wrong| wrong.at.start);
     if reader.wrongs.is_empty() { Ok(reader.config) } else { Err(reader.wrongs) }
+}
+
+fn parsed(text: &str) -> Result<DeTable<'_>, Vec<Wrong>> {
+    DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
+        let at = error.span().unwrap_or_default();
+        vec![Wrong::new(at, format!("this is not TOML: {}", error.message()))]
+    })
+}
+
+/// Puts the keys of a table into another one, also those of tables in it.
+fn merge<'a>(table: &mut DeTable<'a>, over: DeTable<'a>) {
+    for (key, value) in over {
+        match table.get_mut(&**key.get_ref()).map(Spanned::get_mut) {
+            Some(DeValue::Table(inner)) if value.get_ref().is_table() => {
+                if let DeValue::Table(over) = value.into_inner() {
+                    merge(inner, over);
+                }
+            }
+            _ => {
+                table.remove(&**key.get_ref());
+                table.insert(key, value);
+            }
+        }
+    }
 }
 
 struct Reader<'t> {
@@ -518,6 +542,8 @@ const DOMAIN: &str = "domain";
 /// The table below a domain that says how its users log in.
 const LOGIN: &str = "login";
 const FEDERATION: &str = "federation";
-const MODULES: &str = "modules";
+/// The table of the modules of all domains, and of those of one.
+pub(super) const MODULES: &str = "modules";
 const COMPONENT: &str = "component";
-const ENABLED: &str = "enabled";
+/// The key that switches a module.
+pub(super) const ENABLED: &str = "enabled";

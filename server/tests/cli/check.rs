@@ -228,3 +228,19 @@ fn programs_read_the_grade_and_people_only_what_matters() {
     assert!(quiet.starts_with("warning  configuration  login.plain_without_tls has no effect"), "{quiet}");
     assert!(!quiet.contains("ok  "), "{quiet}");
 }
+
+#[test]
+fn the_running_server_tells_whether_it_is_ready() {
+    let rig = Rig::new();
+    let live = ["check", "--live"];
+    let none = rig.run(&live);
+    assert!(none.code == 75 && none.out.contains("blocked  server         no server runs"), "{}", none.all());
+    let (server, _) = rig.serve();
+    assert_eq!(rig.run(&live).fine(), "ok       server         ready\n");
+    assert_eq!(rig.run(&["check", "--live", "--quiet"]).fine(), "");
+    assert!(rig.run(&["check", "--live", "--json"]).fine().contains("\"grade\":\"ok\""));
+    rig.run(&["check", "--live", "--dns"]).failed(2, "cannot be used with");
+    server.signal("KILL");
+    drop(server);
+    assert_eq!(rig.run(&live).code, 75);
+}

@@ -51,6 +51,36 @@ fn what_is_no_toml_has_a_line_too() {
 }
 
 #[test]
+fn variables_give_keys_to_every_command_and_win_over_the_file() {
+    let rig = Rig::new();
+    let with = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let output = rig.command(arguments).envs(variables.iter().copied()).output().expect("a process");
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let given = [("ROOKERY__DOMAINS", "a.test, b.test"), ("ROOKERY__LISTEN__WEB", "[]"), ("ROOKERY__PROFILE", "")];
+    let (server, said) = rig.serve_in(&given);
+    assert!(said.contains("Account     admin@a.test") && said.contains("and ROOKERY__DOMAINS, ROOKERY__LISTEN__WEB"));
+    assert!(!said.contains("(HTTP)"), "{said}");
+    let (code, listed) = with(&["user", "list"], &given);
+    assert_eq!((code, listed.as_str()), (Some(0), "admin@a.test\n"));
+    assert_eq!(server.stop(), 0);
+    let (_, shown) = with(&["config", "show", "--given"], &given);
+    let lines = ["domains = [\"a.test\", \"b.test\"]  # ROOKERY__DOMAINS", "listen.web = []  # ROOKERY__LISTEN__WEB"];
+    assert!(lines.iter().all(|line| shown.lines().any(|shown| shown == *line)), "{shown}");
+    assert!(shown.contains("listen.c2s = [\"127.0.0.1:0\"]  # rookery.toml:"), "{shown}");
+    let (_, json) = with(&["config", "show", "--given", "--json"], &given);
+    assert!(json.contains("{\"variable\":\"ROOKERY__DOMAINS\"}"), "{json}");
+    let (code, said) = with(&["serve"], &[("ROOKERY__SHARDS", "many"), ("ROOKERY__TLS__ACEM__ENABLED", "true")]);
+    assert_eq!(code, Some(78));
+    for words in [
+        "ROOKERY__SHARDS: shards: a value from 0 to 1024 is expected, not \"many\"",
+        "ROOKERY__TLS__ACEM__ENABLED: tls.acem: there is no such key",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
 fn a_certificate_that_cannot_be_used_is_the_configurations_fault() {
     let rig = Rig::new();
     let tls = "[tls]\ncertificate = \"missing.pem\"\nkey = \"missing.key\"\n";

@@ -237,6 +237,7 @@ fn schemas() -> Value {
             ]))),
             ("restart", json!({ "type": "array", "items": text() })),
         ]),
+        "Readiness": of(vec![("ready", switch()), ("state", text())]),
         "Reloaded": of(vec![("restart", json!({ "type": "array", "items": text() }))]),
         "ConfigurationChanges": of(vec![
             ("file", perhaps(text())),

@@ -11,7 +11,7 @@ use super::call::{Call, Reply};
 use super::problem::Problem;
 use crate::ServedCertificate;
 use crate::comparison::{Change, Compared};
-use crate::health::{Fill, Space};
+use crate::health::{self, Fill, Space};
 
 pub(super) async fn status(call: Call) -> Result<Reply, Problem> {
     call.may_all()?;
@@ -36,6 +36,13 @@ pub(super) async fn status(call: Call) -> Result<Reply, Problem> {
         "disk": disk(&instance.folder),
         "restart": settings.restart,
     })))
+}
+
+pub(super) async fn readiness(call: Call) -> Result<Reply, Problem> {
+    call.may_all()?;
+    let found = health::readiness(&call.shared).await;
+    let (Ok(state) | Err(state)) = found;
+    Ok(Reply::json(&json!({ "ready": found.is_ok(), "state": state })))
 }
 
 pub(super) async fn reload(call: Call) -> Result<Reply, Problem> {
