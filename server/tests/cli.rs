@@ -19,6 +19,7 @@ mod cli {
     pub mod fail2ban;
     pub mod foreign;
     pub mod hostile;
+    pub mod image;
     pub mod invite;
     pub mod json;
     pub mod ldap;
