@@ -1,7 +1,7 @@
 //! The files of `doc/compose`, read as Compose and the builder of images read them: they fit
 //! together and to this server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rookery_needs::Postgres;
 use serde_json::Value;
 
 use super::postgres::TRUSTING;
-use super::rig::Rig;
+use super::rig::{FREE_PORTS, Rig};
 use crate::python::python;
 
 #[test]
@@ -41,7 +41,7 @@ fn the_services_are_a_database_and_a_server_that_waits_for_it() {
 #[test]
 fn the_database_is_the_one_that_the_server_is_told_of() {
     let Some(compose) = Compose::read() else { return };
-    let address = configuration()["store"]["url"].as_str().expect("an address").to_owned();
+    let address = compose.text("/services/rookery/environment/ROOKERY__STORE__URL");
     let (user, place) = address.strip_prefix("postgres://").and_then(|rest| rest.split_once('@')).expect("a user");
     assert_eq!(place.split_once('/').expect("a name").0, "database", "the name of the service is that of its host");
     let environment = "/services/database/environment";
@@ -51,7 +51,7 @@ fn the_database_is_the_one_that_the_server_is_told_of() {
     assert_eq!(password, format!("/run/secrets/{SECRET}"), "where Compose puts it");
     assert!(compose.text(&format!("{environment}/POSTGRES_INITDB_ARGS")).contains("--encoding=UTF8"));
     let image = compose.text("/services/database/image");
-    let version = image.strip_prefix("postgres:").and_then(|version| version.parse::<u32>().ok());
+    let version = image.strip_prefix("docker.io/library/postgres:").and_then(|version| version.parse::<u32>().ok());
     assert!(version.is_some_and(|version| version >= 13), "{image} has a version, which this server takes");
     let test = compose.texts("/services/database/healthcheck/test");
     assert_eq!(test, ["CMD", "pg_isready", "-h", "127.0.0.1", "-U", user]);
@@ -67,20 +67,15 @@ fn the_image_is_built_of_this_tree_and_starts_this_server() {
     let file = fs::read_to_string(context.join(compose.text("/services/rookery/build/dockerfile"))).expect("a file");
     let workspace: toml::Table = fs::read_to_string(root.join("Cargo.toml")).expect("a file").parse().expect("TOML");
     let compiler = workspace["workspace"]["package"]["rust-version"].as_str().expect("a version");
-    assert!(file.starts_with(&format!("FROM rust:{compiler}-")), "the compiler is {compiler}:\n{file}");
-    let entry = file.lines().find_map(|line| line.strip_prefix("ENTRYPOINT ")).expect("what is started");
-    let entry: Vec<String> = serde_json::from_str(entry).expect("its words");
-    let [program, config, config_file, data, data_folder] = entry.as_slice() else { panic!("{entry:?}") };
-    assert_eq!([program, config, data], ["rookery", "--config", "--data-dir"]);
-    let volumes = compose.texts("/services/rookery/volumes");
-    assert_eq!(volumes, [format!("./rookery.toml:{config_file}:ro"), format!("data:{data_folder}")]);
-    assert!(file.contains(&format!("--home-dir {data_folder} ")), "the user of the image owns its data:\n{file}");
-    let configured = configuration();
+    assert!(file.contains(&format!("\nARG BUILDER=docker.io/library/rust:{compiler}-")), "it is {compiler}:\n{file}");
+    let volume = file.lines().find_map(|line| line.strip_prefix("VOLUME ")).expect("the data");
+    assert!(file.contains(&format!("ROOKERY_DATA_DIR={volume}\n")), "{file}");
+    assert_eq!(compose.texts("/services/rookery/volumes"), [format!("data:{volume}")]);
+    let (_, shown) = run(&compose.environment("/services/rookery"), &["config", "show"]);
     for ports in compose.texts("/services/rookery/ports") {
         let inside = ports.split_once(':').expect("two ports").1;
-        let is_listened_on = |addresses: &toml::Value| addresses == &toml::Value::from(vec![format!("[::]:{inside}")]);
-        let listen = configured["listen"].as_table().expect("a table");
-        assert!(listen.values().any(is_listened_on), "{ports}: {listen}");
+        let is_listened_on = |line: &str| line.starts_with("listen.") && line.contains(&format!("[\"[::]:{inside}\"]"));
+        assert!(shown.lines().any(is_listened_on), "{ports}: {shown}");
     }
 }
 
@@ -112,48 +107,108 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
         return;
     }
     let Some(compose) = Compose::read() else { return };
+    let mut environment = compose.environment("/services/rookery");
     // systemd's word for where secrets are.
-    assert_eq!(compose.names("/services/rookery/environment"), ["CREDENTIALS_DIRECTORY".to_owned()].into());
-    assert_eq!(compose.text("/services/rookery/environment/CREDENTIALS_DIRECTORY"), "/run/secrets");
+    assert_eq!(environment.remove("CREDENTIALS_DIRECTORY").as_deref(), Some("/run/secrets"));
     let cluster = Postgres::start();
     let database = cluster.database();
     cluster.psql(&database, "CREATE ROLE server LOGIN SUPERUSER PASSWORD 'secret'").expect("a role");
     let rights = "local all server scram-sha-256\nlocal all all trust\n";
     fs::write(cluster.folder().join("data/pg_hba.conf"), rights).expect("a file");
     cluster.psql(&database, "SELECT pg_reload_conf()").expect("a setting");
-    let mut here = configuration();
-    here["store"]["url"] = database.replace("rookery@", "server@").into();
-    let listen = here["listen"].as_table_mut().expect("a table");
-    listen.insert("bytestreams".to_owned(), toml::Value::from(Vec::<String>::new()));
-    listen.iter_mut().for_each(|(_, addresses)| *addresses = toml::Value::from(vec!["127.0.0.1:0"]));
+    environment.insert("ROOKERY__STORE__URL".into(), database.replace("rookery@", "server@"));
     let rig = Rig::new();
-    let store = here["store"].as_table_mut().expect("a table");
-    store.extend(TRUSTING.parse::<toml::Table>().expect("keys"));
-    rig.write("rookery.toml", &here.to_string());
-    rig.run(&["serve"]).failed(78, "password");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[store]\n{TRUSTING}"));
+    let run = |arguments: &[&str], input: &str| rig.run_in(&environment, arguments, input);
+    run(&["serve"], "").failed(78, "password");
     rig.credential(SECRET, "secret\n");
-    let (server, said) = rig.serve();
+    let given: Vec<_> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let (server, said) = rig.serve_in(&given);
     assert!(said.contains("is running"), "{said}");
-    rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "pencil\n").fine();
-    let checked = rig.run(&["check", "--json"]);
+    run(&["user", "add", "alice@localhost", "--password-stdin"], "pencil\n").fine();
+    let checked = run(&["check", "--json"], "");
     let report: Value = serde_json::from_str(&checked.out).expect("a report");
     let findings = report["findings"].as_array().expect("findings");
     let grades: Vec<_> = findings.iter().map(|found| found["grade"].as_str().expect("a grade")).collect();
     assert!(!grades.contains(&"fault") && checked.out.contains("PostgreSQL "), "{}", checked.out);
     drop(server);
-    assert!(rig.run(&["user", "list"]).fine().contains("alice@localhost\n"));
+    assert!(run(&["user", "list"], "").fine().contains("alice@localhost\n"));
+}
+
+/// The script makes every file that the containers of the cluster are given, once.
+#[test]
+fn the_secrets_of_the_cluster_are_made_once() {
+    let Some(compose) = Compose::of("cluster/compose.yaml") else { return };
+    rookery_needs::programs(&[("openssl", "openssl")]);
+    let rig = Rig::empty();
+    let script = rig.path("start");
+    fs::copy(folder().join("cluster/start"), &script).expect("a copy");
+    let start = || {
+        let started = Command::new(&script).env("COMPOSE", "echo").output().expect("a shell");
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        assert_eq!(started.stdout, b"up --detach\n");
+        fs::read_to_string(rig.path(".env")).expect("a file")
+    };
+    let made = start();
+    for name in compose.names("/secrets") {
+        let file = compose.text(&format!("/secrets/{}/file", name.replace('/', "~1"))).to_owned();
+        assert!(rig.path(&file).is_file(), "{file}");
+    }
+    assert!(!rig.path("secrets/authority.key").exists(), "nobody needs it any more");
+    let (name, password) = made.trim_end().split_once('=').expect("a variable");
+    assert!(name == "VALKEY_PASSWORD" && password.len() == 48, "{made}");
+    assert_eq!(start(), made);
+    let certificate = |name: &str| rig.path(&format!("secrets/server.{name}")).to_str().expect("a path").to_owned();
+    let tls = [("ROOKERY__TLS__CERTIFICATE", certificate("pem")), ("ROOKERY__TLS__KEY", certificate("key"))];
+    let environment = tls.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let (_, checked) = run(&environment, &["check"]);
+    assert!(checked.contains("server.pem for localhost, until "), "{checked}");
+}
+
+/// The nodes differ in their names alone, and the server takes what they are given.
+#[test]
+fn the_nodes_of_the_cluster_are_one_server() {
+    let Some(compose) = Compose::of("cluster/compose.yaml") else { return };
+    let balancer = fs::read_to_string(folder().join("cluster/haproxy.cfg")).expect("a file");
+    let mut all = Vec::new();
+    for node in ["n1", "n2", "n3"] {
+        let mut environment = compose.environment(&format!("/services/{node}"));
+        let redis = environment["ROOKERY__CLUSTER__REDIS"].replace("${VALKEY_PASSWORD}", "secret");
+        environment.insert("ROOKERY__CLUSTER__REDIS".into(), redis);
+        let (code, shown) = run(&environment, &["config", "show", "--given"]);
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(shown.contains("cluster.redis = \"rediss://:***@valkey\""), "{shown}");
+        assert_eq!(environment.remove("ROOKERY__CLUSTER__NODE").as_deref(), Some(node));
+        all.push(environment);
+        for port in [5222, 5223, 5443] {
+            assert!(balancer.contains(&format!("    server {node} {node}:{port}\n")), "{node}:{port}");
+        }
+    }
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{all:?}");
+}
+
+/// Runs a command where there is nothing else, with an environment; returns its exit code with what
+/// it said.
+fn run(environment: &BTreeMap<String, String>, arguments: &[&str]) -> (Option<i32>, String) {
+    let ended = Rig::empty().run_in(environment, arguments, "");
+    (Some(ended.code), ended.all())
 }
 
 /// A Compose file as a program reads it.
 struct Compose(Value);
 
 impl Compose {
-    /// Reads that of `doc/compose`; `None` if these tests are to be left out here.
+    /// Reads that of one server; `None` if these tests are to be left out here.
     fn read() -> Option<Compose> {
+        Compose::of("compose.yaml")
+    }
+
+    /// Reads one of `doc/compose`, likewise.
+    fn of(file: &str) -> Option<Compose> {
         if rookery_needs::skips("cli.compose") {
             return None;
         }
-        let file = fs::read(folder().join("compose.yaml")).expect("a file");
+        let file = fs::read(folder().join(file)).expect("a file");
         let mut python = python("compose", "PyYAML==6.0.3\n");
         let reading = python.args(["-c", READER]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut reading = reading.expect("Python");
@@ -176,13 +231,18 @@ impl Compose {
         list.iter().map(|text| text.as_str().unwrap_or_else(|| panic!("{text} in {place} is no text"))).collect()
     }
 
+    /// Returns the variables of a service.
+    fn environment(&self, service: &str) -> BTreeMap<String, String> {
+        let place = format!("{service}/environment");
+        self.names(&place)
+            .into_iter()
+            .map(|name| (name.clone(), self.text(&format!("{place}/{name}")).to_owned()))
+            .collect()
+    }
+
     fn names(&self, place: &str) -> BTreeSet<String> {
         self.at(place).as_object().unwrap_or_else(|| panic!("{place} has no names")).keys().cloned().collect()
     }
-}
-
-fn configuration() -> toml::Table {
-    fs::read_to_string(folder().join("rookery.toml")).expect("a file").parse().expect("TOML")
 }
 
 fn folder() -> PathBuf {
@@ -195,7 +255,7 @@ import json, sys, yaml
 
 class Reader(yaml.SafeLoader):
     def construct_mapping(self, node, deep=False):
-        names = [self.construct_object(name, deep=True) for name, _ in node.value]
+        names = [name.value for name, _ in node.value]
         assert len(names) == len(set(names)), names
         return super().construct_mapping(node, deep)
 

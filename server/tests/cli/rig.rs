@@ -1,5 +1,6 @@
 //! A temporary folder and the commands that run in it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -68,7 +69,12 @@ impl Rig {
 
     /// Runs a command with something on its standard input.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Ended {
-        let mut child = self.command(arguments).spawn().expect("a process");
+        self.run_in(&BTreeMap::new(), arguments, input)
+    }
+
+    /// Runs a command with something in its environment and on its standard input.
+    pub fn run_in(&self, environment: &BTreeMap<String, String>, arguments: &[&str], input: &str) -> Ended {
+        let mut child = self.command(arguments).envs(environment).spawn().expect("a process");
         // A command that reads nothing may be gone already.
         let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("its output");
