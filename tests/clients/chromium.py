@@ -18,10 +18,11 @@ PATIENCE = 40
 
 
 class Chromium:
-    """`async with Chromium(server) as chromium`: a browser with a profile of its own that trusts the server's own certificate."""
+    """`async with Chromium(server) as chromium`: a browser with a profile of its own that trusts the server's own certificate. `arguments` are
+    further ones of its command line."""
 
-    def __init__(self, server):
-        self.server = server
+    def __init__(self, server, *arguments):
+        self.server, self.arguments = server, arguments
         self.folder = Path(tempfile.mkdtemp(prefix="rookery-chromium-"))
         self.waiting, self.pages, self.number = {}, {}, 0
 
@@ -32,7 +33,7 @@ class Chromium:
         arguments = [
             "chromium", "--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self.folder}", "--no-first-run", "--disable-gpu",
             "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1",
-            f"--ignore-certificate-errors-spki-list={_key_hash(self.server.certificate)}",
+            f"--ignore-certificate-errors-spki-list={_key_hash(self.server.certificate)}", *self.arguments,
         ]
         if os.geteuid() == 0:
             # Chromium's own sandbox refuses to work for root.

@@ -293,14 +293,14 @@ async def _sign_in(chromium, server, name, before=None):
     return page
 
 
-async def _talk(alice, bob):
+async def _talk(alice, bob, to="bob@localhost", whence="alice@localhost"):
     """A message there, and an answer back."""
     await alice.run("document.querySelector('a.new-chat').click()")
-    await alice.type(".modal.show input[name=jid]", "bob@localhost")
+    await alice.type(".modal.show input[name=jid]", to)
     await alice.click(".modal.show button[type=submit]")
     await alice.type(EDITOR, "hello bob", enter=True)
     # The list may be drawn again under the finger.
-    contact = json.dumps(".open-chat[data-jid='alice@localhost']")
+    contact = json.dumps(f".open-chat[data-jid='{whence}']")
     await bob.until(f"Boolean(document.querySelector({json.dumps(EDITOR)})) || void document.querySelector({contact})?.click()")
     await bob.sees("hello bob", ".chat-msg__text")
     await bob.type(EDITOR, "hello alice", enter=True)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Starts the Compose files of doc/compose in podman, and has people chat by them: with a node that is killed after the other.
 
-    packaging/image target/release/rookery && tests/compose/run.py          # needs podman, podman-compose, netavark, aardvark-dns, runc
-    tests/compose/run.py --keep                                             # leaves everything running at the end
+    tests/containers/compose.py            # needs podman, podman-compose, netavark, aardvark-dns, runc, mmdebstrap
+    tests/containers/compose.py --keep     # leaves the cluster running at the end
 
 No registry is asked: PostgreSQL, Redis (in the place of Valkey) and HAProxy are Debian's, in images that have the names of the
-real ones. They are made by mmdebstrap the first time, which takes two minutes, and kept in target/compose with all else."""
+real ones. They are made by mmdebstrap the first time, which takes two minutes, and kept in target/containers with all else."""
 
 import argparse
 import base64
@@ -20,9 +20,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from engine import ROOT, WORK, configure, debian, run
+
 COMPOSE = ROOT / "doc/compose"
-WORK = ROOT / "target/compose"
 PACKAGES = "ca-certificates,postgresql,redis-server,haproxy,openssl"
 PATIENCE = 120
 
@@ -59,7 +59,6 @@ def main():
     arguments.add_argument("--binary", default=ROOT / "target/release/rookery", help="the server of the image")
     arguments.add_argument("--keep", action="store_true", help="leave the cluster running")
     arguments = arguments.parse_args()
-    WORK.mkdir(parents=True, exist_ok=True)
     configure()
     images(arguments.binary)
     try:
@@ -72,33 +71,9 @@ def main():
     print("all of it works")
 
 
-def configure():
-    """A storage of its own, and limits that every machine allows."""
-    (WORK / "containers.conf").write_text(
-        '[containers]\ndefault_ulimits = ["nofile=8192:8192", "nproc=4096:4096"]\nlog_driver = "k8s-file"\n'
-        '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
-        f'[network]\nnetwork_backend = "netavark"\nnetwork_config_dir = "{WORK}/networks"\n'
-    )
-    (WORK / "storage.conf").write_text(f'[storage]\ndriver = "overlay"\ngraphroot = "{WORK}/storage"\nrunroot = "{WORK}/run"\n')
-    os.environ["CONTAINERS_CONF"] = str(WORK / "containers.conf")
-    os.environ["CONTAINERS_STORAGE_CONF"] = str(WORK / "storage.conf")
-
-
-def run(*words, check=True, **more):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **more)
-    if check and done.returncode:
-        sys.exit(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def images(binary):
     base = "localhost/debian-services"
-    if not run("podman", "images", "--quiet", base):
-        archive = WORK / "services.tar"
-        if not archive.exists():
-            print("making an image of Debian's packages", flush=True)
-            run("mmdebstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", archive)
-        run("podman", "import", archive, base)
+    debian(base, PACKAGES)
     context = WORK / "context"
     context.mkdir(exist_ok=True)
     (context / "postgres").write_text(POSTGRES)
@@ -194,7 +169,6 @@ def cluster():
         ready(folder, node)
         listed = lambda: inside(folder, other, "rookery", "node", "list", check=False)
         until(f"{node} is up again", lambda: len(re.findall(r"\bup\b", listed())) == 3)
-    compose(folder, "down", "--volumes")
 
 
 def everybody_hears(text, users):
