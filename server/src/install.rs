@@ -1,12 +1,15 @@
 //! `rookery web install`: the files of the chat page.
 //!
-//! npm gets the package, from the registry that the machine is set up for; whether it is the right
-//! one is checked here, by its hash.
+//! npm gets the package, from the registry that the machine is set up for; where there is no npm,
+//! the server asks that registry itself. Whether it is the right package is checked here, by its
+//! hash.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rookery_web::chat::download::{address, download};
 use rookery_web::chat::package::{self, NAME, VERSION};
 
 use crate::failure::Failure;
@@ -28,15 +31,33 @@ pub fn run(source: &Source, from: Option<&str>) -> Result<(), Failure> {
     }
     let package = match from.map(Path::new) {
         Some(file) if file.is_file() => read(file)?,
-        _ => fetch(from.unwrap_or(&format!("{NAME}@{VERSION}")), folder)?,
+        _ => get(from, folder)?,
     };
     let count = package::install(&package, folder.path()).map_err(Failure::Failed)?;
     say(&format!("installed {NAME} {VERSION}, {count} files: {}\n", target.display()));
     Ok(())
 }
 
-/// Lets npm get a package, by name or address.
-fn fetch(what: &str, folder: &Folder) -> Result<Vec<u8>, Failure> {
+/// Gets the package by npm, or without it: the pinned one, or what is at an address.
+fn get(from: Option<&str>, folder: &Folder) -> Result<Vec<u8>, Failure> {
+    if let Some(package) = fetch(from.unwrap_or(&format!("{NAME}@{VERSION}")), folder)? {
+        return Ok(package);
+    }
+    let url = match from {
+        Some(url) if url.starts_with("https://") => url.to_owned(),
+        Some(what) => {
+            let what = format!("npm isn't here, which would get {what}: name a file, or an address with https://");
+            return Err(Failure::Failed(what));
+        }
+        // npm's own variable, for a mirror.
+        None => address(std::env::var("npm_config_registry").ok().as_deref()),
+    };
+    download(&url, MOST_BYTES as usize)
+        .map_err(|error| Failure::Failed(format!("{error}; name the package with --from FILE, if you have it")))
+}
+
+/// Lets npm get a package, by name or address; `None` if there is no npm.
+fn fetch(what: &str, folder: &Folder) -> Result<Option<Vec<u8>>, Failure> {
     let place = folder.path().join(PLACE);
     fs::create_dir_all(&place).map_err(|error| Failure::file(&place, &error))?;
     let package = pack(what, &place);
@@ -45,19 +66,22 @@ fn fetch(what: &str, folder: &Folder) -> Result<Vec<u8>, Failure> {
     package
 }
 
-fn pack(what: &str, place: &Path) -> Result<Vec<u8>, Failure> {
+fn pack(what: &str, place: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let mut npm = Command::new("npm");
     npm.args(["pack", "--silent", "--ignore-scripts", "--pack-destination"]).arg(place).arg("--").arg(what);
-    let output = npm.stdin(Stdio::null()).output().map_err(|error| {
-        Failure::Failed(format!("npm can't be run: {error}; install it, or name the package with --from FILE"))
-    })?;
+    let output = match npm.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Failure::Failed(format!("npm can't be run: {error}"))),
+    };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Failure::Failed(format!("npm can't get {what}: {}", said.trim())));
     }
     let found = fs::read_dir(place).map_err(|error| Failure::file(place, &error))?.flatten();
     let file = found.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "tgz"));
-    read(&file.ok_or_else(|| Failure::Failed(format!("npm said that it got {what}, but it didn't")))?)
+    let file = file.ok_or_else(|| Failure::Failed(format!("npm said that it got {what}, but it didn't")))?;
+    read(&file).map(Some)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {

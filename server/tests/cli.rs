@@ -20,6 +20,7 @@ mod cli {
     pub mod foreign;
     pub mod hostile;
     pub mod image;
+    pub mod install;
     pub mod invite;
     pub mod json;
     pub mod ldap;

@@ -2,7 +2,7 @@
 //!
 //! Its files are not part of this server. `rookery web install` gets the package, one version that
 //! is pinned here with its hash, and puts what a browser needs of it into the data folder
-//! ([`package`]); until then the page says so.
+//! ([`package`], by npm or by [`download`]); until then the page says so.
 //!
 //! # Invariants
 //!
@@ -14,6 +14,7 @@
 //! - Nobody is asked for a password where it would be sent in the clear, unless login without TLS
 //!   is allowed there.
 
+pub mod download;
 pub mod package;
 
 use std::fs::File;

@@ -29,7 +29,7 @@
 //! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
 //! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
 //! what differs between the server and its configuration, [`records`] what DNS says of its domains,
-//! `doctor` what is wrong with the server.
+//! `doctor` what is wrong with the server; `https` asks others.
 
 mod accept;
 mod access;
@@ -57,6 +57,7 @@ pub mod health;
 mod hello;
 pub mod history;
 pub mod html;
+mod https;
 mod machine;
 pub mod metrics;
 mod places;

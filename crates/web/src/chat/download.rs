@@ -1,0 +1,67 @@
+//! The way of the package of Converse.js to a machine that has no npm.
+
+use std::time::Duration;
+
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::{Request, StatusCode};
+use tokio::runtime;
+use tokio::time::timeout;
+
+use super::package::{NAME, VERSION};
+use crate::https::{Failed, exchange, trusting};
+
+/// Returns where npm's registry, or the one that `registry` names instead, has the package.
+pub fn address(registry: Option<&str>) -> String {
+    let registry = registry.unwrap_or(REGISTRY).trim_end_matches('/');
+    format!("{registry}/{NAME}/-/{NAME}-{VERSION}.tgz")
+}
+
+/// Gets what is at an address that begins with `https://`, of which there are so many bytes at
+/// most. Nothing is said of what it is.
+///
+/// # Errors
+/// In words: it can't be reached, isn't there, is too large, or takes longer than ten minutes.
+pub fn download(url: &str, most_bytes: usize) -> Result<Vec<u8>, String> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let told = |error: Failed| format!("{url}: {error}");
+    let got = async {
+        let request = Request::get(url).body(Empty::<Bytes>::new())?;
+        let exchanged = timeout(PATIENCE, exchange(trusting(None)?, request, most_bytes)).await;
+        let (head, bytes) = exchanged.map_err(|_| "it takes too long")??;
+        match head.status {
+            StatusCode::OK => Ok(bytes.to_vec()),
+            status => Err(Failed::from(format!("it says {status}"))),
+        }
+    };
+    runtime.map_err(|error| error.to_string())?.block_on(got).map_err(told)
+}
+
+/// npm's own, where nothing else is set.
+const REGISTRY: &str = "https://registry.npmjs.org";
+/// The time for all of it, by a slow line.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_has_the_package_below_its_name() {
+        let file = format!("/converse.js/-/converse.js-{VERSION}.tgz");
+        assert_eq!(address(None), format!("https://registry.npmjs.org{file}"));
+        assert_eq!(address(Some("https://npm.example.org/all/")), format!("https://npm.example.org/all{file}"));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_named() {
+        for (url, words) in [
+            ("http://localhost/a", "it is not https:"),
+            ("https://localhost:1/a", "Connection refused"),
+            ("https:///", "https:///: "),
+        ] {
+            let error = download(url, 10).expect_err(url);
+            assert!(error.contains(url) && error.contains(words), "{error}");
+        }
+    }
+}
