@@ -550,7 +550,7 @@ pub enum WebCommand {
     /// hash is checked
     #[command(after_help = examples::WEB)]
     Install {
-        /// Take the package from there; otherwise npm gets it
+        /// Take the package from there, and not from the registry of npm
         #[arg(long, value_name = "FILE|URL")]
         from: Option<String>,
     },

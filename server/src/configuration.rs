@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::loaded::Source;
 use crate::welcome::say;
 
-/// Prints every value of the configuration as TOML, with the line of the file, or the variable, that
-/// gives it; with `given`, only those that are given. Secrets aren't shown.
+/// Prints every value of the configuration as TOML, with the line of the file, or the variable,
+/// that gives it; with `given`, only those that are given. Secrets aren't shown.
 ///
 /// # Errors
 ///

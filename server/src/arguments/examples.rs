@@ -237,7 +237,7 @@ Examples:
   rookery web install
   rookery web install --from converse.js-14.0.0.tgz
 
-Without --from, and for a URL, npm has to be installed; it asks the registry that it is set up for.";
+Without --from, npm gets it from the registry that it is set up for; where there is no npm, the server asks the registry itself.";
 
 pub(super) const CONFIG: &str = "\
 Examples:

@@ -25,7 +25,7 @@ pub struct Environment {
     variables: BTreeMap<String, String>,
 }
 
-/// What an environment gives, as TOML.
+/// The variables of an environment as TOML.
 #[derive(Debug, Default)]
 pub struct Written {
     /// The text.
