@@ -56,7 +56,7 @@ use slab::Slab;
 
 use crate::acnet::{Kind, packet};
 use crate::authority::{Authority, Roles};
-use crate::database::Database;
+use crate::database::{Database, Node};
 use crate::plot::{self, Plots};
 use crate::pool::{Deliver, Pool, Reader};
 use crate::sdd::Shared;
@@ -251,16 +251,15 @@ impl Dpm {
             // address.
             let theirs = if is_reply { header.server } else { header.client };
             let nodes = self.database.nodes();
-            let Some(node) = nodes.iter().position(|node| node.socket == from && node.address == theirs) else {
-                continue;
-            };
+            let is_it = |node: &Node| node.acnet().is_some_and(|node| node.socket == from && node.address == theirs);
+            let Some(node) = nodes.iter().position(is_it) else { continue };
             self.traffic.came(header.kind);
             match header.task_id {
                 _ if !is_reply => self.answer_node(node, packet),
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
                 pass::TASK_ID => self.take_passed(node, packet, now),
-                _ => self.pool.take(node, packet, now, begun, &mut self.outlets),
+                _ => self.pool.take((node, packet), now, begun, &mut self.outlets),
             }
         }
         self.poll_instead(now);
@@ -306,7 +305,7 @@ impl Dpm {
         let out = out.chain(self.passing.flush());
         out.filter_map(|(node, datagram)| {
             self.traffic.goes(&datagram);
-            Some((nodes.get(node)?.socket, datagram))
+            Some((nodes.get(node)?.acnet()?.socket, datagram))
         })
     }
 
@@ -342,7 +341,8 @@ impl Dpm {
     /// Running requests keep the device as it was; those that start afterwards see the new one.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
         let (old, new) = (self.database.nodes(), database.nodes());
-        let kept = old.iter().zip(new).all(|(old, new)| (old.name, old.protocol) == (new.name, new.protocol));
+        let speaks = |node: &Node| node.acnet().map(|node| node.protocol);
+        let kept = old.iter().zip(new).all(|(old, new)| (old.name, speaks(old)) == (new.name, speaks(new)));
         if new.len() < old.len() || !kept {
             return Err("nodes may be added at the end or change their addresses; for anything else restart");
         }

@@ -6,8 +6,8 @@ use super::mistake::{At, Wrong};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
 use crate::database::record::RecordRow;
 use crate::database::{
-    AlarmProperty, ControlProperty, Device, Fault, Limits, Node, OwnNames, Place, Protocol, Script, StatusProperty,
-    Value,
+    AcnetNode, AlarmProperty, ControlProperty, Device, Fault, Limits, Node, OwnNames, Place, Protocol, Reached, Script,
+    StatusProperty, Value,
 };
 use crate::drf::{self, Event};
 use crate::rad50::Rad50;
@@ -196,7 +196,7 @@ impl NodeRow {
             _ => return Err(self.protocol.wrong("protocol", "RETDAT or GETS32")),
         };
         let aliases = self.aliases.value.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
-        Ok(Node { name, aliases, address, socket, protocol })
+        Ok(Node { name, aliases, reached: Reached::Acnet(AcnetNode { address, socket, protocol }) })
     }
 }
 
@@ -285,7 +285,7 @@ impl PlaceRow {
                 _ => return Err(text.wrong("event", "an event such as P,1000 or I")),
             },
         };
-        Ok(Place { node, ssdn, size, default_size, element, event, unframed: self.unframed })
+        Ok(Place { node, ssdn, variable: None, size, default_size, element, event, unframed: self.unframed })
     }
 }
 
