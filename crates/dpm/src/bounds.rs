@@ -6,7 +6,8 @@
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::acnet::requests;
-use crate::driver::{LARGEST_SETTINGS, UNPROVED_CALLS};
+use crate::driver::{LARGEST_SETTINGS, MOST_UNSENT, UNPROVED_CALLS};
+use crate::pool::{LARGEST_ANSWER, MOST_CIRCUITS};
 use crate::service::{FRAME, Options};
 
 /// All of them.
@@ -57,6 +58,10 @@ pub const BOUNDS: &[Bound] = &[
     number("questions that wait for the archive", Per::Address, OPTIONS.questions_of_address)
         .or("further ones are asked when they are answered"),
     number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
+    number("circuits to servers of Channel Access", Per::Server, MOST_CIRCUITS)
+        .or("variables of one more server are not found"),
+    bytes("a message of a server of Channel Access", Per::Other("circuit"), LARGEST_ANSWER).or("the circuit is ended"),
+    bytes("what waits for a server of Channel Access", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
     number("requests passed on to other nodes", Per::Connection, OPTIONS.passed_of_client).or(BUSY),
     number("requests passed on to other nodes", Per::Address, OPTIONS.passed_of_address).or(BUSY),
     number(

@@ -11,10 +11,10 @@
 //!   requests, [`status`] and [`rad50`] the control system's error codes and names.
 //! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`]
 //!   which reply they make.
-//! - [`acnet`] is the network of front-ends, [`pool`] and [`plot`] ask them on behalf of all
-//!   readers, [`setting`] sets what [`authority`] says that a client may set, [`service`] talks to
-//!   clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or
-//!   asks for the time.
+//! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS; [`pool`] and
+//!   [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a
+//!   client may set, [`service`] talks to clients, [`simulator`] plays front-ends that are not
+//!   there. None of them opens a socket or asks for the time.
 //! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
 //! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is
 //!   a client without a socket.
@@ -30,6 +30,7 @@ pub mod acnet;
 pub mod authority;
 pub mod blocks;
 pub mod bounds;
+pub mod channel_access;
 pub mod cli;
 pub mod database;
 pub mod demo;

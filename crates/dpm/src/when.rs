@@ -11,8 +11,8 @@ pub enum When {
     Once,
     /// Again and again, in milliseconds.
     Every(u64),
-    /// When the value changes, and no sooner than so many milliseconds after the last time. Only
-    /// front-ends that tell of changes themselves are asked so.
+    /// At each change of the value, and no sooner than so many milliseconds after the last time.
+    /// Only front-ends that tell of changes themselves are asked so.
     Changed(u64),
     /// On an event of the accelerator's clock.
     Clock {

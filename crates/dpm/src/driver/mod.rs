@@ -10,6 +10,7 @@ mod credentials;
 mod datagram;
 mod grpc;
 mod history;
+mod links;
 mod listen;
 mod methods;
 mod reception;
@@ -21,6 +22,7 @@ mod wake;
 
 pub use ask::{Until, ask};
 pub use credentials::{Certificate, Keyring, Keys};
+pub(crate) use links::MOST_UNSENT;
 pub use listen::raise_descriptors;
 pub(crate) use methods::{LARGEST_SETTINGS, UNPROVED_CALLS};
 pub use serve::{NotOpened, Server, Settings};

@@ -9,11 +9,13 @@ use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use super::grpc::Grpc;
 use super::history::Historian;
+use super::links::{LINKS, Links, SEARCH};
 use super::listen::{self, Reserve};
 use super::reception::{Errand, Peer, Visitors};
 use super::set::{Ready, Set};
 use super::wake::Wake;
 use crate::authority::Authority;
+use crate::channel_access::link::Came;
 use crate::database::Database;
 use crate::grpc::devdb::Devices;
 use crate::history::Archive;
@@ -68,6 +70,7 @@ pub struct Server {
     history: Option<Historian>,
     visitors: Visitors,
     grpc: Option<Grpc>,
+    links: Links,
     /// By the number of the client.
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
@@ -136,6 +139,7 @@ impl Server {
             history: None,
             visitors,
             grpc: None,
+            links: Links::default(),
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -202,6 +206,8 @@ impl Server {
                     HISTORY => self.take_answers(now),
                     VISITORS => self.take_visitors(now),
                     WAKE => self.wake.rest(),
+                    SEARCH => self.take_found(now)?,
+                    key if (LINKS..LISTENERS).contains(&key) => self.take_link(*event, now),
                     key if key >= LISTENERS => self.accept((key - LISTENERS) as usize, now),
                     _ => self.take_client(*event, now),
                 }
@@ -217,6 +223,12 @@ impl Server {
                 // A datagram that cannot be sent is lost, as others are; what it asked for is asked
                 // again.
                 let _ = self.front_ends.send_to(&datagram, to);
+            }
+            for goes in self.dpm.links(now) {
+                self.links.obey(goes, &self.set, now.millis);
+            }
+            for link in self.links.take_broken() {
+                self.dpm.link(Came::Down(link), now);
             }
             for client in self.dpm.take_dirty() {
                 self.write(client);
@@ -348,6 +360,21 @@ impl Server {
             self.dpm.datagram(from, &mut self.buffer[..length], now);
         }
         Ok(())
+    }
+
+    /// Takes answers to searches for process variables.
+    fn take_found(&mut self, now: Moment) -> io::Result<()> {
+        let dpm = &mut self.dpm;
+        self.links.answers(&mut self.buffer, |came| dpm.link(came, now))
+    }
+
+    /// Takes what came on a circuit of Channel Access.
+    fn take_link(&mut self, event: Ready, now: Moment) {
+        let dpm = &mut self.dpm;
+        self.links.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.link(came, now));
+        for link in self.links.take_broken() {
+            self.dpm.link(Came::Down(link), now);
+        }
     }
 
     fn take_client(&mut self, event: Ready, now: Moment) {

@@ -10,20 +10,24 @@
 //! - Readers come and leave in constant time, however many there are.
 
 mod acnet;
+mod channels;
 mod entry;
 mod front_end;
 mod fronts;
 mod keys;
 mod readers;
 
+pub(crate) use channels::{LARGEST_ANSWER, MOST_CIRCUITS};
 pub use keys::{EntryKey, Reader};
 pub use readers::{Counters, Deliver};
 
 use std::sync::Arc;
 
-use crate::acnet::Packet;
-use crate::database::{Database, Device, Form, Node, Wanted};
+use crate::acnet::{Item, Packet};
+use crate::channel_access::link::{Came, Goes};
+use crate::database::{Database, Device, Form, Node, Place, Wanted};
 use crate::sdd::Shared;
+use crate::setting::{Outcome, Ticket};
 use crate::stages::{Begun, Stages};
 use crate::status::Status;
 use crate::time::Moment;
@@ -140,6 +144,33 @@ impl Pool {
     /// `begun`: when the look-up began.
     pub fn take(&mut self, came: (usize, Packet<'_>), now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         self.fronts.acnet.take(came, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+    }
+
+    /// Takes what came from a network of Channel Access.
+    pub fn take_link(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
+        self.fronts.channels.take(came, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+    }
+
+    /// Says what is to be done on networks of Channel Access. To be called when a turn's input is
+    /// taken.
+    pub fn flush_links(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
+        self.fronts.channels.flush(now)
+    }
+
+    /// Returns the number of process variables that are read or set, of those that are connected,
+    /// and of the circuits to their servers.
+    pub fn channels(&self) -> (usize, usize, usize) {
+        self.fronts.channels.size()
+    }
+
+    /// Takes on a setting of a process variable.
+    pub fn set(&mut self, node: usize, place: &Place, item: Item, bytes: Vec<u8>, ticket: Ticket) {
+        self.fronts.channels.set(node, place, item, bytes, ticket);
+    }
+
+    /// Takes the settings of process variables that came to an end since this was asked last.
+    pub fn take_done(&mut self) -> Vec<Outcome> {
+        self.fronts.channels.take_done()
     }
 
     /// Does what is due.

@@ -56,6 +56,7 @@ use slab::Slab;
 
 use crate::acnet::{Kind, packet};
 use crate::authority::{Authority, Roles};
+use crate::channel_access::link::{Came, Goes};
 use crate::database::{Database, Node};
 use crate::plot::{self, Plots};
 use crate::pool::{Deliver, Pool, Reader};
@@ -266,6 +267,22 @@ impl Dpm {
         self.finish_settings(now);
     }
 
+    /// Takes what came from servers of Channel Access.
+    pub fn link(&mut self, came: Came<'_>, now: Moment) {
+        self.outlets.now = now;
+        let begun = self.pool.stages().begin();
+        self.pool.take_link(came, now, begun, &mut self.outlets);
+        self.finish_settings(now);
+    }
+
+    /// Returns what is to be done on networks of Channel Access. To be called after each turn's
+    /// input.
+    pub fn links(&mut self, now: Moment) -> Vec<Goes> {
+        let goes = self.pool.flush_links(now).collect();
+        self.finish_settings(now);
+        goes
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now: Moment) {
         self.outlets.now = now;
@@ -361,6 +378,7 @@ impl Dpm {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
         let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
+        let (variables, connected, circuits) = self.pool.channels();
         Statistics {
             pool: self.pool.counters(),
             passed: self.passing.len(),
@@ -368,6 +386,9 @@ impl Dpm {
             entries,
             groups,
             plots: self.plots.len(),
+            variables,
+            connected,
+            circuits,
             clients,
             lists,
             timers: self.heartbeats.len() + self.patience.len(),
