@@ -8,6 +8,7 @@ mod ask;
 mod clock;
 mod credentials;
 mod datagram;
+mod feed;
 mod grpc;
 mod history;
 mod links;
@@ -22,6 +23,7 @@ mod wake;
 
 pub use ask::{Until, ask};
 pub use credentials::{Certificate, Keyring, Keys};
+pub use feed::{Feed, Feeds, Told};
 pub(crate) use links::MOST_UNSENT;
 pub use listen::raise_descriptors;
 pub(crate) use methods::{LARGEST_SETTINGS, UNPROVED_CALLS};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use super::feed::Feeds;
 use super::grpc::Grpc;
 use super::history::Historian;
 use super::links::{LINKS, Links, SEARCH};
@@ -185,6 +186,11 @@ impl Server {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
+    /// Returns what opens feeds of readings for other threads.
+    pub fn feeds(&self) -> Feeds {
+        Feeds::new(self.visitors.reception())
+    }
+
     /// Returns the handle with which another thread ends a turn's waiting.
     pub fn wake(&self) -> Wake {
         self.wake.clone()
@@ -329,6 +335,7 @@ impl Server {
             let Some(client) = self.keep(Peer::Thread(visitor.stream), client) else { continue };
             let taken = match visitor.errand {
                 Errand::Read(requests) => self.dpm.read(client, &requests, now),
+                Errand::Talk => Ok(()),
                 Errand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),
             };
             match taken {
