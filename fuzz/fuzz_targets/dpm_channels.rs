@@ -11,6 +11,7 @@ use rookery_dpm::channel_access::link::{Came, Goes};
 use rookery_dpm::channel_access::message::{Header, messages, next};
 use rookery_dpm::channel_access::{command, data::Native};
 use rookery_dpm::database::Database;
+use rookery_dpm::gateway::{Circuit, search};
 use rookery_dpm::service::{Dpm, Options};
 use rookery_dpm::time::Moment;
 
@@ -29,6 +30,9 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!((read.header, length), (message.header, again.len()));
     }
     let database = Database::read(DEVICES).expect("a good database");
+    // The other side: a client of EPICS.
+    let _ = Circuit::new().received(bytes, &database, 5064);
+    let _ = search(bytes, &database, 5064);
     let mut dpm = Dpm::new(Options::default(), Arc::new(database));
     let at = |millis| Moment { millis, unix_millis: 1_700_000_000_000 + millis as i64 };
     let client = dpm.connect();

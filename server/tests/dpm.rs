@@ -78,6 +78,12 @@ scenarios! {
         a_server_that_dies_is_told_and_found_again
         variables_are_set_by_those_who_may
     }
+    gateway_clients {
+        the_library_of_epics_base_reads_and_monitors
+        a_client_of_caproto_reads_and_monitors
+        nothing_can_be_set
+        many_clients_are_one_reader_of_the_front_end
+    }
 }
 
 #[test]

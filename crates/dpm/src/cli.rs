@@ -159,6 +159,10 @@ struct Serve {
     /// Address at which clients connect by gRPC (services.daq.DAQ); not at all if it is not given
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
+    /// Address at which clients of EPICS read devices by Channel Access, TCP and UDP; not at all if
+    /// it is not given
+    #[arg(long, value_name = "ADDRESS")]
+    channel_access: Option<SocketAddr>,
     /// The certificates of the gRPC port, PEM, the port's own first: with them it speaks TLS only
     #[arg(long, value_name = "FILE", requires_all = ["grpc", "grpc_key"])]
     grpc_certificate: Option<PathBuf>,
@@ -278,6 +282,12 @@ impl Serve {
             Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
             None => server,
         };
+        server = match self.channel_access {
+            Some(listen) => {
+                server.with_channel_access(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?
+            }
+            None => server,
+        };
         let secrets = Secrets { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
         let keyring = server.grpc_keys();
         if let Some(keyring) = &keyring {
@@ -289,6 +299,9 @@ impl Serve {
         println!("DPM serves {devices} devices on {}.", list(&addresses));
         if let Some(address) = server.grpc_address() {
             println!("It speaks gRPC on {address}.");
+        }
+        if let Some(address) = server.channel_access_address() {
+            println!("Clients of EPICS find its devices on {address}.");
         }
         words.iter().for_each(|words| eprintln!("rookery: {words}"));
         if let Some(address) = addresses.first().filter(|_| self.demo) {

@@ -15,7 +15,8 @@
 //!   [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a
 //!   client may set, [`service`] talks to clients, [`simulator`] plays front-ends that are not
 //!   there. None of them opens a socket or asks for the time.
-//! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
+//! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients, [`gateway`] that of
+//!   clients of EPICS.
 //! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is
 //!   a client without a socket.
 //! - [`time`] is handed in by the driver, [`when`] is what is left of an event once requests are
@@ -36,6 +37,7 @@ pub mod database;
 pub mod demo;
 pub mod drf;
 pub mod driver;
+pub mod gateway;
 pub mod grpc;
 pub mod history;
 pub mod inside;

@@ -118,6 +118,12 @@ impl Opened {
             }
             None => server,
         };
+        let server = match config.channel_access {
+            Some(listen) => server
+                .with_channel_access(listen)
+                .map_err(|error| listener::failure(&error, refused(listen, "channel_access", &error)))?,
+            None => server,
+        };
         let bridge = Bridge::new(database.clone(), server.wake());
         data.join(Arc::new(bridge.clone()));
         let watch = Watch::new(&config.alarms, &database, speaking_domain(whole));

@@ -193,7 +193,7 @@ impl<'a> Data<'a> {
 
 impl Native {
     /// Returns the bytes between the alarm of a value and its elements.
-    fn gap_after_status(self) -> usize {
+    pub(super) fn gap_after_status(self) -> usize {
         match self {
             Self::Double => 4,
             Self::Char => 1,

@@ -11,10 +11,11 @@
 //! # Layout
 //!
 //! - [`message`] takes bytes apart into messages and writes them.
-//! - [`data`] are the values in them, with alarm, time and limits.
+//! - [`data`] are the values in them, with alarm, time and limits; [`encode`] writes them.
 //! - [`link`](mod@link) is what the part that has the sockets is told to do, and tells of.
 
 pub mod data;
+pub mod encode;
 pub mod link;
 pub mod message;
 
@@ -24,6 +25,8 @@ pub mod command {
     pub const VERSION: u16 = 0;
     /// Monitors a channel; each update is an answer.
     pub const EVENT_ADD: u16 = 1;
+    /// Monitors it no more.
+    pub const EVENT_CANCEL: u16 = 2;
     /// Searches for a variable.
     pub const SEARCH: u16 = 6;
     /// An error, with the header of the message that it is about.

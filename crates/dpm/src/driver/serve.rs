@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use super::feed::Feeds;
+use super::gateway::Gateway;
 use super::grpc::Grpc;
 use super::history::Historian;
 use super::links::{LINKS, Links, SEARCH};
@@ -71,6 +72,7 @@ pub struct Server {
     history: Option<Historian>,
     visitors: Visitors,
     grpc: Option<Grpc>,
+    gateway: Option<Gateway>,
     links: Links,
     /// By the number of the client.
     connections: Vec<Option<Connection>>,
@@ -140,6 +142,7 @@ impl Server {
             history: None,
             visitors,
             grpc: None,
+            gateway: None,
             links: Links::default(),
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
@@ -165,6 +168,18 @@ impl Server {
             Grpc::start(listen, self.visitors.reception(), *self.dpm.options(), devices)?
         });
         Ok(self)
+    }
+
+    /// Serves Channel Access to clients of EPICS, too, by TCP and UDP, on a thread of its own.
+    pub fn with_channel_access(mut self, listen: SocketAddr) -> io::Result<Self> {
+        let devices = Devices::new(Arc::clone(self.dpm.database()));
+        self.gateway = Some(Gateway::start(listen, self.visitors.reception(), devices)?);
+        Ok(self)
+    }
+
+    /// Returns the address that clients of EPICS connect to, if it is served.
+    pub fn channel_access_address(&self) -> Option<SocketAddr> {
+        self.gateway.as_ref().map(Gateway::address)
     }
 
     /// Returns the certificate of the gRPC port and the keys of tokens, if it is served: there are
@@ -222,8 +237,11 @@ impl Server {
             self.look_over(now);
             let before = Arc::as_ptr(self.dpm.database());
             let is_over = each(&mut self.dpm, now);
-            if let Some(grpc) = self.grpc.as_ref().filter(|_| Arc::as_ptr(self.dpm.database()) != before) {
-                grpc.devices().replace(Arc::clone(self.dpm.database()));
+            if Arc::as_ptr(self.dpm.database()) != before {
+                let (grpc, gateway) = (self.grpc.as_ref(), self.gateway.as_ref());
+                for devices in grpc.map(Grpc::devices).into_iter().chain(gateway.map(Gateway::devices)) {
+                    devices.replace(Arc::clone(self.dpm.database()));
+                }
             }
             for (to, datagram) in self.dpm.datagrams(now) {
                 // A datagram that cannot be sent is lost, as others are; what it asked for is asked
