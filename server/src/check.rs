@@ -253,6 +253,11 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
             Some((grpc, Ok(_))) => report.note(PORTS, format!("{grpc} (gRPC) is free")),
             None => {}
         }
+        match config.dpm.channel_access.map(|address| (address, TcpListener::bind(address))) {
+            Some((address, Err(error))) => port(report, &error, dpm::refused(address, "channel_access", &error)),
+            Some((address, Ok(_))) => report.note(PORTS, format!("{address} (Channel Access) is free")),
+            None => {}
+        }
     }
 }
 

@@ -280,6 +280,7 @@ fn start_web(
             },
         },
         exports: folder.path().to_owned(),
+        readings: start.dpm.as_ref().map(|opened| opened.readings()),
         control: control::bind(folder),
     };
     let front = rookery_web::start(listeners, web_settings(&start.loaded), reach);

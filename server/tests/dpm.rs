@@ -68,6 +68,22 @@ scenarios! {
         many_streams_come_and_go
         the_interface_describes_itself
     }
+    epics_clients {
+        numbers_texts_and_choices_are_read
+        a_server_of_caproto_is_read
+        changes_are_told_as_they_come_and_periods_are_kept
+        a_variable_is_monitored_once_for_all_readers
+        what_nobody_has_is_silent_and_hides_nothing
+        name_servers_are_asked_over_tcp
+        a_server_that_dies_is_told_and_found_again
+        variables_are_set_by_those_who_may
+    }
+    gateway_clients {
+        the_library_of_epics_base_reads_and_monitors
+        a_client_of_caproto_reads_and_monitors
+        nothing_can_be_set
+        many_clients_are_one_reader_of_the_front_end
+    }
 }
 
 #[test]

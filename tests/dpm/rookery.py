@@ -58,8 +58,16 @@ def demo(*options, environment=None):
 
 
 @contextlib.contextmanager
-def with_settings(devices=DEVICES, roles=ROLES, log=None):
-    """A service whose devices can be set, and a realm in which its users have tickets. `log` is where the node SETSDB is, if there is one."""
+def with_database(devices, *options):
+    """A service of a database file whose front-ends run already."""
+    with _serve("--database", str(devices), "--network", "127.0.0.1:0", *options) as service:
+        yield service
+
+
+@contextlib.contextmanager
+def with_settings(devices=DEVICES, roles=ROLES, log=None, front_ends=True):
+    """A service whose devices can be set, and a realm in which its users have tickets. `log` is where the node SETSDB is, if there is one.
+    Front-ends are simulated, unless they run already."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rookery-dpm-")))
         realm = kerberos.Realm(folder)
@@ -73,8 +81,10 @@ def with_settings(devices=DEVICES, roles=ROLES, log=None):
             text = devices.read_text().replace("127.0.0.1:6801", front_ends)
             (folder / "devices.toml").write_text(text + LOG.format(*log))
             options += ["--database", folder / "devices.toml", "--network", "127.0.0.1:0"]
-        else:
+        elif front_ends:
             options += ["--demo", "--database", devices]
+        else:
+            options += ["--database", devices, "--network", "127.0.0.1:0"]
         service = stack.enter_context(_serve(*map(str, options), environment=realm.service_environment))
         service.realm, service.audit = realm, audit
         yield service

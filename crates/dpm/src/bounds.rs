@@ -6,7 +6,11 @@
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::acnet::requests;
-use crate::driver::{LARGEST_SETTINGS, UNPROVED_CALLS};
+use crate::driver::{
+    LARGEST_SETTINGS, MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, MOST_UNSENT, STUCK, UNPROVED_CALLS,
+};
+use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
+use crate::pool::{LARGEST_ANSWER, MOST_CIRCUITS};
 use crate::service::{FRAME, Options};
 
 /// All of them.
@@ -57,6 +61,18 @@ pub const BOUNDS: &[Bound] = &[
     number("questions that wait for the archive", Per::Address, OPTIONS.questions_of_address)
         .or("further ones are asked when they are answered"),
     number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
+    number("circuits to servers of Channel Access", Per::Server, MOST_CIRCUITS)
+        .or("variables of one more server are not found"),
+    number("circuits of clients of Channel Access", Per::Server, MOST_CLIENTS).or(CLOSED),
+    number("circuits of clients of Channel Access", Per::Address, MOST_CLIENTS_OF_ADDRESS).or(CLOSED),
+    number("channels of a circuit", Per::Connection, MOST_CHANNELS).or("the circuit is ended"),
+    number("reads and monitors of a circuit", Per::Connection, MOST_ASKED).or("the circuit is ended"),
+    bytes("a message of a client of Channel Access", Per::Connection, gateway::LARGEST).or("the circuit is ended"),
+    bytes("values that wait for a client of Channel Access", Per::Connection, MOST_OUTPUT)
+        .or("further ones wait as those of any other client"),
+    millis("the time without taking any of them", Per::Connection, STUCK.as_millis() as u64).or("the circuit is ended"),
+    bytes("a message of a server of Channel Access", Per::Other("circuit"), LARGEST_ANSWER).or("the circuit is ended"),
+    bytes("what waits for a server of Channel Access", Per::Other("circuit"), MOST_UNSENT).or("the circuit is ended"),
     number("requests passed on to other nodes", Per::Connection, OPTIONS.passed_of_client).or(BUSY),
     number("requests passed on to other nodes", Per::Address, OPTIONS.passed_of_address).or(BUSY),
     number(

@@ -12,7 +12,9 @@ use clap::{Args, Subcommand};
 use crate::authority::Access;
 use crate::database::{self, Database, Mistake, Unusable};
 use crate::demo::Simulated;
-use crate::driver::{Certificate, Front, Keys, Server, Settings, Until, ask, raise_descriptors, show_top};
+use crate::driver::{
+    Certificate, Front, Keys, Server, Service as GrpcService, Settings, Until, ask, put, raise_descriptors, show_top,
+};
 use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, Options, passable};
@@ -40,6 +42,9 @@ enum Command {
     /// Print readings of devices as they come
     #[command(after_help = MONITOR_EXAMPLES)]
     Monitor(Monitor),
+    /// Set devices, and print the status of each; ends with 1 if one of them was not set
+    #[command(after_help = SET_EXAMPLES)]
+    Set(Set),
     /// List the devices of a database: number, name, units and description
     Devices(Devices),
     /// Watch a DPM of this machine: its counters, and where the time of readings goes
@@ -89,6 +94,29 @@ struct Monitor {
 }
 
 #[derive(Debug, Clone, Args)]
+struct Set {
+    /// Settings, such as M:OUTTMP=72.5, B:ARRAY[0:1]=1,2 or Z:CUBE_X.CONTROL=ON
+    #[arg(value_name = "REQUEST=VALUE", required = true)]
+    settings: Vec<String>,
+    /// Address at which the DPM speaks gRPC
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50051")]
+    to: SocketAddr,
+    /// The file with the token (JWT) that says who you are
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// The authority of the port's certificate, PEM; needed unless the port is one of this machine
+    /// without TLS
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The name in that certificate
+    #[arg(long, value_name = "HOST", default_value = "localhost", requires = "ca")]
+    host: String,
+    /// Take values for texts although they are numbers
+    #[arg(long)]
+    text: bool,
+}
+
+#[derive(Debug, Clone, Args)]
 struct Devices {
     /// A part of the name or the description; all devices if it is not given
     #[arg(value_name = "WORDS", default_value = "")]
@@ -131,6 +159,10 @@ struct Serve {
     /// Address at which clients connect by gRPC (services.daq.DAQ); not at all if it is not given
     #[arg(long, value_name = "ADDRESS")]
     grpc: Option<SocketAddr>,
+    /// Address at which clients of EPICS read devices by Channel Access, TCP and UDP; not at all if
+    /// it is not given
+    #[arg(long, value_name = "ADDRESS")]
+    channel_access: Option<SocketAddr>,
     /// The certificates of the gRPC port, PEM, the port's own first: with them it speaks TLS only
     #[arg(long, value_name = "FILE", requires_all = ["grpc", "grpc_key"])]
     grpc_certificate: Option<PathBuf>,
@@ -192,6 +224,7 @@ impl Dpm {
             Some(Command::Simulate(simulate)) => simulate.run(),
             Some(Command::Get(get)) => get.run(Until::Answered),
             Some(Command::Monitor(Monitor { what, count })) => what.run(Until::Readings(count)),
+            Some(Command::Set(set)) => set.run(),
             Some(Command::Devices(devices)) => devices.run(),
             Some(Command::Top(top)) => {
                 show_top(top.address, top.pages).map_err(|error| Failure::new(format!("{}: {error}", top.address)))
@@ -249,6 +282,12 @@ impl Serve {
             Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
             None => server,
         };
+        server = match self.channel_access {
+            Some(listen) => {
+                server.with_channel_access(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?
+            }
+            None => server,
+        };
         let secrets = Secrets { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
         let keyring = server.grpc_keys();
         if let Some(keyring) = &keyring {
@@ -260,6 +299,9 @@ impl Serve {
         println!("DPM serves {devices} devices on {}.", list(&addresses));
         if let Some(address) = server.grpc_address() {
             println!("It speaks gRPC on {address}.");
+        }
+        if let Some(address) = server.channel_access_address() {
+            println!("Clients of EPICS find its devices on {address}.");
         }
         words.iter().for_each(|words| eprintln!("rookery: {words}"));
         if let Some(address) = addresses.first().filter(|_| self.demo) {
@@ -345,6 +387,23 @@ impl Get {
             // The reader has seen enough.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(Failure::new(format!("{}: {error}", self.from))),
+        }
+    }
+}
+
+impl Set {
+    /// Sets devices and prints what came of it.
+    fn run(self) -> Result<(), Failure> {
+        let token = std::fs::read_to_string(&self.token_file)
+            .map_err(|error| Failure::new(format!("{}: {error}", self.token_file.display())))?;
+        let authority = self.ca.map(|file| (file, self.host));
+        let service = GrpcService { address: self.to, authority, token: token.trim().to_owned() };
+        let done = put(&service, &self.settings, self.text);
+        let statuses = done.map_err(|error| Failure::new(format!("{}: {error}", self.to)))?;
+        statuses.iter().for_each(|(request, status)| println!("{request} {status}"));
+        match statuses.iter().any(|(_, status)| status.is_fatal()) {
+            true => Err(Failure::new("")),
+            false => Ok(()),
         }
     }
 }
@@ -505,6 +564,13 @@ Examples:
   rookery dpm monitor M:OUTTMP@p,200 G:COUNTR@e,2 --count 20
 
 A request without an event is read once a second.";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  rookery dpm set M:OUTTMP=72.5 Z:CUBE_X.CONTROL=ON --token-file token
+  rookery dpm set 'B:ARRAY[0:1]=1,2' --to 10.0.0.5:50051 --ca authority.pem --host dpm.example.org --token-file token
+
+Who may set what stands in the roles of the DPM; its log of settings has each try.";
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:

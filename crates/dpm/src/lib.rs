@@ -11,11 +11,12 @@
 //!   requests, [`status`] and [`rad50`] the control system's error codes and names.
 //! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`]
 //!   which reply they make.
-//! - [`acnet`] is the network of front-ends, [`pool`] and [`plot`] ask them on behalf of all
-//!   readers, [`setting`] sets what [`authority`] says that a client may set, [`service`] talks to
-//!   clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or
-//!   asks for the time.
-//! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
+//! - [`acnet`] is the network of front-ends, [`channel_access`] that of EPICS; [`pool`] and
+//!   [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a
+//!   client may set, [`service`] talks to clients, [`simulator`] plays front-ends that are not
+//!   there. None of them opens a socket or asks for the time.
+//! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients, [`gateway`] that of
+//!   clients of EPICS.
 //! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is
 //!   a client without a socket.
 //! - [`time`] is handed in by the driver, [`when`] is what is left of an event once requests are
@@ -30,11 +31,13 @@ pub mod acnet;
 pub mod authority;
 pub mod blocks;
 pub mod bounds;
+pub mod channel_access;
 pub mod cli;
 pub mod database;
 pub mod demo;
 pub mod drf;
 pub mod driver;
+pub mod gateway;
 pub mod grpc;
 pub mod history;
 pub mod inside;

@@ -61,6 +61,10 @@ statuses! {
     INVLEN = 14 -13;
     /// DIO: scaling failed.
     SCALEFAIL = 14 -20;
+    /// DIO: something failed, and nobody says what.
+    GENERIC_ERROR = 14 -29;
+    /// DIO: a value that means nothing, as its front-end says.
+    INVDATA = 14 -35;
     /// DIO: a value that the device may not be set to.
     RANGE = 14 -58;
     /// FTP: a request of no known kind.

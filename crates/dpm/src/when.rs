@@ -1,6 +1,6 @@
 //! The times when a front-end is asked to answer: an event as it is once requests are merged.
 
-use crate::database::{Database, Protocol};
+use crate::database::{Database, Node, Protocol, Reached};
 use crate::drf::{Clock, Comparison, Event, Time};
 use crate::status::Status;
 
@@ -11,6 +11,9 @@ pub enum When {
     Once,
     /// Again and again, in milliseconds.
     Every(u64),
+    /// At each change of the value, and no sooner than so many milliseconds after the last time.
+    /// Only front-ends that tell of changes themselves are asked so.
+    Changed(u64),
     /// On an event of the accelerator's clock.
     Clock {
         /// The number of the event.
@@ -74,7 +77,22 @@ impl When {
             Self::Once => Some(0),
             Self::Every(millis) => Some((millis * 60 / 1000).clamp(4, 0x7fff) as u16),
             Self::Clock { number, clock: _, delay: 0 } if *number < 0x8000 => Some(0x8000 | number),
-            Self::Clock { .. } | Self::State { .. } => None,
+            Self::Clock { .. } | Self::State { .. } | Self::Changed(_) => None,
+        }
+    }
+
+    /// Checks that a node can answer like this, however it is reached.
+    ///
+    /// # Errors
+    /// [`NO_TCLK`](Status::NO_TCLK) and [`BAD_EVENT`](Status::BAD_EVENT) for events that it doesn't
+    /// know.
+    pub fn check_at(&self, node: &Node) -> Result<(), Status> {
+        match (&node.reached, self) {
+            (Reached::Acnet(node), _) => self.check(node.protocol),
+            // The accelerator's clock is not heard on that network.
+            (Reached::ChannelAccess(_), Self::Clock { .. }) => Err(Status::NO_TCLK),
+            (Reached::ChannelAccess(_), Self::State { .. }) => Err(Status::BAD_EVENT),
+            (Reached::ChannelAccess(_), _) => Ok(()),
         }
     }
 
@@ -105,7 +123,7 @@ impl When {
     pub fn text(&self) -> String {
         match self {
             Self::Once => "i".into(),
-            Self::Every(millis) => format!("p,{millis},true"),
+            Self::Every(millis) | Self::Changed(millis) => format!("p,{millis},true"),
             Self::Clock { number, clock, delay } => {
                 let clock = match clock {
                     Clock::Hardware => 'h',
@@ -126,7 +144,9 @@ impl When {
     pub fn patience(&self, once: u64) -> u64 {
         match self {
             Self::Once => once,
-            Self::Every(millis) => (millis * 7 / 2).clamp(LEAST_PATIENCE, MOST_PATIENCE.max(millis * 3 / 2)),
+            Self::Every(millis) | Self::Changed(millis) => {
+                (millis * 7 / 2).clamp(LEAST_PATIENCE, MOST_PATIENCE.max(millis * 3 / 2))
+            }
             Self::Clock { .. } | Self::State { .. } => EVENT,
         }
     }

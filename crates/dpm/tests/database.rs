@@ -310,3 +310,53 @@ index,name,reading.node,reading.ssdn,description,reading.primary,reading.common,
     // A search for the text of a mistake finds the row that it comes from.
     assert_eq!((devices.lines.first(), devices.lines.last()), (Some(&2), Some(&3)));
 }
+
+#[test]
+fn process_variables_are_read_from_a_file() {
+    let database = Database::read(&variable("pv = 'SR:DCCT'", "")).expect("a good file");
+    let device = database.named("E:BEAM").expect("a device");
+    let reading = device.reading.as_ref().expect("a reading");
+    assert_eq!(reading.place.variable.as_deref(), Some("SR:DCCT"));
+    assert_eq!((reading.place.element, reading.place.size), (8, 8));
+    assert_eq!(reading.scaling.to_common(&2.5f64.to_le_bytes()), Ok(2.5));
+    assert_eq!(reading.scaling.common_bytes(2.5), Ok(2.5f64.to_le_bytes().to_vec()));
+    let other = Database::read(&variable("pv = 'SR:OTHER'", "")).expect("a good file");
+    let other = other.named("E:BEAM").and_then(|device| device.reading.clone()).expect("a reading");
+    assert_ne!(other.place.ssdn, reading.place.ssdn, "another variable is another place");
+}
+
+#[test]
+fn mistakes_in_process_variables_are_told_with_their_key() {
+    let long = format!("pv = '{}'", "x".repeat(256));
+    for (place, node, field) in [
+        ("", "", "device.reading.pv"),
+        ("pv = ''", "", "device.reading.pv"),
+        ("pv = 'two words'", "", "device.reading.pv"),
+        (long.as_str(), "", "device.reading.pv"),
+        ("pv = 'A'\nssdn = '0000000000000000'", "", "device.reading.ssdn"),
+        ("pv = 'A'\nprimary = 0", "", "device.reading.primary"),
+        ("pv = 'A'\nelement = 4", "", "device.reading.element"),
+        ("pv = 'A'\nprimary = 68\nelement = 39", "", "device.reading.element"),
+        ("pv = 'A'\ninput_length = 4", "", "device.reading.input_length"),
+        ("pv = 'A'", "address = '0c23'", "node.address"),
+        ("pv = 'A'", "name_servers = ['[::1]:5064']", "node.name_servers"),
+        ("pv = 'A'", "name_servers = ['localhost']", "node.name_servers"),
+    ] {
+        let mistake = Database::read(&variable(place, node)).expect_err(place);
+        assert_eq!(mistake.field, field, "{place}: {mistake}");
+    }
+    let nowhere = "[[node]]\nname = 'EPICS'\nprotocol = 'CA'";
+    assert_eq!(Database::read(nowhere).expect_err("no address").field, "node.search");
+    let acnet = "[[node]]\nname = 'FE'\nprotocol = 'RETDAT'\naddress = '0c23'\nsocket = '127.0.0.1:1'\nsearch = ['127.0.0.1:5064']";
+    assert_eq!(Database::read(acnet).expect_err("not searched").field, "node.search");
+    let status = variable("pv = 'A'", "") + "[device.status]\nnode = 'EPICS'\npv = 'A'\n";
+    assert_eq!(Database::read(&status).expect_err("a status").field, "device.status.pv");
+}
+
+/// Returns a file with one process variable.
+fn variable(place: &str, node: &str) -> String {
+    format!(
+        "[[node]]\nname = 'EPICS'\nprotocol = 'CA'\nsearch = ['10.0.0.255:5064']\n{node}\n\
+         [[device]]\nindex = 1\nname = 'E:BEAM'\n[device.reading]\nnode = 'EPICS'\n{place}\n"
+    )
+}

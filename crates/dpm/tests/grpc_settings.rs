@@ -17,7 +17,7 @@ use http::{Request, Response};
 use prost::Message;
 use rookery_dpm::authority::{AuditFile, Authority, IssuerKeys, Roles};
 use rookery_dpm::database::Database;
-use rookery_dpm::driver::{Certificate, Front, Keys, Server, Settings};
+use rookery_dpm::driver::{Certificate, Front, Keys, Server, Settings, put};
 use rookery_dpm::grpc::generated::common::device::value::{AnalogAlarm, Value};
 use rookery_dpm::grpc::generated::common::{device, status};
 use rookery_dpm::grpc::generated::services::daq::{
@@ -63,6 +63,37 @@ fn who_has_a_token_and_a_role_sets() {
         let lines: Vec<_> = log.lines().collect();
         assert!(lines[0].contains("operator@EXAMPLE.ORG") && lines[0].contains("127.0.0.1:"), "{log}");
     });
+}
+
+#[test]
+fn settings_are_made_from_the_command_line() {
+    for has_certificate in [false, true] {
+        with_service(has_certificate, |service| {
+            let good = token("operator", ISSUER, 600).trim_start_matches("Bearer ").to_owned();
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("authority.pem");
+            let authority = service.certificate.as_ref().map(|certificate| {
+                let lines = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate);
+                let pem = format!("-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n");
+                std::fs::write(&file, pem).expect("a file");
+                (file.clone(), "localhost".to_owned())
+            });
+            let to = rookery_dpm::driver::Service { address: service.address, authority, token: good };
+            let set = |service: &rookery_dpm::driver::Service, setting: &str| {
+                let done = put(service, &[setting.to_owned()], false).expect("an answer");
+                (done[0].1.facility(), done[0].1.error())
+            };
+            assert_eq!(set(&to, "Z:CUBE_X=6.5"), (0, 0));
+            assert_eq!(set(&to, "Z:CUBE_X=1e39"), (14, -20));
+            let nobody = rookery_dpm::driver::Service { token: "nothing".to_owned(), ..to.clone() };
+            assert_eq!(set(&nobody, "Z:CUBE_X=7.5"), (17, -17));
+            // A token doesn't leave the machine in the clear.
+            let abroad = SocketAddr::from(([192, 0, 2, 1], 50_051));
+            let open = rookery_dpm::driver::Service { address: abroad, authority: None, ..to };
+            let refused = put(&open, &["Z:CUBE_X=7.5".to_owned()], false).expect_err("it is a secret");
+            assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+        });
+    }
 }
 
 #[test]

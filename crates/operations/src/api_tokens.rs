@@ -55,11 +55,13 @@ pub enum Scope {
     ServerWrite,
     /// To watch the server at work, those who use it most included.
     ObserveRead,
+    /// To read devices.
+    ReadingsRead,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Scope; 20] = [
+    pub const ALL: [Scope; 21] = [
         Self::UsersRead,
         Self::UsersWrite,
         Self::UsersExport,
@@ -80,6 +82,7 @@ impl Scope {
         Self::StreamsWrite,
         Self::ServerWrite,
         Self::ObserveRead,
+        Self::ReadingsRead,
     ];
 
     /// Returns its name, as operators and clients write it.
@@ -105,6 +108,7 @@ impl Scope {
             Self::StreamsWrite => "streams:write",
             Self::ServerWrite => "server:write",
             Self::ObserveRead => "observe:read",
+            Self::ReadingsRead => "readings:read",
         }
     }
 

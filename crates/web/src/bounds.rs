@@ -5,7 +5,7 @@ use rookery_observe::lines;
 
 use crate::api::{profile, top};
 use crate::control::log;
-use crate::{accept, bosh, conduit, exchange, form, guests, places, upload};
+use crate::{accept, api, bosh, conduit, exchange, form, guests, places, readings, upload};
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
@@ -56,6 +56,12 @@ pub const BOUNDS: &[Bound] = &[
     .or("further ones are refused (429) until the ten minutes are over; of IPv6, a /64 network counts as an address"),
     Bound::on("the time for a request of BOSH", Per::Stanza, Most::Fixed(bosh::BODIES.as_secs()), Unit::Seconds)
         .or("it is refused (408)"),
+    Bound::on("reads of devices by the API", Per::Server, Most::Fixed(readings::MOST as u64), Unit::Number)
+        .or("one more is refused (503)"),
+    Bound::on("reads of devices by the API", Per::Address, Most::Fixed(readings::MOST_OF_ADDRESS as u64), Unit::Number)
+        .or("one more is refused (503)"),
+    Bound::on("requests of one", Per::Stanza, Most::Fixed(api::readings::MOST_REQUESTS as u64), Unit::Number)
+        .or("it is refused (400)"),
     Bound::on("lines of a list of `rookery top`", Per::Stanza, Most::Fixed(top::MOST_ROWS), Unit::Number)
         .or("those with less are left out"),
     Bound::on("profiles at a time", Per::Server, Most::Fixed(1), Unit::Number).or("another one is refused (409)"),

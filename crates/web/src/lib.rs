@@ -29,7 +29,8 @@
 //! the process takes. [`samples`] are what the graphs of the admin page are drawn from,
 //! [`history`] their past; [`bounds`] is what strangers can take of all that. [`comparison`] is
 //! what differs between the server and its configuration, [`records`] what DNS says of its domains,
-//! `doctor` what is wrong with the server; `https` asks others.
+//! `doctor` what is wrong with the server; `https` asks others. [`readings`] is how devices are read
+//! for the API.
 
 mod accept;
 mod access;
@@ -63,6 +64,7 @@ pub mod metrics;
 mod places;
 pub mod proxy;
 pub mod range;
+pub mod readings;
 pub mod records;
 mod reply;
 mod route;
@@ -219,6 +221,9 @@ pub(crate) struct Shared {
     pub counts: metrics::Counts,
     /// The cost of being watched.
     pub watching: api::top::Watching,
+    /// The part that reads devices, if there is one, and the feeds that are open.
+    pub readings: Option<Arc<dyn readings::Readings>>,
+    pub feeds: readings::Open,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
     pub encoder: coding::Encoder,
@@ -245,6 +250,8 @@ pub struct Reach {
     pub instance: Instance,
     /// The folder where exports of accounts are written, each in a file without a name.
     pub exports: PathBuf,
+    /// The part that reads devices, if there is one.
+    pub readings: Option<Arc<dyn readings::Readings>>,
     /// The control socket, bound already; `None` if there is none.
     pub control: Option<UnixListener>,
 }
@@ -261,7 +268,7 @@ impl std::fmt::Debug for Reach {
 /// The error of the system when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, chat, challenges, stores, journal, logins, instance, exports, control } = reach;
+    let Reach { door, files, chat, challenges, stores, journal, logins, instance, exports, readings, control } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
     let https = listeners.iter().find(|listener| listener.tls).and_then(|listener| listener.socket.local_addr().ok());
@@ -286,6 +293,8 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         exports: Semaphore::new(1),
         counts,
         watching: api::top::Watching::default(),
+        readings,
+        feeds: readings::Open::default(),
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),
     });

@@ -38,6 +38,8 @@ pub struct Dpm {
     pub history_bytes: usize,
     /// The address at which gRPC is served, if it is.
     pub grpc: Option<SocketAddr>,
+    /// The address at which clients of EPICS read devices, TCP and UDP, if they do.
+    pub channel_access: Option<SocketAddr>,
     /// The key of the service in Kerberos; with its name, clients can prove who they are and set
     /// devices.
     pub keytab: Option<PathBuf>,
@@ -67,6 +69,7 @@ impl Default for Dpm {
             history_days: 30,
             history_bytes: 1 << 30,
             grpc: None,
+            channel_access: None,
             keytab: None,
             principal: None,
             roles: None,

@@ -129,7 +129,7 @@ fn describe(database: &Database, node: &str) -> Result<Description, Status> {
     match &target.stored {
         Stored::FrontEnd(wanted) => {
             let front_end = database.nodes().get(wanted.node).ok_or(Status::NO_NODE)?;
-            wish.when.check(front_end.protocol)?;
+            wish.when.check_at(front_end)?;
         }
         Stored::Text(_) | Stored::Number(_) => {}
         Stored::Nothing => return Err(Status::NOPROP),

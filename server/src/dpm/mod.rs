@@ -2,10 +2,11 @@
 //! the bridge by which they reach the chat.
 //!
 //! [`bridge`] is what shards see of it, [`reader`] the client of the thread that reads for them,
-//! [`payload`] what users get; [`alarms`] tells rooms.
+//! [`payload`] what users get; [`alarms`] tells rooms, [`feeds`] clients of the API.
 
 mod alarms;
 mod bridge;
+mod feeds;
 mod payload;
 mod reader;
 
@@ -23,6 +24,7 @@ use rookery_dpm::service::{Dpm as Service, Options};
 use rookery_dpm::time::Moment;
 use rookery_pubsub::data::Data;
 use rookery_shard::Door;
+use rookery_web::readings::Readings;
 use tracing::{error, info, warn};
 
 use crate::config::{Config, ConfigError, DATA, DomainConfig, Dpm};
@@ -31,6 +33,7 @@ use crate::folder::Folder;
 use crate::listener;
 use alarms::Watch;
 use bridge::{Bridge, Order};
+use feeds::Feeds;
 use reader::Reader;
 
 /// The sockets and the database, opened; nobody is served yet.
@@ -115,6 +118,12 @@ impl Opened {
             }
             None => server,
         };
+        let server = match config.channel_access {
+            Some(listen) => server
+                .with_channel_access(listen)
+                .map_err(|error| listener::failure(&error, refused(listen, "channel_access", &error)))?,
+            None => server,
+        };
         let bridge = Bridge::new(database.clone(), server.wake());
         data.join(Arc::new(bridge.clone()));
         let watch = Watch::new(&config.alarms, &database, speaking_domain(whole));
@@ -122,6 +131,11 @@ impl Opened {
         info!(?addresses, devices, "readings of devices are served");
         let access = access(config);
         Ok(Some(Opened { server, path, access, bridge, watch, simulated, addresses }))
+    }
+
+    /// Returns what reads devices for clients of the API.
+    pub fn readings(&self) -> Arc<dyn Readings> {
+        Arc::new(Feeds(self.server.feeds()))
     }
 
     /// Starts to serve; what the chat wants to read goes through the door.

@@ -1,6 +1,6 @@
 //! `[dpm]`: readings of devices are served with the server.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -118,4 +118,91 @@ fn tables_become_a_database() {
     rig.run_with(&import, &devices.replace("MUONFE", "NOBODY")).failed(78, "standard input: line 2");
     rig.run_with(&import, &devices.replace("reading.ssdn", "reading.sdn"))
         .failed(78, "standard input: line 1, reading.sdn: there is no such key");
+}
+
+#[test]
+fn the_api_reads_devices_once_and_follows_them_by_events() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
+    let may = rig.run(&["token", "add", "reader", "--scope", "readings:read"]).fine();
+    let other = rig.run(&["token", "add", "other", "--scope", "statistics:read"]).fine();
+    let of_domain = rig.run(&["token", "add", "small", "--scope", "readings:read", "--domain", "localhost"]).fine();
+    let (server, said) = rig.serve();
+    let words = said.split([' ', '\n']).collect::<Vec<_>>();
+    let place = words.iter().position(|word| word.starts_with("(HTTP)")).expect("it says where the front is");
+    let front = words[place - 1];
+    let get = |path: &str, secret: &str| {
+        let mut stream = TcpStream::connect(front).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it can be set");
+        let secret = secret.trim();
+        let head = format!(
+            "GET /api/v1{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        stream
+    };
+    let answer = |path: &str, secret: &str| {
+        let mut text = String::new();
+        get(path, secret).read_to_string(&mut text).expect("an answer");
+        text
+    };
+    let read = answer("/readings?requests=M:OUTTMP+G:TEXT+Z:NOSUCH+M%7COUTTMP+B:ARRAY%5B0:3%5D", &may);
+    assert!(read.starts_with("HTTP/1.1 200 "), "{read}");
+    let body = read.split_once("\r\n\r\n").expect("a body").1;
+    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let of = |request: &str| {
+        let all = body["readings"].as_array().expect("a list");
+        let found = all.iter().find(|reading| reading["request"] == format!("{request}@I"));
+        found.unwrap_or_else(|| panic!("{request}: {body}")).clone()
+    };
+    assert_eq!(of("M:OUTTMP")["units"], "DegF");
+    assert!(
+        of("M:OUTTMP")["value"].is_f64() && of("M:OUTTMP")["time"].as_str().is_some_and(|time| time.ends_with('Z'))
+    );
+    assert_eq!(of("G:TEXT")["value"], "HELLO");
+    assert_eq!(of("M|OUTTMP")["value"]["on"], true);
+    assert_eq!(of("B:ARRAY[0:3]")["value"].as_array().map(Vec::len), Some(4));
+    assert_eq!((of("Z:NOSUCH")["facility"].as_i64(), of("Z:NOSUCH")["error"].as_i64()), (Some(16), Some(-13)));
+    assert!(of("Z:NOSUCH").get("value").is_none());
+    let mut events = std::io::BufReader::new(get("/readings/events?requests=G:COUNTR@p,100", &may));
+    let mut counted: Vec<f64> = Vec::new();
+    let mut is_events = false;
+    while counted.len() < 5 {
+        let mut line = String::new();
+        assert!(events.read_line(&mut line).expect("an event") > 0, "the events ended: {counted:?}");
+        is_events |= line.to_lowercase().starts_with("content-type: text/event-stream");
+        // Between the events stand the lengths of chunks.
+        if let Some(data) = line.strip_prefix("data: ") {
+            let reading: serde_json::Value = serde_json::from_str(data).expect("JSON");
+            counted.extend(reading["value"].as_f64());
+        }
+    }
+    assert!(is_events && counted.is_sorted(), "{counted:?}");
+    drop(events);
+    let status = |text: String| text.split(' ').nth(1).unwrap_or_default().to_owned();
+    assert_eq!(status(answer("/readings?requests=M:OUTTMP", "nothing")), "401");
+    assert_eq!(status(answer("/readings?requests=M:OUTTMP", &other)), "403");
+    assert_eq!(status(answer("/readings?requests=M:OUTTMP", &of_domain)), "403");
+    assert_eq!(status(answer("/readings?requests=nothing+at+all", &may)), "400");
+    assert_eq!(status(answer(&format!("/readings?requests={}", "M:OUTTMP+".repeat(101)), &may)), "400");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn without_devices_the_api_has_none() {
+    let rig = Rig::new();
+    let may = rig.run(&["token", "add", "reader", "--scope", "readings:read"]).fine();
+    let (server, said) = rig.serve();
+    let words = said.split([' ', '\n']).collect::<Vec<_>>();
+    let place = words.iter().position(|word| word.starts_with("(HTTP)")).expect("it says where the front is");
+    let mut stream = TcpStream::connect(words[place - 1]).expect("a connection");
+    let head = format!(
+        "GET /api/v1/readings?requests=M:OUTTMP HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        may.trim()
+    );
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 404 ") && text.contains("[dpm]"), "{text}");
+    assert_eq!(server.stop(), 0);
 }

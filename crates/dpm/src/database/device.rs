@@ -33,19 +33,62 @@ pub struct OwnNames {
     pub loggers: Vec<String>,
 }
 
-/// A node of the ACNET network that front-end tasks run on.
+/// A node that devices are on: a front-end, or a network of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Its name.
     pub name: Rad50,
     /// Other names by which clients find it.
     pub aliases: Vec<Rad50>,
+    /// The way to reach it.
+    pub reached: Reached,
+}
+
+/// The way by which a node is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reached {
+    /// By datagrams of ACNET.
+    Acnet(AcnetNode),
+    /// By Channel Access, the protocol of EPICS: the node stands for the servers that are found.
+    ChannelAccess(Search),
+}
+
+/// A node of the ACNET network that front-end tasks run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcnetNode {
     /// Trunk and node number.
     pub address: u16,
     /// The address that its datagrams come from and go to.
     pub socket: SocketAddr,
     /// The protocol by which its devices are read.
     pub protocol: Protocol,
+}
+
+/// The addresses at which process variables are searched for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Search {
+    /// Hosts and networks, over UDP.
+    pub addresses: Vec<SocketAddr>,
+    /// Name servers, over TCP.
+    pub name_servers: Vec<SocketAddr>,
+}
+
+impl Node {
+    /// Returns the node as ACNET knows it, if it is on that network.
+    pub fn acnet(&self) -> Option<AcnetNode> {
+        match self.reached {
+            Reached::Acnet(node) => Some(node),
+            Reached::ChannelAccess(_) => None,
+        }
+    }
+
+    /// Returns the addresses at which its process variables are searched for, if it has some.
+    pub fn search(&self) -> Option<&Search> {
+        match &self.reached {
+            Reached::Acnet(_) => None,
+            Reached::ChannelAccess(search) => Some(search),
+        }
+    }
 }
 
 /// The protocol by which a front-end is asked.
@@ -91,8 +134,11 @@ pub struct Device {
 pub struct Place {
     /// The number of its node in [`Database::nodes`].
     pub node: usize,
-    /// The place as the front-end is told it: eight bytes that only the front-end understands.
+    /// The place as the front-end is told it: eight bytes that only the front-end understands. They
+    /// stand for the name of a process variable if it is one.
     pub ssdn: [u8; 8],
+    /// The name of the process variable, on a node that is reached by Channel Access.
+    pub variable: Option<Arc<str>>,
     /// All of it, in bytes.
     pub size: u32,
     /// The number of bytes that are read when no range was named.

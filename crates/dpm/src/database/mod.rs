@@ -12,7 +12,8 @@ mod limits;
 mod record;
 
 pub use device::{
-    AlarmProperty, ControlProperty, Database, Device, Node, OwnNames, Place, Protocol, StatusProperty, Value,
+    AcnetNode, AlarmProperty, ControlProperty, Database, Device, Node, OwnNames, Place, Protocol, Reached, Search,
+    StatusProperty, Value,
 };
 pub(crate) use file::line;
 pub use file::{Fault, Imported, Mistake, Script, example, import, reference};
@@ -89,7 +90,7 @@ impl Database {
             if let Some(name) = names(other).into_iter().find(|name| new.contains(name)) {
                 return Err(("name", format!("a name that no other node has; {name} is {} already", other.name)));
             }
-            if other.address == node.address {
+            if node.acnet().is_some_and(|own| other.acnet().is_some_and(|other| other.address == own.address)) {
                 return Err(("address", format!("an address that no other node has; {} has this one", other.name)));
             }
         }
@@ -122,6 +123,11 @@ impl Database {
         &self.nodes
     }
 
+    /// Returns the number here of the node with a trunk and node number.
+    pub fn at_address(&self, address: u16) -> Option<usize> {
+        self.nodes.iter().position(|node| node.acnet().is_some_and(|node| node.address == address))
+    }
+
     /// Returns all devices.
     pub fn devices(&self) -> &[Arc<Device>] {
         &self.devices
@@ -152,11 +158,13 @@ impl Database {
         &self.records
     }
 
-    /// Returns the same database with all nodes at one address, as a simulated front-end plays
-    /// them.
+    /// Returns the same database with all nodes of ACNET at one address, as a simulated front-end
+    /// plays them.
     pub fn at(mut self, socket: SocketAddr) -> Self {
         for node in &mut self.nodes {
-            node.socket = socket;
+            if let Reached::Acnet(node) = &mut node.reached {
+                node.socket = socket;
+            }
         }
         self
     }

@@ -84,7 +84,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
 }
 
 /// Returns a request with the event that is meant if it names none: now, or once a second.
-fn meant(request: &str, until: Until) -> io::Result<String> {
+pub(super) fn meant(request: &str, until: Until) -> io::Result<String> {
     let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
     let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
     Ok(match (parsed.event, until) {
@@ -174,8 +174,8 @@ fn stranger() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "this is no DPM")
 }
 
-const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
+pub(super) const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
 /// The largest message that is taken, in bytes.
-const LARGEST: usize = 1 << 20;
+pub(super) const LARGEST: usize = 1 << 20;
 /// A DPM says something every two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);

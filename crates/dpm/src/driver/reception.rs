@@ -27,6 +27,8 @@ pub(super) struct Visitor {
 pub(super) enum Errand {
     /// To read what these requests name.
     Read(Vec<String>),
+    /// To say what it wants itself, as clients over TCP do.
+    Talk,
     /// To set devices, in the name that it proves, from the address that it calls from.
     Set(Vec<Parts>, Proof, SocketAddr),
 }

@@ -7,13 +7,17 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::credentials::Keyring;
 use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use super::feed::Feeds;
+use super::gateway::Gateway;
 use super::grpc::Grpc;
 use super::history::Historian;
+use super::links::{LINKS, Links, SEARCH};
 use super::listen::{self, Reserve};
 use super::reception::{Errand, Peer, Visitors};
 use super::set::{Ready, Set};
 use super::wake::Wake;
 use crate::authority::Authority;
+use crate::channel_access::link::Came;
 use crate::database::Database;
 use crate::grpc::devdb::Devices;
 use crate::history::Archive;
@@ -68,6 +72,8 @@ pub struct Server {
     history: Option<Historian>,
     visitors: Visitors,
     grpc: Option<Grpc>,
+    gateway: Option<Gateway>,
+    links: Links,
     /// By the number of the client.
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
@@ -136,6 +142,8 @@ impl Server {
             history: None,
             visitors,
             grpc: None,
+            gateway: None,
+            links: Links::default(),
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -162,6 +170,18 @@ impl Server {
         Ok(self)
     }
 
+    /// Serves Channel Access to clients of EPICS, too, by TCP and UDP, on a thread of its own.
+    pub fn with_channel_access(mut self, listen: SocketAddr) -> io::Result<Self> {
+        let devices = Devices::new(Arc::clone(self.dpm.database()));
+        self.gateway = Some(Gateway::start(listen, self.visitors.reception(), devices)?);
+        Ok(self)
+    }
+
+    /// Returns the address that clients of EPICS connect to, if it is served.
+    pub fn channel_access_address(&self) -> Option<SocketAddr> {
+        self.gateway.as_ref().map(Gateway::address)
+    }
+
     /// Returns the certificate of the gRPC port and the keys of tokens, if it is served: there are
     /// none until they are replaced.
     pub fn grpc_keys(&self) -> Option<Keyring> {
@@ -179,6 +199,11 @@ impl Server {
     /// The system's.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
+    }
+
+    /// Returns what opens feeds of readings for other threads.
+    pub fn feeds(&self) -> Feeds {
+        Feeds::new(self.visitors.reception())
     }
 
     /// Returns the handle with which another thread ends a turn's waiting.
@@ -202,6 +227,8 @@ impl Server {
                     HISTORY => self.take_answers(now),
                     VISITORS => self.take_visitors(now),
                     WAKE => self.wake.rest(),
+                    SEARCH => self.take_found(now)?,
+                    key if (LINKS..LISTENERS).contains(&key) => self.take_link(*event, now),
                     key if key >= LISTENERS => self.accept((key - LISTENERS) as usize, now),
                     _ => self.take_client(*event, now),
                 }
@@ -210,13 +237,22 @@ impl Server {
             self.look_over(now);
             let before = Arc::as_ptr(self.dpm.database());
             let is_over = each(&mut self.dpm, now);
-            if let Some(grpc) = self.grpc.as_ref().filter(|_| Arc::as_ptr(self.dpm.database()) != before) {
-                grpc.devices().replace(Arc::clone(self.dpm.database()));
+            if Arc::as_ptr(self.dpm.database()) != before {
+                let (grpc, gateway) = (self.grpc.as_ref(), self.gateway.as_ref());
+                for devices in grpc.map(Grpc::devices).into_iter().chain(gateway.map(Gateway::devices)) {
+                    devices.replace(Arc::clone(self.dpm.database()));
+                }
             }
             for (to, datagram) in self.dpm.datagrams(now) {
                 // A datagram that cannot be sent is lost, as others are; what it asked for is asked
                 // again.
                 let _ = self.front_ends.send_to(&datagram, to);
+            }
+            for goes in self.dpm.links(now) {
+                self.links.obey(goes, &self.set, now.millis);
+            }
+            for link in self.links.take_broken() {
+                self.dpm.link(Came::Down(link), now);
             }
             for client in self.dpm.take_dirty() {
                 self.write(client);
@@ -317,6 +353,7 @@ impl Server {
             let Some(client) = self.keep(Peer::Thread(visitor.stream), client) else { continue };
             let taken = match visitor.errand {
                 Errand::Read(requests) => self.dpm.read(client, &requests, now),
+                Errand::Talk => Ok(()),
                 Errand::Set(settings, proof, from) => self.dpm.set(client, settings, proof, from, now),
             };
             match taken {
@@ -348,6 +385,21 @@ impl Server {
             self.dpm.datagram(from, &mut self.buffer[..length], now);
         }
         Ok(())
+    }
+
+    /// Takes answers to searches for process variables.
+    fn take_found(&mut self, now: Moment) -> io::Result<()> {
+        let dpm = &mut self.dpm;
+        self.links.answers(&mut self.buffer, |came| dpm.link(came, now))
+    }
+
+    /// Takes what came on a circuit of Channel Access.
+    fn take_link(&mut self, event: Ready, now: Moment) {
+        let dpm = &mut self.dpm;
+        self.links.ready(event, &self.set, &mut self.buffer, now.millis, |came| dpm.link(came, now));
+        for link in self.links.take_broken() {
+            self.dpm.link(Came::Down(link), now);
+        }
     }
 
     fn take_client(&mut self, event: Ready, now: Moment) {

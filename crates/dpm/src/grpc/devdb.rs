@@ -27,7 +27,7 @@ impl Devices {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = database;
     }
 
-    fn now(&self) -> Arc<Database> {
+    pub(crate) fn now(&self) -> Arc<Database> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

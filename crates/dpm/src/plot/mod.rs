@@ -23,7 +23,7 @@ use indexmap::IndexSet;
 
 use crate::acnet::ftpman::{Class, Point, Reply, Request, Setup, TASK};
 use crate::acnet::{Header, Item, Kind, Packet, Requests, requests};
-use crate::database::{Database, Device, Form, Node, Wanted};
+use crate::database::{AcnetNode, Database, Device, Form, Node, Wanted};
 use crate::drf::{Event, Field, Property};
 use crate::pool::{Deliver, Reader};
 use crate::rad50::Rad50;
@@ -40,7 +40,7 @@ pub type PlotKey = u64;
 /// The plots of all front-ends, with their timers.
 #[derive(Debug)]
 pub struct Plots {
-    nodes: Vec<Node>,
+    nodes: Vec<Option<AcnetNode>>,
     address: u16,
     plots: BTreeMap<PlotKey, Plot>,
     by_key: HashMap<Key, PlotKey, ahash::RandomState>,
@@ -108,7 +108,7 @@ impl Plots {
     /// Plots of the nodes of a database, for the node `address`.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
-            nodes: database.nodes().to_vec(),
+            nodes: database.nodes().iter().map(Node::acnet).collect(),
             address,
             plots: BTreeMap::new(),
             by_key: HashMap::default(),
@@ -197,7 +197,7 @@ impl Plots {
         }
         let number = self.requests.get(header.message).copied();
         let plot = number.and_then(|number| self.plots.get_mut(&number)).filter(|plot| plot.key.0.node == node);
-        let expected = self.nodes.get(node).map(|node| node.address);
+        let expected = self.nodes.get(node).copied().flatten().map(|node| node.address);
         let (Some(plot), Some(number), true) = (plot, number, expected == Some(header.server)) else {
             let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..header };
             self.out.push((node, cancel.datagram(&[])));
@@ -245,7 +245,7 @@ impl Plots {
 
     /// Takes on another database's nodes.
     pub fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.nodes = nodes.to_vec();
+        self.nodes = nodes.iter().map(Node::acnet).collect();
     }
 
     /// Asks for the class of a plot's device.
@@ -268,7 +268,7 @@ impl Plots {
     }
 
     fn header(&self, node: usize, kind: Kind, id: u16) -> Option<Header> {
-        let server = self.nodes.get(node)?.address;
+        let server = (*self.nodes.get(node)?)?.address;
         let status = Status::SUCCESS;
         Some(Header { kind, status, server, client: self.address, task: TASK, task_id: TASK_ID, message: id })
     }

@@ -10,40 +10,45 @@
 //! - Readers come and leave in constant time, however many there are.
 
 mod acnet;
+mod channels;
 mod entry;
 mod front_end;
+mod fronts;
 mod keys;
 mod readers;
 
+pub(crate) use channels::{LARGEST_ANSWER, MOST_CIRCUITS};
 pub use keys::{EntryKey, Reader};
 pub use readers::{Counters, Deliver};
 
 use std::sync::Arc;
 
-use crate::acnet::Packet;
-use crate::database::{Database, Device, Form, Node, Wanted};
+use crate::acnet::{Item, Packet};
+use crate::channel_access::link::{Came, Goes};
+use crate::database::{Database, Device, Form, Node, Place, Wanted};
 use crate::sdd::Shared;
+use crate::setting::{Outcome, Ticket};
 use crate::stages::{Begun, Stages};
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{When, Wish};
-use acnet::Acnet;
 use entry::Channel;
 use front_end::FrontEnd;
+use fronts::{Fronts, of_node};
 use readers::{Entries, Readers};
 
 /// All that is being read.
 #[derive(Debug)]
 pub struct Pool {
     entries: Entries,
-    acnet: Acnet,
+    fronts: Fronts,
 }
 
 impl Pool {
     /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked
     /// once may take `once` milliseconds.
     pub fn new(database: &Database, address: u16, once: u64) -> Self {
-        Self { entries: Entries::default(), acnet: Acnet::new(database.nodes(), address, once) }
+        Self { entries: Entries::default(), fronts: Fronts::new(database.nodes(), address, once) }
     }
 
     /// Returns the times of readings by stage.
@@ -53,12 +58,12 @@ impl Pool {
 
     /// Returns the figures of what it did.
     pub fn counters(&self) -> Counters {
-        self.entries.counters + self.acnet.counters
+        self.entries.counters + self.fronts.counters()
     }
 
     /// Returns the number of things that are being read, and of requests that are outstanding.
     pub fn size(&self) -> (usize, usize) {
-        (self.entries.entries.len(), self.acnet.outstanding())
+        (self.entries.entries.len(), self.fronts.outstanding())
     }
 
     /// Takes on a reader. The current value, if the reader wants it and there is one, is returned;
@@ -74,17 +79,19 @@ impl Pool {
         reader: Reader,
         now: Moment,
     ) -> Result<(EntryKey, Option<Arc<Shared>>), Status> {
+        let place = device.place(form.property).ok_or(Status::NOPROP)?;
+        let when = of_node!(&self.fronts, wanted.node, front => front.told(&wanted, &wish))?;
         let period = match wish.when {
             When::Every(millis) => Some(millis),
             _ => None,
         };
-        let when = self.acnet.told(&wanted, wish.when)?;
         let Entries { by_key, counters, .. } = &mut self.entries;
         counters.asked += 1;
         let key = (wanted, when);
         // What was asked for once is in flight and older than a new reader's question, unless it
         // has not left yet.
-        let running = by_key.get(&key).copied().filter(|entry| self.acnet.can_join(*entry));
+        let running = by_key.get(&key).copied();
+        let running = running.filter(|entry| of_node!(&self.fronts, wanted.node, front => front.can_join(*entry)));
         let entry_key = match running {
             Some(entry) => {
                 counters.shared += 1;
@@ -92,7 +99,7 @@ impl Pool {
             }
             None => {
                 let entry = self.entries.add(key.0, key.1.clone());
-                self.acnet.begin(entry, key.0, key.1);
+                of_node!(&mut self.fronts, wanted.node, front => front.begin(entry, key.0, key.1, place));
                 entry.0
             }
         };
@@ -108,55 +115,84 @@ impl Pool {
     /// Returns the number of the event on which something would be read, if anything is read from
     /// that node on that event.
     pub fn event(&self, wanted: &Wanted, wish: &Wish) -> Option<usize> {
-        self.acnet.event(wanted.node, self.acnet.told(wanted, wish.when.clone()).ok()?)
+        of_node!(&self.fronts, wanted.node, front => front.event(wanted.node, front.told(wanted, wish).ok()?))
     }
 
     /// Returns the number of the event on which an entry is read.
     pub fn event_of(&self, entry: EntryKey) -> Option<usize> {
-        self.acnet.event_of(entry)
+        let node = self.entries.entries.get(entry)?.wanted.node;
+        of_node!(&self.fronts, node, front => front.event_of(entry))
     }
 
-    /// Returns how many more requests may be outstanding. Events for which no request was sent yet
-    /// need one each.
-    pub fn ids_left(&self) -> usize {
-        self.acnet.ids_left()
+    /// Returns how many more events may be read on where something is; `None` if they take nothing
+    /// of what all share.
+    pub fn events_left(&self, wanted: &Wanted) -> Option<usize> {
+        of_node!(&self.fronts, wanted.node, front => front.events_left())
     }
 
     /// Lets a reader go.
     pub fn leave(&mut self, entry_key: EntryKey, reader: Reader) {
         let Some(entry) = self.entries.entries.get_mut(entry_key) else { return };
         if entry.leave(reader) && entry.is_unread() {
-            self.acnet.end(entry_key);
+            let node = entry.wanted.node;
+            of_node!(&mut self.fronts, node, front => front.end(entry_key));
             self.entries.forget(entry_key);
         }
     }
 
-    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`:
-    /// when the look-up began.
-    pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
-        self.acnet.take(node, packet, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+    /// Takes a packet of ACNET that came from the node of a number. Only replies are for the pool.
+    /// `begun`: when the look-up began.
+    pub fn take(&mut self, came: (usize, Packet<'_>), now: Moment, begun: Begun, deliver: &mut impl Deliver) {
+        self.fronts.acnet.take(came, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+    }
+
+    /// Takes what came from a network of Channel Access.
+    pub fn take_link(&mut self, came: Came<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
+        self.fronts.channels.take(came, now, begun, &mut Readers { entries: &mut self.entries, deliver });
+    }
+
+    /// Says what is to be done on networks of Channel Access. To be called when a turn's input is
+    /// taken.
+    pub fn flush_links(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
+        self.fronts.channels.flush(now)
+    }
+
+    /// Returns the number of process variables that are read or set, of those that are connected,
+    /// and of the circuits to their servers.
+    pub fn channels(&self) -> (usize, usize, usize) {
+        self.fronts.channels.size()
+    }
+
+    /// Takes on a setting of a process variable.
+    pub fn set(&mut self, node: usize, place: &Place, item: Item, bytes: Vec<u8>, ticket: Ticket) {
+        self.fronts.channels.set(node, place, item, bytes, ticket);
+    }
+
+    /// Takes the settings of process variables that came to an end since this was asked last.
+    pub fn take_done(&mut self) -> Vec<Outcome> {
+        self.fronts.channels.take_done()
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
-        self.acnet.tick(now, &mut Readers { entries: &mut self.entries, deliver });
+        self.fronts.tick(now, &mut Readers { entries: &mut self.entries, deliver });
     }
 
-    /// Sends what has to be sent, as datagrams with the number of their node. To be called when a
-    /// turn's input is taken.
+    /// Sends what has to be sent over ACNET, as datagrams with the number of their node. To be
+    /// called when a turn's input is taken.
     pub fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
-        self.acnet.flush(now)
+        self.fronts.acnet.flush(now)
     }
 
     /// Returns the time when [`tick`](Self::tick) has something to do next, in milliseconds of the
     /// same clock.
     pub fn deadline(&self) -> Option<u64> {
-        self.acnet.deadline()
+        self.fronts.deadline()
     }
 
     /// Takes on another database. What is being read is read on; its nodes must still be there
     /// under the same numbers.
     pub fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.acnet.replace_nodes(nodes);
+        self.fronts.replace_nodes(nodes);
     }
 }

@@ -27,7 +27,7 @@ use crate::status::Status;
 pub struct Scaling {
     /// Index of the primary transform.
     pub primary: u16,
-    /// The number of bytes of a raw value: 1, 2 or 4.
+    /// The number of bytes of a raw value: 1, 2 or 4; [`DOUBLE`] for one that is a number already.
     pub input: usize,
     /// The common transform.
     pub common: Common,
@@ -36,6 +36,9 @@ pub struct Scaling {
 impl Scaling {
     /// Returns the primary units of the bytes of one element.
     pub fn to_primary(&self, bytes: &[u8]) -> Result<f64, Status> {
+        if self.input == DOUBLE {
+            return bytes.first_chunk().map(|bytes| f64::from_le_bytes(*bytes)).ok_or(Status::SCALEFAIL);
+        }
         let raw = bytes.get(..self.input).and_then(raw).ok_or(Status::SCALEFAIL)?;
         primary::scale(self.primary, self.input, raw)
     }
@@ -48,6 +51,10 @@ impl Scaling {
     /// Returns the raw value that is nearest to a number of primary units. Fails for numbers that
     /// the raw value cannot hold: as a reading it would be another one.
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
+        if self.input == DOUBLE {
+            // It has no raw value of so many bits.
+            return Err(Status::NOSCALE);
+        }
         let raw = primary::unscale(self.primary, self.input, value)?;
         let back = self.to_primary(&self.bytes(raw)?)?;
         let step = primary::step(self.primary, self.input, value) + value.abs() * ROUNDING;
@@ -58,6 +65,29 @@ impl Scaling {
     pub fn from_common(&self, value: f64) -> Result<i32, Status> {
         let limits = primary::limits(self.primary, self.input);
         self.from_primary(self.common.unscale(value, limits)?)
+    }
+
+    /// Returns the bytes of the value that is nearest to a number of primary units.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that it cannot hold.
+    pub fn primary_bytes(&self, value: f64) -> Result<Vec<u8>, Status> {
+        match self.input {
+            DOUBLE if value.is_finite() => Ok(value.to_le_bytes().to_vec()),
+            DOUBLE => Err(Status::SCALEFAIL),
+            _ => self.bytes(self.from_primary(value)?),
+        }
+    }
+
+    /// Returns the bytes of the value that is nearest to a number of engineering units.
+    ///
+    /// # Errors
+    /// [`SCALEFAIL`](Status::SCALEFAIL) for numbers that it cannot hold.
+    pub fn common_bytes(&self, value: f64) -> Result<Vec<u8>, Status> {
+        match self.input {
+            DOUBLE => self.primary_bytes(self.common.unscale(value, (-primary::FLOATS, primary::FLOATS))?),
+            _ => self.bytes(self.from_common(value)?),
+        }
     }
 
     /// Returns the bytes of a raw value. They must be able to hold it, with or without a sign.
@@ -76,5 +106,7 @@ impl Scaling {
     }
 }
 
+/// The bytes of a value that is a number already: a double of IEEE 754, little endian.
+pub const DOUBLE: usize = size_of::<f64>();
 /// The error of arithmetic with 64-bit floats, relative to the number.
 const ROUNDING: f64 = 1e-12;

@@ -9,6 +9,9 @@ use crate::status::Status;
 /// The transform that makes strings; see [`TextKind`](super::TextKind).
 pub const STRING: u16 = 68;
 
+/// The index of no transform: the value is a number already.
+pub const NONE: u16 = u16::MAX;
+
 /// Scales a raw value of `length` bytes that was extended with its sign.
 pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     let x = f64::from(raw);
@@ -267,4 +270,4 @@ const THERMOCOUPLE_ZERO: f64 = 0.310269935;
 /// Milliamperes a bit of a 4–20 mA loop.
 const CURRENT_LOOP: f64 = 0.0004882961516;
 /// Inverses over floating raw values are looked for among numbers of this size at most.
-const FLOATS: f64 = 1e6;
+pub(super) const FLOATS: f64 = 1e6;

@@ -315,13 +315,13 @@ impl Dpm {
         reader: Reader,
         now: Moment,
     ) -> Result<(Joined, Option<Arc<Shared>>), Status> {
-        let is_counted = wish.when != When::Once;
-        if is_counted {
+        let left = self.pool.events_left(&wanted).filter(|_| wish.when != When::Once);
+        if let Some(left) = left {
             let event = self.pool.event(&wanted, &wish).map(Common::Event);
-            self.check_common(reader, Good::Events, event, self.pool.ids_left())?;
+            self.check_common(reader, Good::Events, event, left)?;
         }
         let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
-        let event = self.pool.event_of(entry).filter(|_| is_counted);
+        let event = self.pool.event_of(entry).filter(|_| left.is_some());
         if let Some(event) = event {
             self.count_common(reader, Common::Event(event));
         }

@@ -14,6 +14,9 @@ pub(super) fn page(statistics: &Statistics) -> String {
         ("devices", "Things that are being read.", statistics.entries),
         ("plots", "Fast plots.", statistics.plots),
         ("outstanding_requests", "Requests to front-ends that are outstanding.", statistics.groups),
+        ("variables", "Process variables that are read or set.", statistics.variables),
+        ("variables_connected", "Process variables whose server was found.", statistics.connected),
+        ("circuits", "Circuits to servers of Channel Access.", statistics.circuits),
         ("passed_requests", "Requests that are passed on to other nodes.", statistics.passed),
     ] {
         metric(&mut text, name, "gauge", help, value as u64);

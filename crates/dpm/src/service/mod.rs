@@ -56,7 +56,8 @@ use slab::Slab;
 
 use crate::acnet::{Kind, packet};
 use crate::authority::{Authority, Roles};
-use crate::database::Database;
+use crate::channel_access::link::{Came, Goes};
+use crate::database::{Database, Node};
 use crate::plot::{self, Plots};
 use crate::pool::{Deliver, Pool, Reader};
 use crate::sdd::Shared;
@@ -251,20 +252,35 @@ impl Dpm {
             // address.
             let theirs = if is_reply { header.server } else { header.client };
             let nodes = self.database.nodes();
-            let Some(node) = nodes.iter().position(|node| node.socket == from && node.address == theirs) else {
-                continue;
-            };
+            let is_it = |node: &Node| node.acnet().is_some_and(|node| node.socket == from && node.address == theirs);
+            let Some(node) = nodes.iter().position(is_it) else { continue };
             self.traffic.came(header.kind);
             match header.task_id {
                 _ if !is_reply => self.answer_node(node, packet),
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
                 pass::TASK_ID => self.take_passed(node, packet, now),
-                _ => self.pool.take(node, packet, now, begun, &mut self.outlets),
+                _ => self.pool.take((node, packet), now, begun, &mut self.outlets),
             }
         }
         self.poll_instead(now);
         self.finish_settings(now);
+    }
+
+    /// Takes what came from servers of Channel Access.
+    pub fn link(&mut self, came: Came<'_>, now: Moment) {
+        self.outlets.now = now;
+        let begun = self.pool.stages().begin();
+        self.pool.take_link(came, now, begun, &mut self.outlets);
+        self.finish_settings(now);
+    }
+
+    /// Returns what is to be done on networks of Channel Access. To be called after each turn's
+    /// input.
+    pub fn links(&mut self, now: Moment) -> Vec<Goes> {
+        let goes = self.pool.flush_links(now).collect();
+        self.finish_settings(now);
+        goes
     }
 
     /// Does what is due.
@@ -306,7 +322,7 @@ impl Dpm {
         let out = out.chain(self.passing.flush());
         out.filter_map(|(node, datagram)| {
             self.traffic.goes(&datagram);
-            Some((nodes.get(node)?.socket, datagram))
+            Some((nodes.get(node)?.acnet()?.socket, datagram))
         })
     }
 
@@ -342,7 +358,8 @@ impl Dpm {
     /// Running requests keep the device as it was; those that start afterwards see the new one.
     pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
         let (old, new) = (self.database.nodes(), database.nodes());
-        let kept = old.iter().zip(new).all(|(old, new)| (old.name, old.protocol) == (new.name, new.protocol));
+        let speaks = |node: &Node| node.acnet().map(|node| node.protocol);
+        let kept = old.iter().zip(new).all(|(old, new)| (old.name, speaks(old)) == (new.name, speaks(new)));
         if new.len() < old.len() || !kept {
             return Err("nodes may be added at the end or change their addresses; for anything else restart");
         }
@@ -361,6 +378,7 @@ impl Dpm {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
         let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
+        let (variables, connected, circuits) = self.pool.channels();
         Statistics {
             pool: self.pool.counters(),
             passed: self.passing.len(),
@@ -368,6 +386,9 @@ impl Dpm {
             entries,
             groups,
             plots: self.plots.len(),
+            variables,
+            connected,
+            circuits,
             clients,
             lists,
             timers: self.heartbeats.len() + self.patience.len(),

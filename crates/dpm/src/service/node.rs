@@ -8,6 +8,7 @@ use super::Dpm;
 use super::keys::TASK;
 use super::traffic::Traffic;
 use crate::acnet::{ACNET, Header, Kind, MULTICAST_NODE, Packet};
+use crate::database::Node;
 use crate::rad50::Rad50;
 use crate::status::Status;
 
@@ -16,7 +17,8 @@ impl Dpm {
     pub(super) fn answer_node(&mut self, node: usize, packet: Packet<'_>) {
         let header = packet.header;
         let is_request = matches!(header.kind, Kind::Request | Kind::MultipleRequest);
-        let is_known = self.database.nodes().get(node).is_some_and(|node| node.address == header.client);
+        let is_known =
+            self.database.nodes().get(node).and_then(Node::acnet).is_some_and(|node| node.address == header.client);
         if !is_request || !is_known {
             return;
         }

@@ -58,7 +58,7 @@ impl Dpm {
     /// acknowledged.
     pub(super) fn pass_on(&mut self, caller: Caller, errand: &Errand<'_>, now: Moment) -> Result<(), Status> {
         let Errand { node, task, is_multiple, patience, body } = *errand;
-        let place = self.database.nodes().iter().position(|known| known.address == node).ok_or(Status::NO_NODE)?;
+        let place = self.database.at_address(node).ok_or(Status::NO_NODE)?;
         // The sixth byte says whether values are set, which this task is not meant for.
         let sets = task == gets32::TASK && body.get(5).is_some_and(|setting| *setting != 0);
         if sets || !self.passing.tasks.contains(&task) {
@@ -114,7 +114,7 @@ impl Dpm {
         while let Some((_, id)) = self.passing.due.first().copied().filter(|(due, _)| *due <= now.millis) {
             let Some(passed) = self.passing.requests.get(id) else { return };
             let (caller, task, is_multiple, place) = (passed.caller, passed.task, passed.is_multiple, passed.node);
-            let node = self.database.nodes().get(place).map_or(0, |node| node.address);
+            let node = self.database.nodes().get(place).and_then(Node::acnet).map_or(0, |node| node.address);
             let header = self.header_to(node, task, Kind::Cancel, id);
             let status = if is_multiple { Status::PEND } else { Status::REQTMO };
             if is_multiple {
@@ -131,7 +131,7 @@ impl Dpm {
     pub(super) fn cancel_passed(&mut self, client: ClientKey, message: u16) -> bool {
         let Some(id) = self.raw(client).and_then(|state| state.passed.get(&message).copied()) else { return false };
         let Some(passed) = self.end_passed(id) else { return false };
-        let node = self.database.nodes().get(passed.node).map_or(0, |node| node.address);
+        let node = self.database.nodes().get(passed.node).and_then(Node::acnet).map_or(0, |node| node.address);
         let header = self.header_to(node, passed.task, Kind::Cancel, id);
         self.passing.cancel(passed.node, header);
         true

@@ -271,7 +271,7 @@ impl Dpm {
             name if name == self.options.name || self.database.names_of_this().aliases.contains(&name) => {
                 Some(self.options.address)
             }
-            name => self.database.nodes().iter().find(|node| is_called(node, name)).map(|node| node.address),
+            name => self.database.nodes().iter().find(|node| is_called(node, name))?.acnet().map(|node| node.address),
         }
     }
 
@@ -279,7 +279,7 @@ impl Dpm {
         match node {
             MULTICAST_NODE => Some(MCAST),
             node if node == self.options.address => Some(self.options.name),
-            node => self.database.nodes().iter().find(|known| known.address == node).map(|node| node.name),
+            node => self.database.nodes().get(self.database.at_address(node)?).map(|node| node.name),
         }
     }
 

@@ -14,7 +14,8 @@ impl Dpm {
     /// Tells the node `SETSDB` what of a batch front-ends took.
     pub(super) fn report(&mut self, batch: &Batch, now: Moment) {
         let mut nodes = self.database.nodes().iter().enumerate();
-        let Some((number, keeper)) = nodes.find(|(_, node)| node.name == setsdb::TASK) else { return };
+        let keeper = nodes.find(|(_, node)| node.name == setsdb::TASK);
+        let Some((number, keeper)) = keeper.and_then(|(number, node)| Some((number, node.acnet()?))) else { return };
         // All of a batch is tried by one client.
         let Some((_, attempt)) = batch.settings.first() else { return };
         let principal = attempt.principal.as_deref().unwrap_or_default();

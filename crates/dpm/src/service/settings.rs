@@ -19,7 +19,7 @@ use crate::authority::Attempt;
 use crate::database::Device;
 use crate::drf::Field;
 use crate::sdd::{Bytes, SettingStatus, reply, request};
-use crate::setting::{self, Change, Outcome, Value};
+use crate::setting::{self, Change, Outcome, Ticket, Value};
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -120,12 +120,24 @@ impl Dpm {
         let is_over = batch.open == 0;
         let key = self.batches.insert(batch);
         for (place, order) in orders.into_iter().enumerate() {
-            if let Some(Order { device, node, item, change }) = order {
-                self.setter.set(&device, node, item, change, (key, place));
+            if let Some(order) = order {
+                self.hand_over(order, (key, place));
             }
         }
         if is_over {
             self.answer_batch(key, now);
+        }
+    }
+
+    /// Gives an order to the front-end that it is for.
+    fn hand_over(&mut self, order: Order, ticket: Ticket) {
+        let Order { device, node, item, change } = order;
+        let is_acnet = self.database.nodes().get(node).is_some_and(|node| node.acnet().is_some());
+        match (change, &device.setting) {
+            (Change::Bytes(bytes), Some(setting)) if !is_acnet => {
+                self.pool.set(node, &setting.place, item, bytes, ticket)
+            }
+            (change, _) => self.setter.set(&device, node, item, change, ticket),
         }
     }
 
@@ -144,7 +156,8 @@ impl Dpm {
 
     /// Takes the outcomes of settings, and replies to batches that are over.
     pub(super) fn finish_settings(&mut self, now: Moment) {
-        for Outcome { ticket: (key, place), status, written } in self.setter.take_done() {
+        let done = self.setter.take_done().into_iter().chain(self.pool.take_done());
+        for Outcome { ticket: (key, place), status, written } in done {
             let Some(batch) = self.batches.get_mut(key) else { continue };
             if let Some((_, attempt)) = batch.settings.get_mut(place) {
                 attempt.verdict = status;

@@ -89,6 +89,12 @@ pub struct Statistics {
     pub groups: usize,
     /// Plots.
     pub plots: usize,
+    /// Process variables that are read or set.
+    pub variables: usize,
+    /// Those of them whose server was found.
+    pub connected: usize,
+    /// Circuits to servers of Channel Access.
+    pub circuits: usize,
     /// Connections.
     pub clients: usize,
     /// Lists.

@@ -53,8 +53,11 @@ impl Dpm {
 impl std::fmt::Display for Statistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ratio = |one: u64, other: u64| if other == 0 { 0.0 } else { one as f64 / other as f64 };
-        let Statistics { pool, entries, groups, clients, lists, dropped, .. } = self;
+        let Statistics { pool, entries, groups, clients, lists, dropped, variables, connected, circuits, .. } = self;
         writeln!(f, "clients {clients}, lists {lists}, devices being read {entries} in {groups} requests")?;
+        if *variables > 0 {
+            writeln!(f, "process variables {variables}, found {connected} on {circuits} circuits")?;
+        }
         writeln!(
             f,
             "asked by clients {}, found running {}, asked of front-ends {} in {} requests: consolidation {:.1}",

@@ -120,18 +120,17 @@ fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Resul
     }
     let mut bytes = Vec::with_capacity(numbers.len() * setting.scaling.input);
     for number in numbers {
-        let raw = match field {
+        bytes.extend(match field {
             Field::Primary => {
                 setting.limits.check(setting.scaling.common.scale(*number)?)?;
-                setting.scaling.from_primary(*number)?
+                setting.scaling.primary_bytes(*number)?
             }
             Field::Scaled => {
                 setting.limits.check(*number)?;
-                setting.scaling.from_common(*number)?
+                setting.scaling.common_bytes(*number)?
             }
             _ => return Err(Status::NOSCALE),
-        };
-        bytes.extend(setting.scaling.bytes(raw)?);
+        });
     }
     Ok(bytes)
 }

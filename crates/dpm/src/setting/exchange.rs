@@ -83,7 +83,7 @@ impl Setter {
     }
 
     fn body(&self, node: usize, phase: &Phase) -> Vec<u8> {
-        let Some(node) = self.nodes.get(node) else { return Vec::new() };
+        let Some(node) = self.nodes.get(node).copied().flatten() else { return Vec::new() };
         match (phase, node.protocol) {
             (Phase::Reading(edits), protocol) => {
                 let items = edits.iter().map(|edit| edit.item).collect();
@@ -106,7 +106,7 @@ impl Setter {
     }
 
     pub(super) fn send(&mut self, number: usize, is_reading: bool, kind: Kind, id: u16, body: &[u8]) {
-        let Some(node) = self.nodes.get(number) else { return };
+        let Some(node) = self.nodes.get(number).copied().flatten() else { return };
         let task = match (node.protocol, is_reading) {
             (Protocol::Retdat, true) => retdat::TASK,
             (Protocol::Retdat, false) => retdat::SETTING_TASK,
@@ -140,7 +140,8 @@ impl Setter {
     }
 
     pub(super) fn answered(&mut self, exchange: Exchange, body: &[u8]) {
-        let is_long = self.nodes.get(exchange.node).is_some_and(|node| node.protocol == Protocol::Gets32);
+        let is_long =
+            self.nodes.get(exchange.node).copied().flatten().is_some_and(|node| node.protocol == Protocol::Gets32);
         let (head, rest) = match is_long {
             false => (gets32::ReplyHead::default(), body),
             true => match gets32::ReplyHead::decode(body) {

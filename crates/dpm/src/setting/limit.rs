@@ -48,7 +48,7 @@ fn number(scaling: &Scaling, limits: &Limits, bytes: &[u8]) -> Result<(), Status
         return Ok(());
     }
     let is_it = |named: f64| {
-        let own = scaling.from_common(named).and_then(|raw| scaling.bytes(raw));
+        let own = scaling.common_bytes(named);
         own.is_ok_and(|own| bytes.starts_with(&own))
     };
     match limits.check(scaling.to_common(bytes)?) {

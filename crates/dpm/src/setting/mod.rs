@@ -39,7 +39,7 @@ impl Setter {
     /// Sets devices of a database's nodes, from the node `address`.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
-            nodes: database.nodes().to_vec(),
+            nodes: database.nodes().iter().map(Node::acnet).collect(),
             address,
             writes: Vec::new(),
             edits: Vec::new(),
@@ -138,6 +138,6 @@ impl Setter {
 
     /// Takes on another database; see [`Pool::replace_nodes`](crate::pool::Pool::replace_nodes).
     pub fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.nodes = nodes.to_vec();
+        self.nodes = nodes.iter().map(Node::acnet).collect();
     }
 }

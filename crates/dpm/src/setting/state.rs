@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::change::Part;
 use crate::acnet::{Item, Requests, setsdb};
-use crate::database::{Device, Node};
+use crate::database::{AcnetNode, Device};
 use crate::status::Status;
 
 /// The mark by which a setting is answered: its batch, and its place there.
@@ -14,7 +14,8 @@ pub type Ticket = (usize, usize);
 /// Settings on their way.
 #[derive(Debug)]
 pub struct Setter {
-    pub(super) nodes: Vec<Node>,
+    /// By number; `None` for those that are reached otherwise.
+    pub(super) nodes: Vec<Option<AcnetNode>>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
     pub(super) writes: Vec<(usize, Write)>,

@@ -120,7 +120,10 @@ impl Simulator {
 
     fn packet(&mut self, from: SocketAddr, packet: Packet<'_>, now: Moment) {
         let header = packet.header;
-        let Some(node) = self.database.nodes().iter().find(|node| node.address == header.server) else { return };
+        let Some(node) = self.database.at_address(header.server).and_then(|node| self.database.nodes().get(node))
+        else {
+            return;
+        };
         let name = node.name.to_string();
         let fault = self.database.faults().iter().find(|fault| fault.node == name);
         if fault.is_some_and(|fault| fault.is_down(now.millis)) {
@@ -250,7 +253,7 @@ impl Simulator {
     }
 
     fn fault(&self, address: u16) -> Option<Fault> {
-        let name = self.database.nodes().iter().find(|node| node.address == address)?.name.to_string();
+        let name = self.database.nodes().get(self.database.at_address(address)?)?.name.to_string();
         self.database.faults().iter().find(|fault| fault.node == name).cloned()
     }
 }

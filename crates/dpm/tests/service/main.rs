@@ -3,6 +3,7 @@
 mod acnet;
 mod bad_input;
 mod bounds;
+mod channels;
 mod daq;
 mod events;
 mod front_ends;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rookery_dpm::acnet::{Header, gets32, packet, retdat};
+use rookery_dpm::channel_access::link::Goes;
 use rookery_dpm::database::Database;
 use rookery_dpm::history::{Archive, Bounds, Work};
 use rookery_dpm::sdd::Message;
@@ -32,6 +33,8 @@ pub struct World {
     /// Clients that do not read.
     pub stuck: Vec<ClientKey>,
     pub datagrams: Vec<Vec<u8>>,
+    /// Things to be done on networks of Channel Access.
+    pub goes: Vec<Goes>,
     archive: Option<Archive>,
     /// Work that the archive has not done yet.
     work: Vec<Work>,
@@ -59,6 +62,7 @@ impl World {
             written: HashMap::new(),
             stuck: Vec::new(),
             datagrams: Vec::new(),
+            goes: Vec::new(),
             archive: None,
             work: Vec::new(),
             slow_archive: false,
@@ -173,6 +177,7 @@ impl World {
                 }
             }
         }
+        self.goes.extend(self.dpm.links(now));
         while self.consult() {}
         for key in self.dpm.take_dirty() {
             if !self.stuck.contains(&key) {

@@ -1,5 +1,6 @@
 //! A request of the API that may be carried out, and the reply to it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION};
@@ -38,6 +39,8 @@ pub(crate) struct Caller {
     pub who: String,
     /// The way, with the address if it is from outside.
     pub by: String,
+    /// The address; of a user of this machine that of the machine.
+    pub from: IpAddr,
 }
 
 /// Holds the answer of an operation.
@@ -53,6 +56,11 @@ impl Reply {
     pub fn json(body: &Value) -> Self {
         let body = Body::bytes(body.to_string());
         Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
+    }
+
+    /// Returns a response whose body comes by and by.
+    pub fn coming(content_type: &'static str, body: Body) -> Self {
+        Self { status: StatusCode::OK, content_type, body, location: None }
     }
 
     /// Returns the response of a success that has nothing to say.

@@ -312,6 +312,7 @@ fn schemas() -> Value {
                 ("sessions", json!({ "type": "array", "items": text() })),
             ]) })),
         ]),
+        "Readings": of(vec![("readings", json!({ "type": "array", "items": { "type": "object" } }))]),
         "NewRoom": of(vec![("jid", text())]),
         "Report": of(vec![
             ("id", text()),

@@ -15,7 +15,7 @@
 //!
 //! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`],
 //! `given`: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`,
-//! `domains`, `invitations`, `reports`, `server`, `profile`, `top`: the operations.
+//! `domains`, `invitations`, `reports`, `server`, `profile`, `readings`, `top`: the operations.
 
 mod call;
 pub mod describe;
@@ -27,6 +27,7 @@ mod invitations;
 mod messages;
 pub mod problem;
 pub(crate) mod profile;
+pub(crate) mod readings;
 mod reports;
 mod rooms;
 mod server;
@@ -36,6 +37,7 @@ pub mod table;
 pub(crate) mod top;
 mod users;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -93,8 +95,8 @@ async fn respond(
     if !token.has(operation.scope) {
         return Err(Problem::scope(operation.scope));
     }
-    let by = format!("api from {}", origin.address.ip().to_canonical());
-    let caller = Caller { who: format!("token {}", token.name), by };
+    let from = origin.address.ip().to_canonical();
+    let caller = Caller { who: format!("token {}", token.name), by: format!("api from {from}"), from };
     run(request, operation, variables, token, caller, shared).await
 }
 
@@ -110,7 +112,7 @@ pub(crate) async fn answer_owner(
         Ok(Found::OtherMethods(allowed)) => return not_allowed(&allowed),
         Err(problem) => return problem.response(),
     };
-    let caller = Caller { who: who.to_owned(), by: BY_COMMAND.to_owned() };
+    let caller = Caller { who: who.to_owned(), by: BY_COMMAND.to_owned(), from: Ipv4Addr::LOCALHOST.into() };
     let ran = run(request, operation, variables, Token::of_owner(), caller, shared).await;
     ran.unwrap_or_else(Problem::response)
 }

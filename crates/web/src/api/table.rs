@@ -12,7 +12,9 @@ use super::given::{
     ROOM_PERSISTENT, ROOM_PUBLIC, SUBJECT,
 };
 use super::problem::Problem;
-use super::{doctor, domains, invitations, messages, profile, reports, rooms, server, sessions, slow, top, users};
+use super::{
+    doctor, domains, invitations, messages, profile, readings, reports, rooms, server, sessions, slow, top, users,
+};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -96,6 +98,32 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Content::Json("Readiness"),
         errors: &[],
         run: |call| Box::pin(server::readiness(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/readings",
+        id: "read",
+        summary: "Read devices once. Without `[dpm]` there are none.",
+        scope: Scope::ReadingsRead,
+        query: readings::FIELDS,
+        body: None,
+        success: (200, "A reading for each request, in the order in which they came."),
+        answer: Content::Json("Readings"),
+        errors: &[404],
+        run: |call| Box::pin(readings::once(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/readings/events",
+        id: "follow",
+        summary: "Read devices as often as each request says, as server-sent events. The data of each is a reading.",
+        scope: Scope::ReadingsRead,
+        query: readings::FIELDS,
+        body: None,
+        success: (200, "The events, until the client goes."),
+        answer: Content::Document("text/event-stream"),
+        errors: &[404],
+        run: |call| Box::pin(readings::stream(call)),
     },
     Operation {
         method: "POST",

@@ -118,6 +118,16 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: TABLE,
+        name: "channel_access",
+        doc: "Address and port, TCP and UDP, at which clients of EPICS read devices by Channel Access. Anybody who reaches it may read.",
+        set: |config, given| put(&mut config.dpm.channel_access, address(*given).map(Some)),
+        show: |config| match config.dpm.channel_access {
+            Some(address) => quoted(&address.to_string()),
+            None => Shown::Unset("\"0.0.0.0:5064\""),
+        },
+    },
+    Key {
+        table: TABLE,
         name: "keytab",
         doc: "The key of this service in Kerberos. With it clients can prove who they are and set devices; without it nothing can be set.",
         set: |config, given| put(&mut config.dpm.keytab, file(given)),

@@ -57,21 +57,46 @@ pub(super) const NODE: Table<NodeRow> = Table {
         text("name", "Its name, up to six of A-Z, 0-9, `$`, `.` and `%`.", "\"MUONFE\"", |row: &mut NodeRow, given| {
             put(&mut row.name, given.text())
         }),
-        text("address", "Its trunk and node number, four hexadecimal digits.", "\"0c23\"", |row, given| {
-            put(&mut row.address, given.text())
-        }),
-        text(
-            "socket",
-            "Where its datagrams go to and come from: address and UDP port.",
-            "\"127.0.0.1:6801\"",
-            |row, given| put(&mut row.socket, given.text()),
-        ),
+        Key {
+            need: Shown("needed by nodes of ACNET"),
+            ..text("address", "Its trunk and node number, four hexadecimal digits.", "\"0c23\"", |row, given| {
+                put(&mut row.address, given.text().map(Some))
+            })
+        },
+        Key {
+            need: Shown("needed by nodes of ACNET"),
+            ..text(
+                "socket",
+                "Where its datagrams go to and come from: address and UDP port.",
+                "\"127.0.0.1:6801\"",
+                |row, given| put(&mut row.socket, given.text().map(Some)),
+            )
+        },
         text(
             "protocol",
-            "How its devices are read: `RETDAT`, or `GETS32`, which knows delays and states and tells times.",
+            "How its devices are read: over ACNET by `RETDAT`, or by `GETS32`, which knows delays and states and tells times; \
+             or by `CA`, Channel Access: the node stands for all servers of EPICS that are found.",
             "\"RETDAT\"",
             |row, given| put(&mut row.protocol, given.text()),
         ),
+        Key {
+            need: Usual("none; a node with `CA` needs this or `name_servers`"),
+            ..text(
+                "search",
+                "Hosts and networks that are asked for process variables, over UDP.",
+                "[\"10.0.0.255:5064\"]",
+                |row, given| put(&mut row.search, given.list(|place| place.text()).map(Some)),
+            )
+        },
+        Key {
+            need: Usual("none"),
+            ..text(
+                "name_servers",
+                "Name servers of Channel Access that are asked for process variables, over TCP.",
+                "[\"10.0.0.7:5064\"]",
+                |row, given| put(&mut row.name_servers, given.list(|place| place.text()).map(Some)),
+            )
+        },
         Key {
             need: Shown("none"),
             ..text("aliases", "Other names by which clients of the ACNET port find it.", "[\"MUON1\"]", |row, given| {

@@ -16,14 +16,26 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
             text("node", "The name of the front-end that has it.", "\"MUONFE\"", |row: &mut T, given| {
                 put(&mut row.place().node, given.text())
             }),
-            text(
-                "ssdn",
-                "Where it is on the front-end, which alone understands it: sixteen hexadecimal digits.",
-                "\"000042003f210000\"",
-                |row, given| put(&mut row.place().ssdn, given.text()),
-            ),
             Key {
-                need: Usual("2; 20 for alarms"),
+                need: Shown("needed on nodes of ACNET"),
+                ..text(
+                    "ssdn",
+                    "Where it is on the front-end, which alone understands it: sixteen hexadecimal digits.",
+                    "\"000042003f210000\"",
+                    |row, given| put(&mut row.place().ssdn, given.text().map(Some)),
+                )
+            },
+            Key {
+                need: Usual("needed on nodes with protocol `CA`"),
+                ..text(
+                    "pv",
+                    "The name of the process variable that it is; of readings and settings only.",
+                    "\"SR:DCCT\"",
+                    |row, given| put(&mut row.place().variable, given.text().map(Some)),
+                )
+            },
+            Key {
+                need: Usual("2; 20 for alarms; of process variables 8, or 40 and more for texts"),
                 ..text("element", "Bytes of one element: what `[0]` and `[1]` are apart.", "2", |row, given| {
                     put(&mut row.place().element, given.whole("from 1 on").map(Some))
                 })
@@ -41,7 +53,7 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
                 })
             },
             Key {
-                need: Usual("`P,1000`"),
+                need: Usual("`P,1000`; of process variables `Q,100`"),
                 ..text("event", "When it is read if a request does not say.", "\"P,1000\"", |row, given| {
                     put(&mut row.place().event, given.text().map(Some))
                 })
@@ -58,12 +70,15 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
 
 /// Keys for the scaling of a number.
 const SCALED: &[Key<ValueRow>] = &[
-    text(
-        "primary",
-        "The index of the primary transform, from raw numbers to primary units such as volts; 68 for texts.",
-        "0",
-        |row, given| put(&mut row.primary, given.whole(U16)),
-    ),
+    Key {
+        need: Shown("needed with `ssdn`; a process variable is a number already"),
+        ..text(
+            "primary",
+            "The index of the primary transform, from raw numbers to primary units such as volts; 68 for texts.",
+            "0",
+            |row, given| put(&mut row.primary, given.whole(U16).map(Some)),
+        )
+    },
     Key {
         need: Usual("`element`, which must be 1, 2 or 4 then"),
         ..text(

@@ -1,17 +1,19 @@
 //! Rows: tables as they were read, and what is made of them when they go together.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::mistake::{At, Wrong};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
+use crate::channel_access::LONGEST_NAME;
 use crate::database::record::RecordRow;
 use crate::database::{
-    AlarmProperty, ControlProperty, Device, Fault, Limits, Node, OwnNames, Place, Protocol, Script, StatusProperty,
-    Value,
+    AcnetNode, AlarmProperty, ControlProperty, Device, Fault, Limits, Node, OwnNames, Place, Protocol, Reached, Script,
+    Search, StatusProperty, Value,
 };
 use crate::drf::{self, Event};
 use crate::rad50::Rad50;
-use crate::scaling::{Common, Enumeration, Piece, Scaling, primary};
+use crate::scaling::{self, Common, Enumeration, Piece, Scaling, primary};
 
 /// The whole file.
 #[derive(Debug, Default)]
@@ -27,9 +29,11 @@ pub(super) struct File {
 #[derive(Debug, Default)]
 pub(super) struct NodeRow {
     pub(super) name: At<String>,
-    pub(super) address: At<String>,
-    pub(super) socket: At<String>,
+    pub(super) address: Option<At<String>>,
+    pub(super) socket: Option<At<String>>,
     pub(super) protocol: At<String>,
+    pub(super) search: Option<At<Vec<At<String>>>>,
+    pub(super) name_servers: Option<At<Vec<At<String>>>>,
     pub(super) aliases: At<Vec<At<String>>>,
 }
 
@@ -59,7 +63,8 @@ pub(super) struct DeviceRow {
 #[derive(Debug, Default)]
 pub(super) struct PlaceRow {
     pub(super) node: At<String>,
-    pub(super) ssdn: At<String>,
+    pub(super) ssdn: Option<At<String>>,
+    pub(super) variable: Option<At<String>>,
     pub(super) element: Option<At<u32>>,
     pub(super) size: Option<At<u32>>,
     pub(super) default_size: Option<At<u32>>,
@@ -99,7 +104,7 @@ limited!(ValueRow, ControlRow, AlarmRow);
 #[derive(Debug, Default)]
 pub(super) struct ValueRow {
     pub(super) place: PlaceRow,
-    pub(super) primary: At<u16>,
+    pub(super) primary: Option<At<u16>>,
     pub(super) input_length: Option<At<u32>>,
     pub(super) primary_units: String,
     pub(super) common: Option<At<u16>>,
@@ -184,20 +189,68 @@ pub(super) struct AlarmRow {
 impl NodeRow {
     pub(super) fn read(self) -> Result<Node, Wrong> {
         let name = rad50(&self.name, "name")?;
-        let address = u16::from_str_radix(&self.address.value, 16).ok().filter(|_| self.address.value.len() == 4);
-        let address =
-            address.ok_or_else(|| self.address.wrong("address", "four hexadecimal digits: trunk and node"))?;
-        let socket: Result<SocketAddr, _> = self.socket.value.parse();
-        let socket =
-            socket.map_err(|_| self.socket.wrong("socket", "an address with its port, such as 10.0.0.5:6801"))?;
-        let protocol = match self.protocol.value.as_str() {
-            "RETDAT" => Protocol::Retdat,
-            "GETS32" => Protocol::Gets32,
-            _ => return Err(self.protocol.wrong("protocol", "RETDAT or GETS32")),
+        let reached = match self.protocol.value.as_str() {
+            "RETDAT" => Reached::Acnet(self.acnet(Protocol::Retdat)?),
+            "GETS32" => Reached::Acnet(self.acnet(Protocol::Gets32)?),
+            "CA" => Reached::ChannelAccess(self.search()?),
+            _ => return Err(self.protocol.wrong("protocol", "RETDAT, GETS32 or CA")),
         };
         let aliases = self.aliases.value.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
-        Ok(Node { name, aliases, address, socket, protocol })
+        Ok(Node { name, aliases, reached })
     }
+
+    fn acnet(&self, protocol: Protocol) -> Result<AcnetNode, Wrong> {
+        for (name, row) in [("search", &self.search), ("name_servers", &self.name_servers)] {
+            if let Some(row) = row {
+                return Err(row.wrong(name, "is for nodes with protocol CA"));
+            }
+        }
+        let missing =
+            |name| Wrong::new(name, format!("is missing: a node with protocol {} has one", self.protocol.value));
+        let address = self.address.as_ref().ok_or_else(|| missing("address"))?;
+        let number = u16::from_str_radix(&address.value, 16).ok().filter(|_| address.value.len() == 4);
+        let number = number.ok_or_else(|| address.wrong("address", "four hexadecimal digits: trunk and node"))?;
+        let socket = self.socket.as_ref().ok_or_else(|| missing("socket"))?;
+        Ok(AcnetNode { address: number, socket: self::socket(socket, "socket")?, protocol })
+    }
+
+    fn search(&self) -> Result<Search, Wrong> {
+        for (name, row) in [("address", &self.address), ("socket", &self.socket)] {
+            if let Some(row) = row {
+                return Err(row.wrong(name, "is for nodes with protocol RETDAT or GETS32"));
+            }
+        }
+        let all = |name, row: &Option<At<Vec<At<String>>>>| {
+            let texts = row.iter().flat_map(|row| &row.value);
+            texts
+                .map(|text| socket(text, name).and_then(|socket| of_ipv4(text, name, socket)))
+                .collect::<Result<Vec<_>, Wrong>>()
+        };
+        let addresses = all("search", &self.search)?;
+        let name_servers = all("name_servers", &self.name_servers)?;
+        if addresses.is_empty() && name_servers.is_empty() {
+            let what = "is missing: where variables are searched for, such as [\"10.0.0.255:5064\"]; or name_servers";
+            return Err(self
+                .search
+                .as_ref()
+                .map_or_else(|| Wrong::new("search", what), |row| row.wrong("search", what)));
+        }
+        if let Some(row) = [&self.search, &self.name_servers].into_iter().flatten().find(|row| row.value.len() > PLACES)
+        {
+            return Err(row.wrong("search", format!("at most {PLACES} addresses")));
+        }
+        Ok(Search { addresses, name_servers })
+    }
+}
+
+/// Returns the address of a text, with its port.
+fn socket(text: &At<String>, field: &str) -> Result<SocketAddr, Wrong> {
+    text.value.parse().map_err(|_| text.wrong(field, "an address with its port, such as 10.0.0.5:6801"))
+}
+
+/// Returns an address that Channel Access can use: its answers have four bytes for one.
+fn of_ipv4(text: &At<String>, field: &str, socket: SocketAddr) -> Result<SocketAddr, Wrong> {
+    if socket.is_ipv4() { Ok(socket) } else { Err(text.wrong(field, "an address of IPv4")) }
 }
 
 impl NamesRow {
@@ -254,12 +307,21 @@ fn property<R, P>(
 }
 
 impl PlaceRow {
+    /// Reads the place of a property that only nodes of ACNET have.
+    fn read_acnet(self, nodes: &[Node], usual: u32) -> Result<Place, Wrong> {
+        if let Some(variable) = &self.variable {
+            return Err(variable.wrong("pv", "only readings and settings can be process variables"));
+        }
+        self.read(nodes, usual)
+    }
+
     /// Reads a place. `usual` is the size of an element if the file does not say.
     fn read(self, nodes: &[Node], usual: u32) -> Result<Place, Wrong> {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);
         let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file"))?;
-        let ssdn = unhex(&self.ssdn.value).ok_or_else(|| self.ssdn.wrong("ssdn", "sixteen hexadecimal digits"))?;
+        let is_acnet = nodes.get(node).is_some_and(|node| node.acnet().is_some());
+        let (ssdn, variable) = self.within(is_acnet, usual)?;
         let element = self.element.as_ref().map_or(usual, |element| element.value);
         let size = self.size.as_ref().map_or(element, |size| size.value);
         let default_size = self.default_size.as_ref().map_or(element, |size| size.value);
@@ -279,32 +341,104 @@ impl PlaceRow {
             });
         }
         let event = match &self.event {
+            None if variable.is_some() => Event::OnChange { period: drf::Time::Micros(100_000), at_once: true },
             None => Event::Periodic { period: drf::Time::Micros(1_000_000), at_once: true },
             Some(text) => match drf::Request::parse(&format!("M:O@{}", text.value)).map(|request| request.event) {
                 Ok(event) if event != Event::Default => event,
                 _ => return Err(text.wrong("event", "an event such as P,1000 or I")),
             },
         };
-        Ok(Place { node, ssdn, size, default_size, element, event, unframed: self.unframed })
+        Ok(Place { node, ssdn, variable, size, default_size, element, event, unframed: self.unframed })
     }
 }
 
+impl PlaceRow {
+    /// Returns where a property is within its node: by an SSDN, or by the name of a variable, of
+    /// which the bytes are a hash.
+    fn within(&self, is_acnet: bool, usual: u32) -> Result<([u8; 8], Option<Arc<str>>), Wrong> {
+        match (is_acnet, &self.ssdn, &self.variable) {
+            (true, _, Some(variable)) => Err(variable.wrong("pv", "is for nodes with protocol CA; this one has ssdn")),
+            (false, Some(ssdn), _) => Err(ssdn.wrong("ssdn", "is for nodes of ACNET; one with protocol CA has pv")),
+            (true, None, None) => Err(Wrong::new("ssdn", "is missing; ssdn = \"000042003f210000\", for example")),
+            (false, None, None) => Err(Wrong::new("pv", "is missing: the name of the process variable")),
+            (true, Some(ssdn), None) => {
+                let bytes = unhex(&ssdn.value).ok_or_else(|| ssdn.wrong("ssdn", "sixteen hexadecimal digits"))?;
+                Ok((bytes, None))
+            }
+            (false, None, Some(variable)) => {
+                let name = variable.value.as_str();
+                let is_good =
+                    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+                if !is_good {
+                    let what = format!("a name of up to {LONGEST_NAME} letters of ASCII, without blanks");
+                    return Err(variable.wrong("pv", what));
+                }
+                let element = self.element.as_ref().map_or(usual, |element| element.value);
+                match &self.element {
+                    Some(given) if usual == VARIABLE_TEXT && element < VARIABLE_TEXT => {
+                        Err(given.wrong("element", format!("from {VARIABLE_TEXT} on for a text of a process variable")))
+                    }
+                    Some(given) if usual != VARIABLE_TEXT && element != usual => {
+                        Err(given.wrong("element", format!("{usual} for a process variable; leave it out")))
+                    }
+                    _ => Ok((hash(name, element), Some(name.into()))),
+                }
+            }
+        }
+    }
+}
+
+/// Returns eight bytes that stand for the name of a variable (FNV-1a): after a reload another
+/// variable is another place.
+fn hash(name: &str, element: u32) -> [u8; 8] {
+    let bytes = name.bytes().chain(element.to_le_bytes());
+    bytes
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        .to_le_bytes()
+}
+
 impl ValueRow {
+    /// Returns the index of the primary transform, the bytes of an element and of its number, and
+    /// whether it is a process variable.
+    fn kind(&self) -> Result<(u16, u32, bool), Wrong> {
+        match (&self.primary, &self.place.variable) {
+            // The place says what is missing.
+            (None, None) if self.place.ssdn.is_none() => Ok((primary::NONE, 2, false)),
+            (None, None) => Err(Wrong::new("primary", "is missing; primary = 0, for example")),
+            (Some(primary), None) => Ok((primary.value, 2, false)),
+            (None, Some(_)) => Ok((primary::NONE, scaling::DOUBLE as u32, true)),
+            (Some(primary), Some(_)) if primary.value == primary::STRING => Ok((primary::STRING, VARIABLE_TEXT, true)),
+            (Some(primary), Some(_)) => {
+                Err(primary.wrong("primary", "68 for a text; a process variable that is a number has none"))
+            }
+        }
+    }
+
     fn read(self, nodes: &[Node]) -> Result<Value, Wrong> {
-        let index = self.primary.value;
-        let place = self.place.read(nodes, 2)?;
-        let input = input_length(self.input_length.as_ref(), place.element, index)?;
-        if index != primary::STRING && primary::limits(index, input) == (0.0, 0.0) {
+        let (index, usual, is_variable) = self.kind()?;
+        let is_text = index == primary::STRING;
+        if let Some(given) = self.input_length.as_ref().filter(|_| is_variable) {
+            return Err(given.wrong("input_length", "a process variable has none"));
+        }
+        let place = self.place.read(nodes, usual)?;
+        let input = match is_variable && !is_text {
+            true => scaling::DOUBLE,
+            false => input_length(self.input_length.as_ref(), place.element, index)?,
+        };
+        if let Some(primary) = self.primary.as_ref().filter(|_| !is_text && primary::limits(index, input) == (0.0, 0.0))
+        {
             let what = format!("an even number up to 84: there is no primary transform {index}");
-            return Err(self.primary.wrong("primary", what));
+            return Err(primary.wrong("primary", what));
         }
         let pieces = self.pieces.into_iter().map(|piece| Piece {
             below: piece.below,
             common: Common { index: piece.common, constants: piece.constants, ..Common::default() },
         });
+        // The text of a variable is characters, unless the file says something else.
+        let is_plain = is_variable && is_text && self.common.is_none();
         let common = Common {
-            index: self.common.as_ref().map_or(0, |common| common.value),
-            constants: self.constants,
+            index: self.common.as_ref().map_or(if is_plain { 60 } else { 0 }, |common| common.value),
+            constants: if is_plain { vec![8.0] } else { self.constants },
             table: self.table,
             pieces: pieces.collect(),
         };
@@ -317,7 +451,7 @@ impl ValueRow {
         let scaling = Scaling { primary: index, input, common };
         if index == primary::STRING && scaling.text().is_none() {
             let what = "strings need common 60 or 84 and a first constant of 2, 3, 8, 12, 288 or 289";
-            return Err(self.primary.wrong("primary", what));
+            return Err(self.primary.as_ref().map_or(Wrong::new("primary", what), |row| row.wrong("primary", what)));
         }
         let limits = self.limits.read()?;
         Ok(Value { place, scaling, primary_units: self.primary_units, units: self.units, names: self.names, limits })
@@ -372,7 +506,7 @@ impl StatusRow {
             let AttributeRow { mask, matching, invert, yes, no } = row.value;
             Attribute { mask, matching, invert, yes, no }
         };
-        let place = self.place.read(nodes, 2)?;
+        let place = self.place.read_acnet(nodes, 2)?;
         let bits = StatusBits {
             on: self.on.map(attribute),
             ready: self.ready.map(attribute),
@@ -394,7 +528,7 @@ impl StatusRow {
 
 impl ControlRow {
     fn read(self, nodes: &[Node]) -> Result<ControlProperty, Wrong> {
-        let place = self.place.read(nodes, 2)?;
+        let place = self.place.read_acnet(nodes, 2)?;
         let mut commands: Vec<Command> = Vec::new();
         for At { value: row, span } in self.commands {
             let known = row.order.as_ref().map(|order| order.value).or_else(|| order(&row.name.value));
@@ -426,7 +560,7 @@ impl ControlRow {
 
 impl AlarmRow {
     fn read(self, nodes: &[Node]) -> Result<AlarmProperty, Wrong> {
-        let place = self.place.read(nodes, ALARM_SIZE as u32)?;
+        let place = self.place.read_acnet(nodes, ALARM_SIZE as u32)?;
         Ok(AlarmProperty { place, text: self.text, limits: self.limits.read()? })
     }
 }
@@ -436,6 +570,10 @@ fn unhex(text: &str) -> Option<[u8; 8]> {
     is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten().map(u64::to_be_bytes)
 }
 
+/// The bytes of a text of Channel Access.
+const VARIABLE_TEXT: u32 = 40;
+/// Addresses of a node at which variables are searched for.
+const PLACES: usize = 16;
 /// The low 24 bits of a front-end request.
 const LARGEST_INDEX: u32 = 0xff_ffff;
 /// In bytes; what fits one datagram both ways.

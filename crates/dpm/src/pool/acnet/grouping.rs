@@ -96,22 +96,20 @@ impl Acnet {
     /// Makes groups of entries, as large as datagrams allow. They wait to be sent.
     pub(super) fn pack(&mut self, poll_key: usize, entries: Vec<EntryKey>, rank: Rank, now: Moment) -> Vec<GroupKey> {
         let mut made = Vec::new();
-        let Some((poll, node)) =
-            self.polls.get(poll_key).and_then(|poll| Some((poll, self.nodes.get(poll.node)?.clone())))
-        else {
+        let Some((poll, node)) = self.polls.get(poll_key).and_then(|poll| Some((poll, self.node(poll.node)?))) else {
             return made;
         };
         let number = poll.node;
         let end = now.millis + poll.when.patience(self.once);
-        let (mut request, mut reply) = sizes(&node);
+        let (mut request, mut reply) = sizes(node);
         let mut slots: Vec<Slot> = Vec::new();
         let mut parts = Vec::new();
         for key in entries {
             let Some(slot) = self.slot(key) else { continue };
-            let (request_more, reply_more) = (item_size(&node), item(&slot.wanted).reply_size());
+            let (request_more, reply_more) = (item_size(node), item(&slot.wanted).reply_size());
             if !slots.is_empty() && (request + request_more > LARGEST || reply + reply_more > LARGEST) {
                 parts.push(std::mem::take(&mut slots));
-                (request, reply) = sizes(&node);
+                (request, reply) = sizes(node);
             }
             request += request_more;
             reply += reply_more;

@@ -32,11 +32,12 @@ use slab::Slab;
 use super::front_end::FrontEnd;
 use super::keys::EntryKey;
 use super::readers::{Counters, Deliver, Readers};
-use crate::acnet::{Requests, requests};
-use crate::database::{Node, Wanted};
+use crate::acnet::{Packet, Requests, requests};
+use crate::database::{Node, Place, Wanted};
+use crate::stages::Begun;
 use crate::status::Status;
 use crate::time::Moment;
-use crate::when::When;
+use crate::when::{When, Wish};
 use silence::Silence;
 pub(super) use state::Acnet;
 use state::{Asked, Front, Poll, Rows};
@@ -45,7 +46,7 @@ impl Acnet {
     /// Asks these nodes, from the node `address`. What is asked once may take `once` milliseconds.
     pub(super) fn new(nodes: &[Node], address: u16, once: u64) -> Self {
         Self {
-            nodes: nodes.to_vec(),
+            nodes: nodes.iter().map(Node::acnet).collect(),
             address,
             once,
             asked: Rows::default(),
@@ -60,36 +61,6 @@ impl Acnet {
             out: Vec::new(),
             counters: Counters::default(),
         }
-    }
-
-    /// Returns the number of requests that are outstanding.
-    pub(super) fn outstanding(&self) -> usize {
-        self.requests.len()
-    }
-
-    /// Returns the number of an event, if anything is read from a node on that event.
-    pub(super) fn event(&self, node: usize, when: When) -> Option<usize> {
-        self.polls_by_key.get(&(node, when)).copied()
-    }
-
-    /// Returns the number of the event on which an entry is read.
-    pub(super) fn event_of(&self, entry: EntryKey) -> Option<usize> {
-        self.asked.get(entry).map(|asked| asked.poll)
-    }
-
-    /// Returns how many more requests may be outstanding. Events for which no request was sent yet
-    /// need one each.
-    pub(super) fn ids_left(&self) -> usize {
-        self.requests.capacity().saturating_sub(self.requests.len().max(self.polls.len()))
-    }
-
-    /// Sends what has to be sent, as datagrams with the number of their node. To be called when a
-    /// turn's input is taken.
-    pub(super) fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
-        for poll in std::mem::take(&mut self.unsettled) {
-            self.settle(poll, now);
-        }
-        self.out.drain(..)
     }
 
     fn drop_if_empty(&mut self, poll_key: usize) {
@@ -109,13 +80,38 @@ impl Acnet {
 }
 
 impl FrontEnd for Acnet {
-    fn told(&self, wanted: &Wanted, when: When) -> Result<When, Status> {
-        let protocol = self.nodes.get(wanted.node).ok_or(Status::NO_NODE)?.protocol;
-        when.check(protocol)?;
-        Ok(when.on_wire(protocol))
+    type Came<'a> = (usize, Packet<'a>);
+    type Goes = (usize, Vec<u8>);
+
+    fn told(&self, wanted: &Wanted, wish: &Wish) -> Result<When, Status> {
+        let protocol = self.node(wanted.node).ok_or(Status::NO_NODE)?.protocol;
+        wish.when.check(protocol)?;
+        Ok(wish.when.clone().on_wire(protocol))
     }
 
-    fn begin(&mut self, (number, serial): (EntryKey, u64), wanted: Wanted, when: When) {
+    fn event(&self, node: usize, when: When) -> Option<usize> {
+        self.polls_by_key.get(&(node, when)).copied()
+    }
+
+    fn event_of(&self, entry: EntryKey) -> Option<usize> {
+        self.asked.get(entry).map(|asked| asked.poll)
+    }
+
+    /// Returns how many more requests may be outstanding. Events for which no request was sent yet
+    /// need one each.
+    fn events_left(&self) -> Option<usize> {
+        Some(self.requests.capacity().saturating_sub(self.requests.len().max(self.polls.len())))
+    }
+
+    fn outstanding(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn begin(&mut self, (number, serial): (EntryKey, u64), wanted: Wanted, when: When, _: &Place) {
         let poll_key = *self.polls_by_key.entry((wanted.node, when.clone())).or_insert_with(|| {
             let waiting = Vec::new();
             self.polls.insert(Poll {
@@ -167,8 +163,25 @@ impl FrontEnd for Acnet {
         })
     }
 
+    fn take(
+        &mut self,
+        (node, packet): (usize, Packet<'_>),
+        now: Moment,
+        begun: Begun,
+        readers: &mut Readers<'_, impl Deliver>,
+    ) {
+        self.reply(node, packet, now, begun, readers);
+    }
+
     fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
         self.ring(now, readers);
+    }
+
+    fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
+        for poll in std::mem::take(&mut self.unsettled) {
+            self.settle(poll, now);
+        }
+        self.out.drain(..)
     }
 
     fn deadline(&self) -> Option<u64> {
@@ -176,7 +189,7 @@ impl FrontEnd for Acnet {
     }
 
     fn replace_nodes(&mut self, nodes: &[Node]) {
-        self.nodes = nodes.to_vec();
+        self.nodes = nodes.iter().map(Node::acnet).collect();
         self.fronts.resize_with(nodes.len(), Front::default);
     }
 }

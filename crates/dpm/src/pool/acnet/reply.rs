@@ -17,7 +17,7 @@ use crate::when::When;
 impl Acnet {
     /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`:
     /// when the look-up began.
-    pub fn take(
+    pub(super) fn reply(
         &mut self,
         node: usize,
         packet: Packet<'_>,
@@ -31,7 +31,7 @@ impl Acnet {
         }
         let asked = self.requests.get(header.message).copied().filter(|_| header.task_id == TASK_ID);
         let group = asked.and_then(|key| Some((key, self.groups.get(key)?))).filter(|(_, group)| group.node == node);
-        let expected = self.nodes.get(node).map(|node| node.address);
+        let expected = self.node(node).map(|node| node.address);
         let (Some((key, group)), true) = (group, expected == Some(header.server)) else {
             self.refuse(node, &header);
             return;
@@ -97,7 +97,7 @@ impl Acnet {
     fn probed(&mut self, key: GroupKey, packet: Packet<'_>, is_last: bool, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let (poll, node) = (group.poll, group.node);
-        let with_times = self.nodes.get(node).is_some_and(|node| node.protocol == Protocol::Gets32);
+        let with_times = self.node(node).is_some_and(|node| node.protocol == Protocol::Gets32);
         let body =
             if with_times { gets32::ReplyHead::decode(packet.body).map(|head| head.1) } else { Some(packet.body) };
         let lengths = group.slots.iter().map(|slot| slot.wanted.length);
@@ -122,7 +122,7 @@ impl Acnet {
         let Some(group) = self.groups.get(key) else { return Ok(()) };
         let is_last = self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once);
         let fresh_for = self.polls.get(group.poll).map_or(0, |poll| poll.when.patience(self.once));
-        let with_times = self.nodes.get(node).is_some_and(|node| node.protocol == Protocol::Gets32);
+        let with_times = self.node(node).is_some_and(|node| node.protocol == Protocol::Gets32);
         let (timestamp, cycle, body) = if with_times {
             let (head, rest) = gets32::ReplyHead::decode(body).ok_or(Status::TRUNC_REPLY)?;
             if head.status.is_fatal() {

@@ -8,7 +8,7 @@ use slab::Slab;
 use super::group::{Group, GroupKey};
 use super::silence::Silence;
 use crate::acnet::Requests;
-use crate::database::{Node, Wanted};
+use crate::database::{AcnetNode, Wanted};
 use crate::pool::keys::EntryKey;
 use crate::pool::readers::Counters;
 use crate::when::When;
@@ -16,7 +16,8 @@ use crate::when::When;
 /// All that is being read from front-ends of ACNET.
 #[derive(Debug)]
 pub(crate) struct Acnet {
-    pub(super) nodes: Vec<Node>,
+    /// By number; `None` for those that are reached otherwise.
+    pub(super) nodes: Vec<Option<AcnetNode>>,
     /// Our own node: trunk and node.
     pub(super) address: u16,
     /// The time that a request to be asked once may take, in milliseconds.
@@ -36,6 +37,13 @@ pub(crate) struct Acnet {
     pub(super) timers: BTreeSet<(u64, GroupKey)>,
     pub(crate) out: Vec<(usize, Vec<u8>)>,
     pub(crate) counters: Counters,
+}
+
+impl Acnet {
+    /// Returns the node of a number.
+    pub(super) fn node(&self, number: usize) -> Option<AcnetNode> {
+        *self.nodes.get(number)?
+    }
 }
 
 /// An entry as it is asked for.

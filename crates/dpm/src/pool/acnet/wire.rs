@@ -3,14 +3,14 @@
 use super::group::Slot;
 use super::state::Acnet;
 use crate::acnet::{Header, Item, Kind, gets32, packet, retdat};
-use crate::database::{Node, Protocol, Wanted};
+use crate::database::{AcnetNode, Protocol, Wanted};
 use crate::status::Status;
 use crate::when::When;
 
 impl Acnet {
     /// Sends a request for some slots to a node.
     pub(super) fn send(&mut self, node: usize, id: u16, when: &When, slots: &[Slot]) {
-        let Some(to) = self.nodes.get(node) else { return };
+        let Some(to) = self.node(node) else { return };
         let items: Vec<Item> = slots.iter().map(|slot| item(&slot.wanted)).collect();
         self.counters.requests += 1;
         self.counters.devices_requested += items.len() as u64;
@@ -21,14 +21,14 @@ impl Acnet {
 
     /// Tells a node that nobody wants answers to a request any more.
     pub(super) fn cancel(&mut self, node: usize, id: u16) {
-        if let Some(to) = self.nodes.get(node) {
+        if let Some(to) = self.node(node) {
             self.out.push((node, header(to, self.address, Kind::Cancel, id).datagram(&[])));
         }
     }
 }
 
 /// Returns the head of a packet to a node.
-fn header(node: &Node, address: u16, kind: Kind, id: u16) -> Header {
+fn header(node: AcnetNode, address: u16, kind: Kind, id: u16) -> Header {
     let task = match node.protocol {
         Protocol::Retdat => retdat::TASK,
         Protocol::Gets32 => gets32::TASK,
@@ -36,7 +36,7 @@ fn header(node: &Node, address: u16, kind: Kind, id: u16) -> Header {
     Header { kind, status: Status::SUCCESS, server: node.address, client: address, task, task_id: TASK_ID, message: id }
 }
 
-fn body(node: &Node, when: &When, items: Vec<Item>) -> Vec<u8> {
+fn body(node: AcnetNode, when: &When, items: Vec<Item>) -> Vec<u8> {
     match node.protocol {
         Protocol::Retdat => retdat::Request { ftd: when.ftd().unwrap_or_default(), items }.encode(),
         Protocol::Gets32 => gets32::Request {
@@ -61,7 +61,7 @@ pub(super) fn item(wanted: &Wanted) -> Item {
 }
 
 /// Returns the bytes of a request and of its reply before any device.
-pub(super) fn sizes(node: &Node) -> (usize, usize) {
+pub(super) fn sizes(node: AcnetNode) -> (usize, usize) {
     match node.protocol {
         Protocol::Retdat => (packet::SIZE + retdat::HEAD, packet::SIZE),
         Protocol::Gets32 => (packet::SIZE + gets32::HEAD, packet::SIZE + gets32::REPLY_HEAD),
@@ -69,7 +69,7 @@ pub(super) fn sizes(node: &Node) -> (usize, usize) {
 }
 
 /// Returns the bytes of a device in a request.
-pub(super) fn item_size(node: &Node) -> usize {
+pub(super) fn item_size(node: AcnetNode) -> usize {
     match node.protocol {
         Protocol::Retdat => retdat::ITEM,
         Protocol::Gets32 => gets32::ITEM,

@@ -25,7 +25,8 @@ pub fn world() -> (World, Log) {
     world_of(DEVICES)
 }
 
-fn world_of(database: &str) -> (World, Log) {
+/// Returns the same of another device file.
+pub fn world_of(database: &str) -> (World, Log) {
     let mut world = World::new(database);
     let log = Log::default();
     world.dpm.set_authority(Authority {
@@ -37,7 +38,7 @@ fn world_of(database: &str) -> (World, Log) {
 }
 
 /// Returns a client that proved to be the operator, in a role.
-fn operator(world: &mut World, role: &str) -> Client {
+pub fn operator(world: &mut World, role: &str) -> Client {
     let client = world.client();
     authenticate(world, &client, b"operator@FNAL.GOV");
     enable(world, &client, b"1234");
@@ -76,7 +77,7 @@ fn apply_all(world: &mut World, client: &Client, settings: ApplySettings) -> Vec
 }
 
 /// Returns the outcomes of settings.
-fn settled(replies: &[Reply]) -> Vec<(i64, Status)> {
+pub fn settled(replies: &[Reply]) -> Vec<(i64, Status)> {
     let applied = replies.iter().filter_map(|reply| match reply {
         Reply::ApplySettings(applied) => Some(&applied.status),
         _ => None,

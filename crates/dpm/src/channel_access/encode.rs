@@ -1,0 +1,163 @@
+//! Values as servers send them: of the type and with the details that a client asks for.
+
+use super::data::{Form, Native, write_time};
+
+/// A value that is to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The elements.
+    pub elements: Elements,
+    /// The number of what is wrong, if something is, and how bad that is.
+    pub alarm: (u16, u16),
+    /// The time at which it was read, in milliseconds since 1970.
+    pub unix_millis: i64,
+}
+
+/// The elements of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Elements {
+    /// Numbers.
+    Numbers(Vec<f64>),
+    /// Texts.
+    Texts(Vec<String>),
+}
+
+/// The details of a variable that don't change.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Details {
+    /// The name of its units.
+    pub units: String,
+    /// The lowest and the highest value to which it can be set; 0 and 0 if there are none.
+    pub control: (f64, f64),
+}
+
+impl Elements {
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Texts(texts) => texts.len(),
+        }
+    }
+
+    /// Returns true if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Returns the payload of a value for a type, with as many elements as a client wants: what is
+/// missing is zeros. `None` if there is no such type, or the value can't be of it.
+pub fn encode(data_type: u16, count: usize, reading: &Reading, details: &Details) -> Option<Vec<u8>> {
+    let (native, form) = Form::of(data_type)?;
+    let mut payload = Vec::new();
+    match form {
+        Form::Plain => {}
+        Form::Time => write_time(native, reading.alarm, reading.unix_millis, &mut payload),
+        Form::Status | Form::Graphic | Form::Control => {
+            payload.extend_from_slice(&reading.alarm.0.to_be_bytes());
+            payload.extend_from_slice(&reading.alarm.1.to_be_bytes());
+            match form {
+                Form::Status => payload.resize(payload.len() + native.gap_after_status(), 0),
+                _ => limits(native, form, details, &mut payload),
+            }
+        }
+    }
+    let head = payload.len();
+    for place in 0..count.min(reading.elements.len()) {
+        element(native, &reading.elements, place, &mut payload)?;
+    }
+    payload.resize(head + count * native.size(), 0);
+    Some(payload)
+}
+
+/// Appends units and limits, in the order in which they stand.
+fn limits(native: Native, form: Form, details: &Details, payload: &mut Vec<u8>) {
+    match native {
+        Native::Text => return,
+        Native::Enumerated => return payload.resize(payload.len() + CHOICES, 0),
+        Native::Float | Native::Double => payload.extend_from_slice(&[0, PRECISION, 0, 0]),
+        _ => {}
+    }
+    let mut units: Vec<u8> = details.units.bytes().take(UNITS - 1).collect();
+    units.resize(UNITS, 0);
+    payload.extend(units);
+    // Upper and lower display limits, four of alarms, upper and lower control limits.
+    let (low, high) = details.control;
+    let all = [high, low, 0.0, 0.0, 0.0, 0.0, high, low];
+    let many = if form == Form::Control { all.len() } else { all.len() - 2 };
+    for limit in &all[..many] {
+        number(native, *limit, payload);
+    }
+    if native == Native::Char {
+        payload.push(0);
+    }
+}
+
+fn element(native: Native, elements: &Elements, place: usize, payload: &mut Vec<u8>) -> Option<()> {
+    match (native, elements) {
+        (Native::Text, elements) => {
+            let text = match elements {
+                Elements::Numbers(numbers) => numbers.get(place)?.to_string(),
+                Elements::Texts(texts) => texts.get(place)?.clone(),
+            };
+            let mut bytes: Vec<u8> = text.bytes().take(Native::Text.size() - 1).collect();
+            bytes.resize(Native::Text.size(), 0);
+            payload.extend(bytes);
+        }
+        (native, Elements::Numbers(numbers)) => number(native, *numbers.get(place)?, payload),
+        (native, Elements::Texts(texts)) => number(native, texts.get(place)?.trim().parse().ok()?, payload),
+    }
+    Some(())
+}
+
+/// Appends a number. One that the type can't hold is the nearest that it can.
+fn number(native: Native, number: f64, payload: &mut Vec<u8>) {
+    match native {
+        Native::Text => {}
+        Native::Short => payload.extend_from_slice(&(number as i16).to_be_bytes()),
+        Native::Enumerated => payload.extend_from_slice(&(number as u16).to_be_bytes()),
+        Native::Char => payload.push(number as u8),
+        Native::Long => payload.extend_from_slice(&(number as i32).to_be_bytes()),
+        Native::Float => payload.extend_from_slice(&(number as f32).to_be_bytes()),
+        Native::Double => payload.extend_from_slice(&number.to_be_bytes()),
+    }
+}
+
+/// The digits behind the point that displays show.
+const PRECISION: u8 = 4;
+/// The bytes of a unit's name.
+const UNITS: usize = 8;
+/// The bytes of an enumeration without choices: how many there are, and the room for them.
+const CHOICES: usize = 2 + 16 * 26;
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::Data;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(data_type in 0u16..35, numbers in prop::collection::vec(0u8..100, 0..20), count in 0usize..30) {
+            let numbers: Vec<f64> = numbers.into_iter().map(f64::from).collect();
+            let elements = Elements::Numbers(numbers.clone());
+            let reading = Reading { elements, alarm: (1, 2), unix_millis: 1_700_000_000_123 };
+            let details = Details { units: "mA".into(), control: (0.0, 50.0) };
+            let payload = encode(data_type, count, &reading, &details).expect("numbers are of every type");
+            let data = Data::decode(data_type, count as u32, &payload).expect("a value");
+            let expected: Vec<f64> = numbers.into_iter().chain(std::iter::repeat(0.0)).take(count).collect();
+            if data.native == Native::Text {
+                prop_assert_eq!(data.texts().count(), count);
+            } else {
+                prop_assert_eq!(data.numbers().collect::<Vec<_>>(), expected);
+            }
+            if let Some(limits) = data.limits {
+                prop_assert_eq!((limits.units.as_str(), limits.display), ("mA", (0.0, 50.0)));
+                prop_assert!(limits.control.is_none_or(|control| control == (0.0, 50.0)));
+            }
+            prop_assert!(data_type < 7 || (data.status, data.severity) == (1, 2));
+            prop_assert!(data.unix_millis.is_none_or(|millis| millis == 1_700_000_000_123));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The sockets of circuits and searches, as the part that decides sees them.
+
+use std::net::SocketAddr;
+
+/// The number of a connection, given by the part that decides.
+pub type Link = usize;
+
+/// Something that came from the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came<'a> {
+    /// A datagram, in answer to a search.
+    Datagram(SocketAddr, &'a [u8]),
+    /// A connection is made.
+    Up(Link),
+    /// Bytes of a connection.
+    Bytes(Link, &'a [u8]),
+    /// A connection is gone, or could not be made.
+    Down(Link),
+}
+
+/// Something that is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Goes {
+    /// Send a datagram.
+    Datagram(SocketAddr, Vec<u8>),
+    /// Make a connection. Nothing is sent on it before it is up.
+    Connect(Link, SocketAddr),
+    /// Send bytes on a connection.
+    Bytes(Link, Vec<u8>),
+    /// Close a connection; its number may mean another one from then on.
+    Close(Link),
+}

@@ -1,0 +1,239 @@
+//! Readings for another thread of this process, as JSON: for those who serve them by HTTP.
+//!
+//! A feed is a client as those over TCP are, by a pair of sockets in place of a connection. One
+//! that is not read is treated as any slow client, and dropping it ends its list.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::task::{Context, Poll, ready};
+
+use serde_json::{Map, Value, json};
+
+use super::ask::{GREETING, LARGEST, Until, meant};
+use super::reception::{Errand, Reception, Visitor};
+use crate::sdd::Message;
+use crate::sdd::reply::Reply;
+use crate::sdd::request::{AddToList, Request, StartList};
+use crate::service::network;
+use crate::status::Status;
+use crate::time::Utc;
+
+/// Opens feeds. Clones mean the same service.
+#[derive(Debug, Clone)]
+pub struct Feeds(Reception);
+
+/// Readings that come one after the other.
+#[derive(Debug)]
+pub struct Feed {
+    stream: tokio::net::UnixStream,
+    requests: Vec<String>,
+    /// The units of each, once they are known.
+    units: Vec<Option<String>>,
+    /// The requests that wait for their one answer; `None` if they are answered again and again.
+    waiting: Option<Vec<bool>>,
+    is_open: bool,
+    unsent: Vec<u8>,
+    input: Vec<u8>,
+}
+
+/// Something that a feed has to say.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A reading, as an object.
+    Reading(Value),
+    /// Nothing came for a while, but somebody is there.
+    Alive,
+}
+
+impl Feeds {
+    pub(super) fn new(reception: Reception) -> Self {
+        Self(reception)
+    }
+
+    /// Begins to read for a host: each request once, or as often as it says. To be called within a
+    /// runtime of `tokio`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a request that can't be read; `NotConnected` if nobody serves any more;
+    /// others are the system's.
+    pub fn open(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Feed> {
+        let until = if is_once { Until::Answered } else { Until::Readings(None) };
+        let meant = requests.iter().map(|request| meant(request, until)).collect::<io::Result<Vec<_>>>()?;
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        let stream = tokio::net::UnixStream::from_std(ours)?;
+        if !self.0.enter(Visitor { stream: theirs, errand: Errand::Talk, from: network(from) }) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Ok(Feed {
+            stream,
+            units: vec![None; meant.len()],
+            waiting: is_once.then(|| vec![true; meant.len()]),
+            requests: meant,
+            is_open: false,
+            unsent: GREETING.to_vec(),
+            input: Vec::new(),
+        })
+    }
+}
+
+impl Feed {
+    /// Returns what comes next; `None` once all requests that are read once have been answered, or
+    /// nobody serves any more.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>> {
+        loop {
+            if let Some(told) = self.told() {
+                return Poll::Ready(Some(told));
+            }
+            if self.waiting.as_ref().is_some_and(|waiting| !waiting.contains(&true)) {
+                return Poll::Ready(None);
+            }
+            if !self.unsent.is_empty() {
+                ready!(self.stream.poll_write_ready(context))?;
+                match self.stream.try_write(&self.unsent) {
+                    Ok(sent) => drop(self.unsent.drain(..sent)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+                continue;
+            }
+            ready!(self.stream.poll_read_ready(context))?;
+            let mut chunk = [0; CHUNK];
+            match self.stream.try_read(&mut chunk) {
+                Ok(0) => return Poll::Ready(None),
+                Ok(length) => self.input.extend_from_slice(&chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+
+    /// Takes replies off what came, up to one that is worth telling.
+    fn told(&mut self) -> Option<io::Result<Told>> {
+        while let Some((prefix, framed)) = self.input.split_first_chunk::<4>() {
+            let length = u32::from_be_bytes(*prefix) as usize;
+            if length > LARGEST {
+                return Some(Err(io::ErrorKind::InvalidData.into()));
+            }
+            let reply = Reply::decode(framed.get(..length)?);
+            self.input.drain(..prefix.len() + length);
+            let Ok(reply) = reply else { return Some(Err(io::ErrorKind::InvalidData.into())) };
+            if let Some(told) = self.take(&reply) {
+                return Some(Ok(told));
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, reply: &Reply) -> Option<Told> {
+        match reply {
+            Reply::OpenList(opened) if !self.is_open => {
+                self.is_open = true;
+                self.ask(opened.list_id);
+                None
+            }
+            Reply::DeviceInfo(info) => {
+                let place = usize::try_from(info.ref_id - 1).ok()?;
+                *self.units.get_mut(place)? = info.units.clone().filter(|units| !units.is_empty());
+                None
+            }
+            Reply::ListStatus(_) => Some(Told::Alive),
+            reply => {
+                let (ref_id, timestamp, rest) = members(reply)?;
+                let place = usize::try_from(ref_id - 1).ok()?;
+                let request = self.requests.get(place)?;
+                let is_answered = self.waiting.as_mut().is_some_and(|waiting| !std::mem::take(&mut waiting[place]));
+                if is_answered {
+                    return None;
+                }
+                let mut object = Map::new();
+                object.insert("request".into(), request.clone().into());
+                object.insert("time".into(), Utc(timestamp).to_string().into());
+                let is_number = matches!(reply, Reply::Scalar(_) | Reply::ScalarArray(_) | Reply::TimedScalarArray(_));
+                if let Some(units) = self.units[place].clone().filter(|_| is_number) {
+                    object.insert("units".into(), units.into());
+                }
+                object.extend(rest.into_iter().map(|(name, value)| (name.to_owned(), value)));
+                Some(Told::Reading(object.into()))
+            }
+        }
+    }
+
+    /// Puts all requests on the list and starts it.
+    fn ask(&mut self, list_id: i32) {
+        let requests = (1..).zip(&self.requests);
+        let adds = requests.map(|(ref_id, drf)| AddToList { list_id, ref_id, drf_request: drf.clone() }.into());
+        for request in adds.chain([Request::from(StartList { list_id, model: None })]) {
+            let mut message = Vec::new();
+            Request::encode(&request, &mut message);
+            // A request has been read, so it is far from 4 GiB.
+            self.unsent.extend_from_slice(&(message.len() as u32).to_be_bytes());
+            self.unsent.extend_from_slice(&message);
+        }
+    }
+}
+
+/// The members of an object.
+type Members = Vec<(&'static str, Value)>;
+
+/// Returns the number of a reading's request, its time, and what it says, by name. Numbers that
+/// JSON has not are null.
+fn members(reply: &Reply) -> Option<(i64, i64, Members)> {
+    let value = |value: Value| vec![("value", value)];
+    Some(match reply {
+        Reply::Status(reply) => {
+            let status = Status(reply.status);
+            let words = vec![
+                ("facility", status.facility().into()),
+                ("error", status.error().into()),
+                ("status", status.to_string().into()),
+            ];
+            (reply.ref_id, reply.timestamp, words)
+        }
+        Reply::Scalar(reply) => (reply.ref_id, reply.timestamp, value(reply.data.into())),
+        Reply::ScalarArray(reply) => (reply.ref_id, reply.timestamp, value(reply.data.clone().into())),
+        Reply::TimedScalarArray(reply) => {
+            let micros = ("micros", reply.micros.clone().into());
+            (reply.ref_id, reply.timestamp, vec![("value", reply.data.clone().into()), micros])
+        }
+        Reply::Raw(reply) => {
+            let bytes: String = reply.data.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            (reply.ref_id, reply.timestamp, vec![("raw", bytes.into())])
+        }
+        Reply::Text(reply) => (reply.ref_id, reply.timestamp, value(reply.data.clone().into())),
+        Reply::TextArray(reply) => (reply.ref_id, reply.timestamp, value(reply.data.clone().into())),
+        Reply::AnalogAlarm(alarm) => {
+            let told = json!({
+                "minimum": alarm.minimum, "maximum": alarm.maximum, "enabled": alarm.alarm_enable, "bad": alarm.alarm_status,
+                "abort": alarm.abort, "abort_inhibit": alarm.abort_inhibit, "tries_needed": alarm.tries_needed,
+                "tries_now": alarm.tries_now,
+            });
+            (alarm.ref_id, alarm.timestamp, value(told))
+        }
+        Reply::DigitalAlarm(alarm) => {
+            let told = json!({
+                "nominal": alarm.nominal, "mask": alarm.mask, "enabled": alarm.alarm_enable, "bad": alarm.alarm_status,
+                "abort": alarm.abort, "abort_inhibit": alarm.abort_inhibit, "tries_needed": alarm.tries_needed,
+                "tries_now": alarm.tries_now,
+            });
+            (alarm.ref_id, alarm.timestamp, value(told))
+        }
+        Reply::BasicStatus(status) => {
+            let all = [
+                ("on", status.on),
+                ("ready", status.ready),
+                ("remote", status.remote),
+                ("positive", status.positive),
+                ("ramp", status.ramp),
+            ];
+            let told = all.into_iter().filter_map(|(name, truth)| Some((name.to_owned(), truth?.into())));
+            (status.ref_id, status.timestamp, value(told.collect::<Map<_, _>>().into()))
+        }
+        _ => return None,
+    })
+}
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 16 << 10;

@@ -1,0 +1,338 @@
+//! Channel Access for clients of EPICS on its port: a thread that answers searches, and hands each
+//! circuit over to the thread that serves as a client of its own.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::ask::{GREETING, LARGEST};
+use super::listen::{self, Reserve};
+use super::reception::{Errand, Reception, Visitor};
+use crate::gateway::{Change, Circuit, search};
+use crate::grpc::devdb::Devices;
+use crate::sdd::Message;
+use crate::sdd::reply::Reply;
+use crate::sdd::request::{AddToList, RemoveFromList, Request, StartList};
+use crate::service::network;
+use rookery_observe::vital;
+
+/// The thread. Dropping it ends all circuits.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    address: SocketAddr,
+    devices: Devices,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Opens the port, for TCP and UDP, and starts the thread.
+    pub(super) fn start(listen: SocketAddr, reception: Reception, devices: Devices) -> io::Result<Self> {
+        let listener = listen::open(listen)?;
+        let reserve = Reserve::new("clients of Channel Access")?;
+        let address = listener.local_addr()?;
+        let searches = std::net::UdpSocket::bind(address)?;
+        searches.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let front = Arc::new(Front { reception, devices: devices.clone(), address, taken: Mutex::default() });
+        let serve = move || {
+            let served = async {
+                let searches = UdpSocket::from_std(searches)?;
+                tokio::spawn(Arc::clone(&front).answer_searches(searches));
+                front.serve(TcpListener::from_std(listener)?, reserve, stopped).await
+            };
+            if let Err(error) = runtime.block_on(served) {
+                eprintln!("rookery: Channel Access is not served any more: {error}");
+            }
+        };
+        let thread = std::thread::Builder::new().name("channel access".into()).spawn(|| vital(serve))?;
+        Ok(Self { address, devices, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Returns the devices that clients find.
+    pub(super) fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// Returns the address that clients connect to.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Front {
+    reception: Reception,
+    devices: Devices,
+    address: SocketAddr,
+    /// Circuits, by address.
+    taken: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// The place of a circuit; dropping it gives it back.
+struct Place {
+    front: Arc<Front>,
+    from: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.front.taken();
+        if let Some(own) = taken.get_mut(&self.from) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.from);
+            }
+        }
+    }
+}
+
+impl Front {
+    fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+        let mut taken = self.taken();
+        let (all, own) = (taken.values().sum::<usize>(), taken.get(&from).copied().unwrap_or_default());
+        if all >= MOST_CLIENTS || own >= MOST_CLIENTS_OF_ADDRESS {
+            return None;
+        }
+        *taken.entry(from).or_default() += 1;
+        Some(Place { front: Arc::clone(self), from })
+    }
+
+    async fn answer_searches(self: Arc<Self>, searches: UdpSocket) {
+        let mut buffer = vec![0; super::datagram::LARGEST_DATAGRAM];
+        loop {
+            // What the network says of answers that did not arrive is no error of ours.
+            let Ok((length, from)) = searches.recv_from(&mut buffer).await else { continue };
+            if let Some(answers) = search(&buffer[..length], &self.devices.now(), self.address.port()) {
+                let _ = searches.try_send_to(&answers, from);
+            }
+        }
+    }
+
+    async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        mut reserve: Reserve,
+        mut stopped: oneshot::Receiver<()>,
+    ) -> io::Result<()> {
+        loop {
+            let next = poll_fn(|cx| match Pin::new(&mut stopped).poll(cx) {
+                Poll::Ready(_) => Poll::Ready(None),
+                Poll::Pending => listener.poll_accept(cx).map(Some),
+            });
+            let (stream, from) = match next.await {
+                None => return Ok(()),
+                Some(Ok(accepted)) => accepted,
+                Some(Err(error)) => {
+                    if reserve.shed(&listener, &error) {
+                        sleep(listen::REST).await;
+                    }
+                    continue;
+                }
+            };
+            let from = network(from.ip());
+            if let Some(place) = self.place(from)
+                && let Ok(talk) = Talk::begin(stream, &self, from)
+            {
+                tokio::spawn(talk.run(place));
+            }
+        }
+    }
+}
+
+/// A circuit, between its client and the thread that serves.
+struct Talk {
+    front: Arc<Front>,
+    client: TcpStream,
+    service: tokio::net::UnixStream,
+    circuit: Circuit,
+    /// The number of the list, once it is open.
+    list: Option<i32>,
+    /// Bytes for the service, and bytes of it that make no whole reply.
+    asks: Vec<u8>,
+    replies: Vec<u8>,
+    /// Ends a client that takes nothing, or says nothing for long.
+    patience: Pin<Box<Sleep>>,
+    is_stuck: bool,
+}
+
+/// The end of a circuit.
+struct Over;
+
+impl Talk {
+    fn begin(client: TcpStream, front: &Arc<Front>, from: IpAddr) -> io::Result<Self> {
+        client.set_nodelay(true)?;
+        listen::keep_alive(&client)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        theirs.set_nonblocking(true)?;
+        let service = tokio::net::UnixStream::from_std(ours)?;
+        if !front.reception.enter(Visitor { stream: theirs, errand: Errand::Talk, from }) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Ok(Self {
+            front: Arc::clone(front),
+            client,
+            service,
+            circuit: Circuit::new(),
+            list: None,
+            asks: GREETING.to_vec(),
+            replies: Vec::new(),
+            patience: Box::pin(sleep(STUCK)),
+            is_stuck: false,
+        })
+    }
+
+    async fn run(mut self, place: Place) {
+        poll_fn(|cx| self.poll(cx)).await;
+        drop(place);
+    }
+
+    /// Moves bytes both ways until nothing more can be moved.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.turn(cx) {
+                Err(Over) => return Poll::Ready(()),
+                Ok(true) => {}
+                Ok(false) => break,
+            }
+        }
+        let is_stuck = !self.circuit.output().is_empty();
+        if is_stuck && !std::mem::replace(&mut self.is_stuck, is_stuck) {
+            self.patience.as_mut().reset(Instant::now() + STUCK);
+        }
+        self.is_stuck = is_stuck;
+        match is_stuck {
+            true => self.patience.as_mut().poll(cx),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Moves some bytes. Returns whether it has to be called again: a socket that was not ready
+    /// after all is waited for by asking it once more.
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
+        let mut again = false;
+        let mut chunk = [0; CHUNK];
+        if !self.circuit.output().is_empty() && self.client.poll_write_ready(cx).is_ready() {
+            let output = self.circuit.output();
+            let sent = moved(self.client.try_write(output))?;
+            output.drain(..sent);
+            self.is_stuck &= sent == 0;
+            again = true;
+        }
+        if !self.asks.is_empty() && self.service.poll_write_ready(cx).is_ready() {
+            let sent = moved(self.service.try_write(&self.asks))?;
+            self.asks.drain(..sent);
+            again = true;
+        }
+        // A client that doesn't read is not heard, and its readings wait where all clients' do.
+        let has_room = self.circuit.output().len() < MOST_OUTPUT && self.asks.len() < MOST_OUTPUT;
+        if has_room && self.service.poll_read_ready(cx).is_ready() {
+            let length = heard(self.service.try_read(&mut chunk))?;
+            self.replies.extend_from_slice(&chunk[..length]);
+            self.take_replies()?;
+            again = true;
+        }
+        if has_room && self.client.poll_read_ready(cx).is_ready() {
+            let length = heard(self.client.try_read(&mut chunk))?;
+            let (database, port) = (self.front.devices.now(), self.front.address.port());
+            self.circuit.received(&chunk[..length], &database, port).map_err(|_| Over)?;
+            again = true;
+        }
+        self.ask();
+        Ok(again)
+    }
+
+    /// Takes the replies that are whole.
+    fn take_replies(&mut self) -> Result<(), Over> {
+        while let Some((prefix, framed)) = self.replies.split_first_chunk::<4>() {
+            let length = u32::from_be_bytes(*prefix) as usize;
+            if length > LARGEST {
+                return Err(Over);
+            }
+            let Some(frame) = framed.get(..length) else { return Ok(()) };
+            let reply = Reply::decode(frame).map_err(|_| Over)?;
+            self.replies.drain(..prefix.len() + length);
+            match &reply {
+                Reply::OpenList(opened) if self.list.is_none() => self.list = Some(opened.list_id),
+                reply => self.circuit.reply(reply),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the service of changes of the list.
+    fn ask(&mut self) {
+        let Some(list_id) = self.list else { return };
+        let changes = self.circuit.take_changes();
+        let starts = changes.iter().any(|change| matches!(change, Change::Add(..)));
+        for change in changes {
+            self.say(match change {
+                Change::Add(ref_id, drf_request) => AddToList { list_id, ref_id, drf_request }.into(),
+                Change::Remove(ref_id) => RemoveFromList { list_id, ref_id }.into(),
+            });
+        }
+        if starts {
+            self.say(StartList { list_id, model: None }.into());
+        }
+    }
+
+    fn say(&mut self, request: Request) {
+        let mut message = Vec::new();
+        request.encode(&mut message);
+        // A request has been read, so it is far from 4 GiB.
+        self.asks.extend_from_slice(&(message.len() as u32).to_be_bytes());
+        self.asks.extend_from_slice(&message);
+    }
+}
+
+/// Returns how many bytes were moved: none if the socket was not ready after all.
+fn moved(result: io::Result<usize>) -> Result<usize, Over> {
+    match result {
+        Ok(moved) => Ok(moved),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+        Err(_) => Err(Over),
+    }
+}
+
+/// Returns how many bytes were read. The end of what is read is the end of the circuit.
+fn heard(result: io::Result<usize>) -> Result<usize, Over> {
+    match result {
+        Ok(0) => Err(Over),
+        result => moved(result),
+    }
+}
+
+/// Circuits, of all and of an address.
+pub(crate) const MOST_CLIENTS: usize = 1000;
+pub(crate) const MOST_CLIENTS_OF_ADDRESS: usize = 250;
+/// Bytes that wait for a client before its readings wait elsewhere, and nothing is read of it.
+pub(crate) const MOST_OUTPUT: usize = 256 << 10;
+/// The time for which a client may take nothing.
+pub(crate) const STUCK: Duration = Duration::from_secs(60);
+/// Bytes that are read at a time.
+const CHUNK: usize = 16 << 10;

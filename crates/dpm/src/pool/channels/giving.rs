@@ -1,0 +1,198 @@
+//! Giving values to the entries that want them.
+
+use super::state::{Asked, Channels, Cid, Question, Serial, State, Timer};
+use crate::pool::readers::{Deliver, Readers, Turn};
+use crate::show::Sample;
+use crate::stages::Begun;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::When;
+
+impl Channels {
+    /// Gives the newest value to an entry that came when there was one already.
+    pub(super) fn give_fresh(&mut self, (entry, serial): Serial, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { return };
+        if asked.given_at.is_some() {
+            return;
+        }
+        if let Some(latest) = self.channels.get(&asked.channel).and_then(|channel| channel.latest.as_ref()) {
+            let begun = readers.entries.stages.begin();
+            let _ = give(asked, entry, latest, now, begun, readers);
+        }
+        self.time(entry, now);
+    }
+
+    /// Takes a new value: those that want every change get it now, or as soon as they may.
+    pub(super) fn updated(
+        &mut self,
+        cid: Cid,
+        sample: Sample,
+        now: Moment,
+        mut begun: Begun,
+        readers: &mut Readers<'_, impl Deliver>,
+    ) -> Begun {
+        let Some(channel) = self.channels.get_mut(&cid) else { return begun };
+        channel.searches = 0;
+        for entry in &channel.entries {
+            let Some(asked) = self.asked.get_mut(entry) else { continue };
+            let is_due = match asked.when {
+                When::Changed(pause) => asked.given_at.is_none_or(|at| at + pause <= now.millis),
+                _ => asked.given_at.is_none(),
+            };
+            if is_due {
+                begun = give(asked, *entry, &sample, now, begun, readers);
+            }
+            if asked.timed_at.is_none()
+                && let Some(due) = asked.next(now, is_due)
+            {
+                asked.timed_at = Some(due);
+                self.timers.insert((due, Timer::Entry(*entry, asked.serial)));
+            }
+        }
+        channel.latest = Some(sample);
+        begun
+    }
+
+    /// Gives the newest value to an entry whose time has come.
+    pub(super) fn give_timed(&mut self, (entry, serial): Serial, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.serial == serial) else { return };
+        let was_due = asked.timed_at.take();
+        if let Some(latest) = self.channels.get(&asked.channel).and_then(|channel| channel.latest.as_ref()) {
+            let begun = readers.entries.stages.begin();
+            let _ = give(asked, entry, latest, now, begun, readers);
+            // Periods don't grow by what each of them is late.
+            asked.given_at = was_due.or(asked.given_at);
+        }
+        self.time(entry, now);
+    }
+
+    /// Sets the timer of an entry that is read again and again.
+    fn time(&mut self, entry: usize, now: Moment) {
+        let Some(asked) = self.asked.get_mut(&entry).filter(|asked| asked.timed_at.is_none()) else { return };
+        if let Some(due) = asked.next(now, true) {
+            asked.timed_at = Some(due);
+            self.timers.insert((due, Timer::Entry(entry, asked.serial)));
+        }
+    }
+
+    /// Gives a value to entries that are read once, and forgets them.
+    pub(super) fn give_last(
+        &mut self,
+        entries: Vec<Serial>,
+        sample: &Sample,
+        now: Moment,
+        readers: &mut Readers<'_, impl Deliver>,
+    ) {
+        let mut begun = readers.entries.stages.begin();
+        for (entry, serial) in entries {
+            let is_it = self.asked.get(&entry).is_some_and(|asked| asked.serial == serial);
+            if let Some(asked) = self.asked.get(&entry).filter(|_| is_it) {
+                let turn = Turn { fresh_for: 0, is_last: true, now };
+                begun = readers.take((entry, serial), &asked.part(sample), turn, begun);
+                self.unsettle(asked.channel);
+                self.asked.remove(&entry);
+                readers.entries.forget(entry);
+            }
+        }
+    }
+
+    /// Tells the readers of a channel that it has no value.
+    fn tell(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        let mut begun = readers.entries.stages.begin();
+        for entry in &channel.entries {
+            if let Some(asked) = self.asked.get_mut(entry) {
+                begun = give(asked, *entry, &sample, now, begun, readers);
+                // The next value is news.
+                asked.given_at = None;
+            }
+        }
+    }
+
+    /// Takes a channel back to where nobody has said where it is.
+    pub(super) fn fall(&mut self, cid: Cid, status: Status, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        self.forgo_all(|exchange| exchange.channel == cid);
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        (channel.state, channel.latest) = (State::Searching, None);
+        let pause = super::searching::pause(channel.searches);
+        if !std::mem::replace(&mut channel.is_searched, true) {
+            channel.searches = channel.searches.saturating_add(1);
+            self.timers.insert((now.millis + pause, Timer::Search(cid)));
+        }
+        self.tell(cid, status, now, readers);
+        self.unsettle(cid);
+    }
+
+    /// Tells the readers of a channel that is not open, or has no value, that it is silent.
+    pub(super) fn tell_late(&mut self, cid: Cid, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        channel.is_late = false;
+        let is_well = channel.open().is_some() && (channel.entries.is_empty() || channel.latest.is_some());
+        if is_well || channel.is_unused() {
+            return;
+        }
+        self.counters.timeouts += 1;
+        let reads = std::mem::take(&mut channel.reads);
+        channel.is_late = true;
+        self.timers.insert((now.millis + AGAIN, Timer::Late(cid)));
+        self.tell(cid, Status::UTIME, now, readers);
+        let sample = Sample { status: Status::UTIME, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        self.give_last(reads, &sample, now, readers);
+    }
+
+    /// Gives up a question that was not answered in time.
+    pub(super) fn unanswered(&mut self, number: u32, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        let Some(link) = self.exchanges.get(&number).map(|exchange| exchange.link) else { return };
+        let Some(exchange) = self.close_exchange(link, number) else { return };
+        self.counters.timeouts += 1;
+        match exchange.question {
+            Question::Read(entries) => {
+                let sample =
+                    Sample { status: Status::UTIME, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+                self.give_last(entries, &sample, now, readers);
+            }
+            Question::Bounds => {
+                if let Some(open) = self.channels.get_mut(&exchange.channel).and_then(|channel| channel.open_mut()) {
+                    open.bounds = super::state::Bounds::Unknown;
+                }
+            }
+            Question::Put(put) => self.finish(put, Status::UTIME),
+        }
+    }
+}
+
+impl Asked {
+    /// Returns the time at which it gets the newest value without being told of a change, if there
+    /// is such a time: the next of its period, or the end of its pause if something came within it.
+    fn next(&self, now: Moment, is_given: bool) -> Option<u64> {
+        let given = self.given_at.unwrap_or(now.millis);
+        match self.when {
+            When::Every(period) => Some((given + period).max(now.millis + period / 2)),
+            When::Changed(pause) if !is_given => Some(given + pause),
+            _ => None,
+        }
+    }
+}
+
+/// Gives an entry its part of a sample.
+fn give(
+    asked: &mut Asked,
+    entry: usize,
+    sample: &Sample,
+    now: Moment,
+    begun: Begun,
+    readers: &mut Readers<'_, impl Deliver>,
+) -> Begun {
+    asked.given_at = Some(now.millis);
+    let turn = Turn { fresh_for: u64::MAX, is_last: false, now };
+    let is_whole = asked.wanted.offset == 0 && sample.bytes.len() == asked.wanted.length as usize;
+    if is_whole {
+        readers.take((entry, asked.serial), sample, turn, begun)
+    } else {
+        readers.take((entry, asked.serial), &asked.part(sample), turn, begun)
+    }
+}
+
+/// Readers of a channel that isn't found are told so again after so many milliseconds.
+const AGAIN: u64 = 8000;

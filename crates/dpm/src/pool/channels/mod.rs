@@ -1,0 +1,278 @@
+//! Front-ends of Channel Access: servers of EPICS, on circuits.
+//!
+//! A variable is one *channel*, however many entries want parts of it at whatever events: it is
+//! monitored once, and each update goes to those that want every change, or waits for those that
+//! want one at a time. What is wanted once is read, since a server may keep small changes from
+//! those who monitor.
+//!
+//! Invariants:
+//! - A channel belongs to one circuit at most, and an answer counts only if it comes on that.
+//! - Readers of a channel that is not open are told so after the time that something to be read
+//!   once may take, and from then on again and again.
+//! - A setting is sent once. One that was not answered, or whose circuit was lost meanwhile, may
+//!   have been made and has the status [`UTIME`](Status::UTIME); one that was never sent has
+//!   [`NODE_DOWN`](Status::NODE_DOWN).
+//! - Nothing that a server sends makes this keep more than the newest value of each variable that
+//!   somebody asked for, and one unfinished message for each circuit.
+//!
+//! # Layout
+//!
+//! - [`state`] is all of it as data, [`searching`] finds servers, [`circuits`] looks after
+//!   connections, [`answers`] takes what comes on them, [`giving`] gives it to entries, [`putting`]
+//!   sets.
+
+mod answers;
+mod circuits;
+mod giving;
+mod putting;
+mod searching;
+mod state;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use slab::Slab;
+
+use super::front_end::FrontEnd;
+use super::keys::EntryKey;
+use super::readers::{Counters, Deliver, Readers};
+use crate::channel_access::link::{Came, Goes};
+use crate::database::{Node, Place, Wanted};
+use crate::stages::Begun;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::{When, Wish};
+pub(crate) use answers::LARGEST as LARGEST_ANSWER;
+pub(crate) use circuits::MOST_CIRCUITS;
+pub(super) use state::Channels;
+use state::{Asked, Channel, Cid, State, Timer};
+
+impl Channels {
+    /// Asks these nodes. What is asked once may take `once` milliseconds.
+    pub(super) fn new(nodes: &[Node], once: u64) -> Self {
+        Self {
+            nodes: nodes.iter().map(|node| node.search().cloned()).collect(),
+            once,
+            asked: HashMap::default(),
+            channels: HashMap::default(),
+            by_variable: HashMap::default(),
+            next_cid: 1,
+            circuits: Slab::new(),
+            by_server: HashMap::default(),
+            serial: 0,
+            exchanges: HashMap::default(),
+            next_exchange: 1,
+            timers: BTreeSet::new(),
+            fresh: Vec::new(),
+            unsettled: Vec::new(),
+            searching: VecDeque::new(),
+            next_search: 0,
+            out: Vec::new(),
+            counters: Counters::default(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Returns the number of channels, of those that are open, and of circuits.
+    pub(super) fn size(&self) -> (usize, usize, usize) {
+        let open = self.channels.values().filter(|channel| channel.open().is_some()).count();
+        (self.channels.len(), open, self.circuits.len())
+    }
+
+    /// Returns the channel of a variable, which is made if there is none.
+    fn channel(&mut self, node: usize, place: &Place) -> Cid {
+        let name = place.variable.clone().unwrap_or_default();
+        let is_text = place.element as usize != size_of::<f64>();
+        let elements = place.size / place.element.max(1);
+        let variable = (node, name, is_text);
+        let cid = match self.by_variable.get(&variable) {
+            Some(cid) => *cid,
+            None => {
+                while self.channels.contains_key(&self.next_cid) {
+                    self.next_cid = self.next_cid.wrapping_add(1);
+                }
+                let cid = self.next_cid;
+                self.next_cid = cid.wrapping_add(1);
+                self.channels.insert(cid, Channel::new(variable.clone(), elements, place.element as usize));
+                self.by_variable.insert(variable, cid);
+                cid
+            }
+        };
+        self.unsettle(cid);
+        cid
+    }
+
+    fn unsettle(&mut self, cid: Cid) {
+        if let Some(channel) = self.channels.get_mut(&cid)
+            && !std::mem::replace(&mut channel.is_unsettled, true)
+        {
+            self.unsettled.push(cid);
+        }
+    }
+
+    /// Does what is to be done at a channel: it is searched for while somebody wants it, asked when
+    /// it is open, and closed when nobody has wanted it for a while.
+    fn settle(&mut self, cid: Cid, now: Moment) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        channel.is_unsettled = false;
+        if channel.is_unused() {
+            if !std::mem::replace(&mut channel.is_idle, true) {
+                self.timers.insert((now.millis + IDLE, Timer::Idle(cid)));
+            }
+            return;
+        }
+        if let Some(put) = channel.puts.iter_mut().find(|put| put.until.is_none()) {
+            // Those behind it came later in the same turn.
+            let until = now.millis + crate::setting::PATIENCE;
+            put.until = Some(until);
+            channel.puts.iter_mut().for_each(|put| put.until = put.until.or(Some(until)));
+            self.timers.insert((until, Timer::Puts(cid)));
+        }
+        match channel.state {
+            State::Open(_) => {
+                self.monitor(cid);
+                self.read(cid, now);
+                self.put(cid, now);
+            }
+            State::Searching | State::Creating { .. } => {
+                if !std::mem::replace(&mut channel.is_late, true) {
+                    self.timers.insert((now.millis + self.once, Timer::Late(cid)));
+                }
+                if channel.state == State::Searching && !std::mem::replace(&mut channel.is_searched, true) {
+                    self.searching.push_back(cid);
+                }
+            }
+        }
+    }
+
+    /// Forgets a channel that nobody wants.
+    fn close_idle(&mut self, cid: Cid) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        channel.is_idle = false;
+        if !channel.is_unused() {
+            return;
+        }
+        self.leave_circuit(cid);
+        if let Some(channel) = self.channels.remove(&cid) {
+            self.by_variable.remove(&channel.variable);
+        }
+    }
+
+    fn ring(&mut self, timer: Timer, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        match timer {
+            Timer::Entry(entry, serial) => self.give_timed((entry, serial), now, readers),
+            Timer::Search(cid) => self.search_again(cid, now),
+            Timer::Late(cid) => self.tell_late(cid, now, readers),
+            Timer::Idle(cid) => self.close_idle(cid),
+            Timer::Puts(cid) => self.give_up_puts(cid, now),
+            Timer::Exchange(number) => self.unanswered(number, now, readers),
+            Timer::Circuit(link, serial) => self.look_after(link, serial, now, readers),
+        }
+    }
+}
+
+impl FrontEnd for Channels {
+    type Came<'a> = Came<'a>;
+    type Goes = Goes;
+
+    fn told(&self, wanted: &Wanted, wish: &Wish) -> Result<When, Status> {
+        let is_known = self.nodes.get(wanted.node).is_some_and(Option::is_some);
+        match &wish.when {
+            _ if !is_known => Err(Status::NO_NODE),
+            When::Every(millis) if wish.on_change => Ok(When::Changed(*millis)),
+            when @ (When::Every(_) | When::Changed(_) | When::Once) => Ok(when.clone()),
+            When::Clock { .. } => Err(Status::NO_TCLK),
+            When::State { .. } => Err(Status::BAD_EVENT),
+        }
+    }
+
+    fn event(&self, _: usize, _: When) -> Option<usize> {
+        None
+    }
+
+    fn event_of(&self, _: EntryKey) -> Option<usize> {
+        None
+    }
+
+    /// There are as many channels as the device file names at most, and entries as requests.
+    fn events_left(&self) -> Option<usize> {
+        None
+    }
+
+    fn outstanding(&self) -> usize {
+        self.exchanges.len()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn begin(&mut self, (entry, serial): (EntryKey, u64), wanted: Wanted, when: When, place: &Place) {
+        let cid = self.channel(wanted.node, place);
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        if when == When::Once {
+            channel.reads.push((entry, serial));
+        } else {
+            channel.entries.insert(entry);
+            if channel.latest.is_some() {
+                self.fresh.push((entry, serial));
+            }
+        }
+        self.asked.insert(entry, Asked { channel: cid, serial, when, wanted, given_at: None, timed_at: None });
+    }
+
+    fn end(&mut self, entry: EntryKey) {
+        let Some(asked) = self.asked.remove(&entry) else { return };
+        let Some(channel) = self.channels.get_mut(&asked.channel) else { return };
+        channel.entries.swap_remove(&entry);
+        channel.reads.retain(|(read, _)| *read != entry);
+        self.unsettle(asked.channel);
+    }
+
+    fn can_join(&self, entry: EntryKey) -> bool {
+        self.asked.get(&entry).is_some_and(|asked| {
+            let waits = |channel: &Channel| channel.reads.iter().any(|(read, _)| *read == entry);
+            asked.when != When::Once || self.channels.get(&asked.channel).is_some_and(waits)
+        })
+    }
+
+    fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut Readers<'_, impl Deliver>) {
+        match came {
+            Came::Datagram(from, bytes) => self.found_by_datagram(from, bytes, now),
+            Came::Up(link) => self.up(link, now),
+            Came::Bytes(link, bytes) => self.received(link, bytes, now, begun, readers),
+            Came::Down(link) => self.lost(link, now, readers),
+        }
+    }
+
+    fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        for fresh in std::mem::take(&mut self.fresh) {
+            self.give_fresh(fresh, now, readers);
+        }
+        while let Some((_, timer)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
+            self.timers.pop_first();
+            self.ring(timer, now, readers);
+        }
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        let search = (!self.searching.is_empty()).then_some(self.next_search);
+        let fresh = (!self.fresh.is_empty()).then_some(0);
+        self.timers.first().map(|timer| timer.0).into_iter().chain(search).chain(fresh).min()
+    }
+
+    fn flush(&mut self, now: Moment) -> std::vec::Drain<'_, Goes> {
+        for cid in std::mem::take(&mut self.unsettled) {
+            self.settle(cid, now);
+        }
+        self.search(now);
+        self.write_circuits();
+        self.out.drain(..)
+    }
+
+    fn replace_nodes(&mut self, nodes: &[Node]) {
+        self.nodes = nodes.iter().map(|node| node.search().cloned()).collect();
+    }
+}
+
+/// A channel that nobody wants is kept for so many milliseconds, for those who ask again.
+const IDLE: u64 = 10_000;

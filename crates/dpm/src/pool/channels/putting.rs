@@ -1,0 +1,181 @@
+//! The messages for open channels: monitors, reads and settings.
+
+use super::state::{Bounds, Channel, Channels, Cid, Exchange, Open, Put, Question, Timer};
+use crate::acnet::{Item, setsdb};
+use crate::channel_access::command;
+use crate::channel_access::data::{Form, Native};
+use crate::channel_access::message::Header;
+use crate::database::Place;
+use crate::setting::{Outcome, PATIENCE, Ticket};
+use crate::status::Status;
+use crate::time::Moment;
+
+impl Channels {
+    /// Takes on a setting of a variable.
+    pub(in crate::pool) fn set(&mut self, node: usize, place: &Place, item: Item, bytes: Vec<u8>, ticket: Ticket) {
+        let put = Put { ticket, item, bytes, until: None };
+        if item.offset != 0 {
+            // A server sets elements from the first on.
+            return self.finish(put, Status::NOSET);
+        }
+        let cid = self.channel(node, place);
+        if let Some(channel) = self.channels.get_mut(&cid) {
+            channel.puts.push_back(put);
+        }
+    }
+
+    /// Takes the settings that came to an end.
+    pub(in crate::pool) fn take_done(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Ends a setting.
+    pub(super) fn finish(&mut self, put: Put, status: Status) {
+        let written = (status == Status::SUCCESS).then(|| setsdb::Entry::new(put.item, &put.bytes));
+        self.done.push(Outcome { ticket: put.ticket, status, written });
+    }
+
+    /// Monitors a channel that somebody reads again and again.
+    pub(super) fn monitor(&mut self, cid: Cid) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        let Some(open) = channel.open() else { return };
+        if open.is_monitored || channel.entries.is_empty() {
+            return;
+        }
+        let Some(circuit) = self.circuits.get_mut(open.link) else { return };
+        let header = Header {
+            command: command::EVENT_ADD,
+            data_type: open.native.with(Form::Time),
+            count: count(channel, open, circuit.minor),
+            first: open.sid,
+            second: cid,
+        };
+        // Three numbers that mean nothing any more, and of which changes to tell.
+        let mut payload = vec![0; 12];
+        payload.extend_from_slice(&CHANGES.to_be_bytes());
+        payload.extend_from_slice(&[0; 2]);
+        header.write(&payload, &mut circuit.output);
+        if let Some(open) = channel.open_mut() {
+            open.is_monitored = true;
+        }
+        self.counters.requests += 1;
+        self.counters.devices_requested += 1;
+    }
+
+    /// Reads a channel for those that want it once.
+    pub(super) fn read(&mut self, cid: Cid, now: Moment) {
+        let Some(channel) = self.channels.get_mut(&cid).filter(|channel| !channel.reads.is_empty()) else { return };
+        let Some(open) = channel.open() else { return };
+        let entries = std::mem::take(&mut channel.reads);
+        let minor = self.circuits.get(open.link).map_or(0, |circuit| circuit.minor);
+        let (data_type, count) = (open.native.with(Form::Time), count(channel, open, minor));
+        self.counters.devices_requested += 1;
+        let header = Header { command: command::READ_NOTIFY, data_type, count, first: open.sid, second: 0 };
+        self.ask(cid, open, Question::Read(entries), header, &[], now.millis + self.once);
+    }
+
+    /// Sends the settings of a channel, once it is known to which values the server lets it be set:
+    /// a server sets what is beyond to the nearest, and says that all is well.
+    pub(super) fn put(&mut self, cid: Cid, now: Moment) {
+        let Some(channel) = self.channels.get_mut(&cid).filter(|channel| !channel.puts.is_empty()) else { return };
+        let (element, may_write) = (channel.element, channel.may_write);
+        let Some(open) = channel.open_mut() else { return };
+        let native = open.native;
+        let bounds = match open.bounds {
+            _ if !may_write || native != Native::Double => None,
+            Bounds::Known(bounds) => bounds,
+            Bounds::Asked => return,
+            Bounds::Unknown => {
+                open.bounds = Bounds::Asked;
+                let (data_type, open) = (Native::Double.with(Form::Control), *open);
+                let header = Header { command: command::READ_NOTIFY, data_type, count: 1, first: open.sid, second: 0 };
+                return self.ask(cid, open, Question::Bounds, header, &[], now.millis + PATIENCE);
+            }
+        };
+        let open = *open;
+        for put in std::mem::take(&mut channel.puts) {
+            let payload: Vec<u8> = match native {
+                Native::Double => numbers(&put.bytes).flat_map(f64::to_be_bytes).collect(),
+                Native::Char => put.bytes.iter().copied().take_while(|byte| *byte != 0).chain([0]).collect(),
+                _ => put.bytes.chunks(element).flat_map(text).collect(),
+            };
+            let count = payload.len() / native.size();
+            let is_beyond =
+                bounds.is_some_and(|(low, high)| numbers(&put.bytes).any(|number| number < low || number > high));
+            let refusal = match () {
+                () if !may_write => Some(Status::PRIV),
+                () if count > open.count as usize => Some(Status::BAD_LENGTH),
+                () if native == Native::Double && is_beyond => Some(Status::RANGE),
+                () => None,
+            };
+            if let Some(status) = refusal {
+                self.finish(put, status);
+                continue;
+            }
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            let data_type = native.with(Form::Plain);
+            let header = Header { command: command::WRITE_NOTIFY, data_type, count, first: open.sid, second: 0 };
+            self.ask(cid, open, Question::Put(put), header, &payload, now.millis + PATIENCE);
+        }
+    }
+
+    /// Gives up settings that were not sent in time.
+    pub(super) fn give_up_puts(&mut self, cid: Cid, now: Moment) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        let is_over = |put: &Put| put.until.is_some_and(|until| until <= now.millis);
+        let over = channel.puts.iter().take_while(|put| is_over(put)).count();
+        let over: Vec<Put> = channel.puts.drain(..over).collect();
+        if let Some(until) = channel.puts.front().and_then(|put| put.until) {
+            self.timers.insert((until, Timer::Puts(cid)));
+        }
+        for put in over {
+            self.finish(put, Status::NODE_DOWN);
+        }
+        self.unsettle(cid);
+    }
+
+    /// Sends a question on a channel's circuit.
+    fn ask(&mut self, cid: Cid, open: Open, question: Question, header: Header, payload: &[u8], until: u64) {
+        let Some(circuit) = self.circuits.get_mut(open.link) else { return };
+        while self.exchanges.contains_key(&self.next_exchange) {
+            self.next_exchange = self.next_exchange.wrapping_add(1);
+        }
+        let number = self.next_exchange;
+        self.next_exchange = number.wrapping_add(1);
+        Header { second: number, ..header }.write(payload, &mut circuit.output);
+        if let Some(channel) = self.channels.get_mut(&cid) {
+            channel.outstanding += 1;
+        }
+        self.counters.requests += 1;
+        self.timers.insert((until, Timer::Exchange(number)));
+        self.exchanges.insert(number, Exchange { channel: cid, link: open.link, question });
+    }
+}
+
+/// Returns the text of an element as Channel Access has it, with a zero behind it.
+fn text(element: &[u8]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = element.iter().copied().take(Native::Text.size() - 1).collect();
+    bytes.resize(Native::Text.size(), 0);
+    bytes
+}
+
+/// Returns the number of elements that are asked for: all, or as many as anybody may want. A server
+/// that is asked for 0 tells how many there are each time.
+fn count(channel: &Channel, open: Open, minor: u16) -> u32 {
+    let most = if open.native == Native::Char { channel.element as u32 } else { channel.elements };
+    match open.count {
+        1 => 1,
+        all if all <= most && minor >= VARYING => 0,
+        all => all.min(most),
+    }
+}
+
+/// Returns the numbers of a property's bytes.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
+    bytes.chunks_exact(8).filter_map(|bytes| bytes.first_chunk()).map(|bytes| f64::from_le_bytes(*bytes))
+}
+
+/// The changes of which servers tell: values and alarms.
+const CHANGES: u16 = 1 | 4;
+/// The version from which on arrays have as many elements as there are.
+const VARYING: u16 = 13;

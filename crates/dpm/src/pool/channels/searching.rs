@@ -1,0 +1,163 @@
+//! Finding the servers of variables.
+//!
+//! All variables that are searched for share datagrams, and each is searched for less and less
+//! often. A host that answers is believed about itself: a datagram may name another host only if it
+//! comes from an address that the device file names, so that a stranger can't send us to somebody
+//! else.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::circuits::MOST_CIRCUITS;
+use super::state::{Channels, Cid, State, Timer};
+use crate::channel_access::link::Goes;
+use crate::channel_access::message::{self, Header, Message, version};
+use crate::channel_access::{LONGEST_NAME, MINOR, command};
+use crate::time::Moment;
+
+impl Channels {
+    /// Sends searches for what is not found yet, as many as a turn may.
+    pub(super) fn search(&mut self, now: Moment) {
+        if self.searching.is_empty() || self.next_search > now.millis {
+            return;
+        }
+        let mut batches: Vec<(usize, Vec<u8>)> = Vec::new();
+        let many = self.searching.len().min(SEARCHES);
+        for cid in self.searching.drain(..many).collect::<Vec<_>>() {
+            self.search_for(cid, &mut batches, now);
+        }
+        self.next_search = now.millis + PAUSE;
+        for (node, searches) in batches {
+            self.send_searches(node, &searches, now);
+        }
+    }
+
+    /// Adds the search for a channel to those of its node, and sets the time of its next one.
+    fn search_for(&mut self, cid: Cid, batches: &mut Vec<(usize, Vec<u8>)>, now: Moment) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        let node = channel.node();
+        if channel.state != State::Searching || channel.is_unused() {
+            channel.is_searched = false;
+            return;
+        }
+        let pause = pause(channel.searches);
+        channel.searches = channel.searches.saturating_add(1);
+        self.timers.insert((now.millis + pause, Timer::Search(cid)));
+        let mut search = Vec::new();
+        let count = u32::from(MINOR);
+        let header = Header { command: command::SEARCH, data_type: NO_REPLY, count, first: cid, second: cid };
+        header.write(&message::text(&channel.variable.1), &mut search);
+        let full = |batch: &(usize, Vec<u8>)| batch.0 == node && batch.1.len() + search.len() <= DATAGRAM;
+        match batches.iter_mut().rev().find(|batch| batch.0 == node).filter(|batch| full(batch)) {
+            Some(batch) => batch.1.extend(search),
+            None => {
+                let mut batch = Vec::new();
+                version().write(&[], &mut batch);
+                batch.extend(search);
+                batches.push((node, batch));
+            }
+        }
+    }
+
+    fn send_searches(&mut self, node: usize, searches: &[u8], now: Moment) {
+        let Some(Some(search)) = self.nodes.get(node).cloned() else { return };
+        self.counters.requests += 1;
+        self.out.extend(search.addresses.iter().map(|to| Goes::Datagram(*to, searches.to_vec())));
+        // A name server was told the version when its circuit was made.
+        let mut head = Vec::new();
+        version().write(&[], &mut head);
+        for server in search.name_servers {
+            if let Some(link) = self.names_at(node, server, now)
+                && let Some(circuit) = self.circuits.get_mut(link).filter(|circuit| circuit.is_up)
+            {
+                circuit.output.extend_from_slice(&searches[head.len()..]);
+            }
+        }
+    }
+
+    /// Takes in that the time of a channel's next search has come.
+    pub(super) fn search_again(&mut self, cid: Cid, now: Moment) {
+        let Some(channel) = self.channels.get_mut(&cid) else { return };
+        match channel.state {
+            State::Creating { until, .. } if until > now.millis => {
+                self.timers.insert((until, Timer::Search(cid)));
+                return;
+            }
+            // The server took the connection, and doesn't make the channel.
+            State::Creating { .. } => {
+                self.leave_circuit(cid);
+                self.counters.timeouts += 1;
+            }
+            State::Open(_) => {
+                channel.is_searched = false;
+                return;
+            }
+            State::Searching => {}
+        }
+        self.searching.push_back(cid);
+    }
+
+    /// Takes answers to searches.
+    pub(super) fn found_by_datagram(&mut self, from: SocketAddr, bytes: &[u8], now: Moment) {
+        for message in message::messages(bytes) {
+            if message.header.command == command::SEARCH {
+                self.found(from, message, now);
+            }
+        }
+    }
+
+    /// Takes the answer to a search: the port, the host, and the channel that was searched for.
+    pub(super) fn found(&mut self, from: SocketAddr, message: Message<'_>, now: Moment) {
+        let Header { data_type: port, first: host, second: cid, .. } = message.header;
+        let channel = self.channels.get(&cid).filter(|channel| channel.state == State::Searching);
+        let (Some(channel), true) = (channel, port != 0) else {
+            // Others may have the same variable; the first that answers is taken.
+            return;
+        };
+        let node = channel.node();
+        let Some(Some(search)) = self.nodes.get(node) else { return };
+        let is_named = search.addresses.contains(&from) || search.name_servers.contains(&from);
+        let host = match Ipv4Addr::from_bits(host) {
+            Ipv4Addr::BROADCAST | Ipv4Addr::UNSPECIFIED => from.ip(),
+            host if is_named => IpAddr::V4(host),
+            _ => {
+                self.counters.strays += 1;
+                return;
+            }
+        };
+        let server = SocketAddr::new(host, port);
+        let Some(link) = self.circuit_to(node, server, now) else { return };
+        self.create(cid, link, now);
+    }
+
+    /// Returns the circuit to a server, which is made if there is none; `None` if there are as many
+    /// as there may be.
+    pub(super) fn circuit_to(&mut self, node: usize, server: SocketAddr, now: Moment) -> Option<usize> {
+        if let Some(link) = self.by_server.get(&(node, server)) {
+            return Some(*link);
+        }
+        if self.circuits.len() >= MOST_CIRCUITS {
+            self.counters.strays += 1;
+            return None;
+        }
+        Some(self.call(node, server, now))
+    }
+}
+
+/// Returns the pause after so many searches, in milliseconds.
+pub(super) fn pause(searches: u32) -> u64 {
+    (FIRST << searches.min(16)).min(RAREST)
+}
+
+/// Servers that don't have the variable say nothing.
+const NO_REPLY: u16 = 5;
+/// The most bytes of searches in a datagram.
+const DATAGRAM: usize = 1024;
+/// Searches that are sent in a turn, and the pause after it, in milliseconds.
+const SEARCHES: usize = 1000;
+const PAUSE: u64 = 10;
+/// The time between the first search and the second, which is doubled each time, and the longest,
+/// in milliseconds.
+const FIRST: u64 = 100;
+const RAREST: u64 = 8000;
+
+const _: () = assert!(LONGEST_NAME + 64 < DATAGRAM);

@@ -1,0 +1,111 @@
+//! All kinds of front-ends, and which of them a node belongs to.
+
+use super::acnet::Acnet;
+use super::channels::Channels;
+use super::front_end::FrontEnd;
+use super::readers::{Counters, Deliver, Readers};
+use crate::database::{Node, Reached};
+use crate::time::Moment;
+
+/// The front-ends of all kinds.
+#[derive(Debug)]
+pub(super) struct Fronts {
+    pub(super) acnet: Acnet,
+    pub(super) channels: Channels,
+    /// By the number of the node.
+    kinds: Vec<Kind>,
+}
+
+/// A kind of front-ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Asked by datagrams of ACNET.
+    Acnet,
+    /// Asked on circuits of Channel Access.
+    Channels,
+}
+
+/// Evaluates an expression for the front-end that a node belongs to. It is chosen by a match and
+/// not by a virtual call, so that readings are given to their readers without one.
+macro_rules! of_node {
+    (&mut $fronts:expr, $node:expr, $front:ident => $what:expr) => {
+        match $fronts.kind($node) {
+            $crate::pool::fronts::Kind::Acnet => {
+                let $front = &mut $fronts.acnet;
+                $what
+            }
+            $crate::pool::fronts::Kind::Channels => {
+                let $front = &mut $fronts.channels;
+                $what
+            }
+        }
+    };
+    (&$fronts:expr, $node:expr, $front:ident => $what:expr) => {
+        match $fronts.kind($node) {
+            $crate::pool::fronts::Kind::Acnet => {
+                let $front = &$fronts.acnet;
+                $what
+            }
+            $crate::pool::fronts::Kind::Channels => {
+                let $front = &$fronts.channels;
+                $what
+            }
+        }
+    };
+}
+
+pub(super) use of_node;
+
+impl Fronts {
+    /// Asks these nodes, from the node `address` of ACNET. What is asked once may take `once`
+    /// milliseconds.
+    pub(super) fn new(nodes: &[Node], address: u16, once: u64) -> Self {
+        Self {
+            acnet: Acnet::new(nodes, address, once),
+            channels: Channels::new(nodes, once),
+            kinds: nodes.iter().map(Kind::of).collect(),
+        }
+    }
+
+    /// Returns the kind of a node. One that isn't known is refused by each kind.
+    pub(super) fn kind(&self, node: usize) -> Kind {
+        self.kinds.get(node).copied().unwrap_or(Kind::Acnet)
+    }
+
+    /// Returns the figures of what all did.
+    pub(super) fn counters(&self) -> Counters {
+        self.acnet.counters() + self.channels.counters()
+    }
+
+    /// Returns the number of requests that are outstanding.
+    pub(super) fn outstanding(&self) -> usize {
+        self.acnet.outstanding() + self.channels.outstanding()
+    }
+
+    /// Does what is due.
+    pub(super) fn tick(&mut self, now: Moment, readers: &mut Readers<'_, impl Deliver>) {
+        self.acnet.tick(now, readers);
+        self.channels.tick(now, readers);
+    }
+
+    /// Returns when [`tick`](Self::tick) has something to do next, in milliseconds.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.acnet.deadline().into_iter().chain(self.channels.deadline()).min()
+    }
+
+    /// Takes on the nodes of another database.
+    pub(super) fn replace_nodes(&mut self, nodes: &[Node]) {
+        self.acnet.replace_nodes(nodes);
+        self.channels.replace_nodes(nodes);
+        self.kinds = nodes.iter().map(Kind::of).collect();
+    }
+}
+
+impl Kind {
+    fn of(node: &Node) -> Self {
+        match node.reached {
+            Reached::Acnet(_) => Self::Acnet,
+            Reached::ChannelAccess(_) => Self::Channels,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Readings of devices: once, or as server-sent events while the client stays.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use rookery_operations::Refusal;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::call::{Call, Reply};
+use super::field::{Field, Kind};
+use super::problem::Problem;
+use crate::body::Coming;
+use crate::readings::{Feed, Place, Told};
+use crate::reply::Body;
+
+/// Answers with a reading for each request.
+pub(super) async fn once(call: Call) -> Result<Reply, Problem> {
+    let (mut feed, _place) = open(&call, true)?;
+    let mut readings: Vec<Value> = Vec::new();
+    let all = async {
+        while let Some(told) = poll_fn(|context| feed.poll(context)).await {
+            match told {
+                Ok(Told::Reading(reading)) => readings.push(reading),
+                Ok(Told::Alive) => {}
+                Err(_) => return Err(Refusal::Late),
+            }
+        }
+        Ok(())
+    };
+    timeout(PATIENCE, all).await.map_err(|_| Refusal::Late)??;
+    Ok(Reply::json(&json!({ "readings": readings })))
+}
+
+/// Answers with each reading as it comes, as an event.
+pub(super) async fn stream(call: Call) -> Result<Reply, Problem> {
+    let (feed, place) = open(&call, false)?;
+    Ok(Reply::coming("text/event-stream", Body::coming(Events { feed, _place: place })))
+}
+
+/// Opens a feed for the requests of a call.
+fn open(call: &Call, is_once: bool) -> Result<(Box<dyn Feed>, Place), Problem> {
+    call.may_all()?;
+    let missing = || Problem::missing("no readings are served: see [dpm] in the configuration");
+    let readings = call.shared.readings.clone().ok_or_else(missing)?;
+    let requests: Vec<String> =
+        call.query.text("requests").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    if !(1..=MOST_REQUESTS).contains(&requests.len()) {
+        return Err(Problem::bad_request(format!(
+            "requests: 1 to {MOST_REQUESTS} requests are expected, with blanks between them"
+        )));
+    }
+    let crowded =
+        || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already");
+    let from = call.caller.from;
+    let place = call.shared.feeds.enter(from).ok_or_else(crowded)?;
+    let feed = readings.read(&requests, is_once, from).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Problem::bad_request(error.to_string()),
+        _ => Refusal::Late.into(),
+    })?;
+    Ok((feed, place))
+}
+
+/// The events of a feed, as a client of server-sent events reads them (HTML, section 9.2).
+#[derive(Debug)]
+struct Events {
+    feed: Box<dyn Feed>,
+    _place: Place,
+}
+
+impl Coming for Events {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let told = ready!(self.feed.poll(context));
+        Poll::Ready(told.map(|told| {
+            told.map(|told| match told {
+                Told::Reading(reading) => Bytes::from(format!("data: {reading}\n\n")),
+                // A comment: it shows both sides that the other is there.
+                Told::Alive => Bytes::from_static(b":\n\n"),
+            })
+        }))
+    }
+}
+
+/// The parameters of both.
+pub(super) const FIELDS: &[Field] = &[Field {
+    name: "requests",
+    kind: Kind::Text { min: 1, max: MOST_CHARACTERS },
+    is_required: true,
+    doc: "Requests for devices as clients of DPM write them, with blanks between them, such as `M:OUTTMP@P,500 B:ARRAY[0:3]`.",
+}];
+
+/// The requests of a call.
+pub(crate) const MOST_REQUESTS: usize = 100;
+/// The length of all of them.
+const MOST_CHARACTERS: usize = 4000;
+/// The time for readings that are asked for once; a front-end that is silent is told before.
+const PATIENCE: Duration = Duration::from_secs(70);

@@ -1,0 +1,93 @@
+//! Readings of devices as the API gives them. This front knows no device: the process joins
+//! whatever reads them.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use rookery_base::lock::lock;
+use serde_json::Value;
+
+/// Reads devices for clients of the API.
+pub trait Readings: Debug + Send + Sync {
+    /// Begins to read for a host: each request once, or as often as it says.
+    ///
+    /// # Errors
+    /// `InvalidInput`, with words, for a request that can't be read; any other if nobody reads.
+    fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>>;
+}
+
+/// Readings that come one after the other.
+pub trait Feed: Debug + Send {
+    /// Returns what comes next; `None` at the end.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>>;
+}
+
+/// Something that a feed has to say.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A reading.
+    Reading(Value),
+    /// Nothing came for a while, but somebody is there.
+    Alive,
+}
+
+/// The feeds that are open, by host.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Open(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// The right to one more feed. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Place {
+    open: Open,
+    from: IpAddr,
+}
+
+impl Open {
+    /// Returns the right to a feed for a host; `None` if there are as many as there may be.
+    pub fn enter(&self, from: IpAddr) -> Option<Place> {
+        let mut open = lock(&self.0);
+        let (all, own) = (open.values().sum::<usize>(), open.get(&from).copied().unwrap_or_default());
+        if all >= MOST || own >= MOST_OF_ADDRESS {
+            return None;
+        }
+        *open.entry(from).or_default() += 1;
+        Some(Place { open: self.clone(), from })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = lock(&self.open.0);
+        if let Some(own) = open.get_mut(&self.from) {
+            *own -= 1;
+            if *own == 0 {
+                open.remove(&self.from);
+            }
+        }
+    }
+}
+
+/// Feeds that are open at a time, of all and of an address.
+pub(crate) const MOST: usize = 500;
+pub(crate) const MOST_OF_ADDRESS: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_so_many_feeds_and_gets_new_ones_when_old_ones_end() {
+        let (open, host) = (Open::default(), IpAddr::from([10, 0, 0, 1]));
+        let mut places: Vec<_> = (0..MOST_OF_ADDRESS).map(|_| open.enter(host).expect("a place")).collect();
+        assert!(open.enter(host).is_none());
+        let _other = open.enter(IpAddr::from([10, 0, 0, 2])).expect("others have theirs");
+        places.pop();
+        assert!(open.enter(host).is_some());
+        drop(places);
+        assert_eq!(lock(&open.0).len(), 1, "nothing is kept of a host that has none");
+    }
+}

@@ -1,0 +1,36 @@
+//! Readings for clients of the HTTP API: what the front asks, the thread that serves devices
+//! answers.
+
+use std::io;
+use std::net::IpAddr;
+use std::task::{Context, Poll};
+
+use rookery_dpm::driver;
+use rookery_web::readings::{Feed, Readings, Told};
+
+/// Opens feeds of the thread that serves devices.
+#[derive(Debug)]
+pub struct Feeds(pub driver::Feeds);
+
+#[derive(Debug)]
+struct Fed(driver::Feed);
+
+impl Readings for Feeds {
+    fn read(&self, requests: &[String], is_once: bool, from: IpAddr) -> io::Result<Box<dyn Feed>> {
+        let feed = self.0.open(requests, is_once, from)?;
+        Ok(Box::new(Fed(feed)))
+    }
+}
+
+impl Feed for Fed {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Told>>> {
+        self.0.poll(context).map(|told| {
+            told.map(|told| {
+                told.map(|told| match told {
+                    driver::Told::Reading(reading) => Told::Reading(reading),
+                    driver::Told::Alive => Told::Alive,
+                })
+            })
+        })
+    }
+}

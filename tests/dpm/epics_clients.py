@@ -1,0 +1,176 @@
+"""Process variables of EPICS, served to unmodified pacsys: by the soft IOC of EPICS base and by caproto."""
+
+import contextlib
+import pathlib
+import tempfile
+import time
+import urllib.request
+
+from pacsys.auth import KerberosAuth
+
+import iocs
+import rookery
+
+DEVICE = """
+[[device]]
+index = {index}
+name = "{name}"
+[device.reading]
+node = "EPICS"
+pv = "{variable}"
+{reading}
+"""
+
+SETTING = """
+[device.setting]
+node = "EPICS"
+pv = "{variable}"
+{reading}
+"""
+
+# Name of the device, variable, further keys, whether it can be set.
+SOFT = [
+    ("E:MAGNET", "SOFT:MAGNET", 'units = "A"', True),
+    ("E:VALVE", "SOFT:VALVE", "primary = 68", True),
+    ("E:POSITN", "SOFT:VALVE", "", False),
+    ("E:NOTE", "SOFT:NOTE", "primary = 68", True),
+    ("E:COUNT", "SOFT:COUNT", "", False),
+    ("E:WAVE", "SOFT:WAVE", "size = 64\ndefault_size = 64", True),
+    ("E:NEVER", "SOFT:NEVER", "", False),
+    ("E:MISSNG", "SOFT:NOBODY", "", False),
+]
+CAPROTO = [
+    ("E:CURRNT", "PY:CURRENT", 'units = "mA"', True),
+    ("E:MODE", "PY:MODE", "primary = 68", True),
+    ("E:WAVE", "PY:WAVE", "size = 48\ndefault_size = 48", False),
+    ("E:BEAT", "PY:BEAT", "", False),
+    ("E:TEXT", "PY:TEXT", "primary = 68", False),
+]
+
+
+def numbers_texts_and_choices_are_read():
+    with _served(iocs.soft(), SOFT) as (service, _), service.dpm() as backend:
+        assert _read(backend, "E:MAGNET") == 2.5
+        assert _read(backend, "E:VALVE") == "Closed"
+        assert _read(backend, "E:POSITN") == 0
+        assert _read(backend, "E:NOTE") == "all is well"
+        # Its record was never processed: the value means nothing, and it says so.
+        never = backend.get("E:NEVER@I")
+        assert (never.facility_code, never.error_code) == (14, -35), never
+        info = backend.get("E:MAGNET@I")
+        assert (info.meta.name, info.meta.units) == ("E:MAGNET", "A"), info
+
+
+def a_server_of_caproto_is_read():
+    with _served(iocs.caproto(), CAPROTO) as (service, _), service.dpm() as backend:
+        assert _read(backend, "E:CURRNT") == 401.5
+        assert _read(backend, "E:MODE") == "Decay"
+        assert _read(backend, "E:TEXT") == "hello"
+        assert list(_read(backend, "E:WAVE")) == [1, 2, 3, 4]
+        assert list(_read(backend, "E:WAVE[1:2]")) == [2, 3]
+
+
+def changes_are_told_as_they_come_and_periods_are_kept():
+    with _served(iocs.caproto(), CAPROTO) as (service, _), service.dpm() as backend:
+        with backend.subscribe(["E:BEAT@q,50", "E:CURRNT@p,200"]) as stream:
+            beats, currents = [], []
+            for reading, _ in stream.readings(timeout=rookery.PATIENCE):
+                assert reading.ok, reading
+                (beats if "BEAT" in reading.drf else currents).append(reading.value)
+                if len(beats) >= 20 and len(currents) >= 3:
+                    break
+        assert beats == sorted(set(beats)), beats
+        # It never changes, and comes all the same.
+        assert set(currents) == {401.5}, currents
+
+
+def a_variable_is_monitored_once_for_all_readers():
+    with _served(iocs.caproto(), CAPROTO) as (service, _), contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stream = stack.enter_context(stack.enter_context(service.dpm()).subscribe(["E:BEAT@q,50"]))
+            next(iter(stream.readings(timeout=rookery.PATIENCE)))
+        metrics = _metrics(service)
+        assert metrics["rookery_dpm_variables"] == 1, metrics
+        assert metrics["rookery_dpm_circuits"] == 1, metrics
+        assert metrics["rookery_dpm_asked_total"] == 5 and metrics["rookery_dpm_shared_total"] == 4, metrics
+        assert metrics["rookery_dpm_devices_requested_total"] == 1, metrics
+
+
+def what_nobody_has_is_silent_and_hides_nothing():
+    with _served(iocs.soft(), SOFT) as (service, _), service.dpm() as backend:
+        reading = backend.get("E:MISSNG")
+        assert (reading.facility_code, reading.error_code) == (1, -49), reading
+        assert _read(backend, "E:MAGNET") == 2.5
+
+
+def name_servers_are_asked_over_tcp():
+    with _served(iocs.soft(), SOFT, "name_servers") as (service, _), service.dpm() as backend:
+        assert _read(backend, "E:MAGNET") == 2.5
+        assert _read(backend, "E:VALVE") == "Closed"
+
+
+def a_server_that_dies_is_told_and_found_again():
+    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder, contextlib.ExitStack() as stack:
+        first = stack.enter_context(iocs.soft())
+        devices = _devices(folder, SOFT, first.port, "search")
+        service = stack.enter_context(rookery.with_database(devices))
+        stream = stack.enter_context(stack.enter_context(service.dpm()).subscribe(["E:COUNT@q,100"]))
+        readings = (reading for reading, _ in stream.readings(timeout=rookery.PATIENCE))
+        assert next(readings).ok
+        first.kill()
+        dead = next(reading for reading in readings if not reading.ok)
+        assert (dead.facility_code, dead.error_code) == (1, -42), dead
+        stack.enter_context(iocs.soft(first.port))
+        assert next(reading for reading in readings if reading.ok).value >= 0
+
+
+def variables_are_set_by_those_who_may():
+    with _served(iocs.soft(), SOFT, settings=True) as (service, _), rookery.ticket(service, "operator"):
+        with service.dpm(auth=KerberosAuth(), role="testing") as backend:
+            for drf, value in [("E:MAGNET", 7.25), ("E:VALVE", "Open"), ("E:NOTE", "a note"), ("E:WAVE", [1.5, 2.5])]:
+                request = f"{drf}[0:1]" if isinstance(value, list) else drf
+                result = backend.write(request, value)
+                assert result.success, (drf, result)
+            assert _read(backend, "E:MAGNET") == 7.25
+            assert _read(backend, "E:VALVE") == "Open" and _read(backend, "E:POSITN") == 1
+            assert _read(backend, "E:NOTE") == "a note"
+            assert list(_read(backend, "E:WAVE[0:1]")) == [1.5, 2.5]
+            # The record would be set to 10, and say that all is well.
+            refused = backend.write("E:MAGNET", 99.0)
+            assert (refused.facility_code, refused.error_code) == (14, -58), refused
+            assert _read(backend, "E:MAGNET") == 7.25
+        lines = service.attempts()
+        assert any("E:MAGNET" in line and "7.25" in line for line in lines), lines
+
+
+def _read(backend, drf):
+    """The value of a device, as soon as its variable is found."""
+    reading = backend.get(f"{drf}@I")
+    assert reading.ok, reading
+    return reading.value
+
+
+def _metrics(service):
+    with urllib.request.urlopen(f"http://{service.host}:{service.port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.split()[0]: float(line.split()[1]) for line in lines if not line.startswith("#")}
+
+
+def _devices(folder, devices, port, key):
+    text = f'[[node]]\nname = "EPICS"\nprotocol = "CA"\n{key} = ["127.0.0.1:{port}"]\n'
+    for index, (name, variable, reading, can_be_set) in enumerate(devices, 1):
+        for part in [DEVICE] + [SETTING] * can_be_set:
+            text += part.format(index=index, name=name, variable=variable, reading=reading)
+    path = pathlib.Path(folder) / "devices.toml"
+    path.write_text(text)
+    return path
+
+
+@contextlib.contextmanager
+def _served(ioc, devices, key="search", settings=False):
+    """A service whose devices are variables of a server."""
+    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder, ioc as server:
+        path = _devices(folder, devices, server.port, key)
+        opened = rookery.with_settings(path, front_ends=False) if settings else rookery.with_database(path)
+        with opened as service:
+            yield service, server
