@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Header, decode_header};
 use rookery_base::lock::lock;
 use rookery_hub::{Judgement, SignIn};
+use rookery_tokens::{Keys, Token};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as Turn;
 use tracing::{info, warn};
 
+use crate::believed::Believed;
 use crate::desk::Away;
-use crate::keys::{Believed, Keys};
 use crate::web::{Address, Web};
 
 /// An issuer of tokens, and what tokens of it are believed by.
@@ -152,10 +152,10 @@ impl Issuer {
         }
         let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", places.token))?;
         let token = said.get("id_token").and_then(Value::as_str).unwrap_or_default();
-        let Ok(header) = decode_header(token) else { return Ok(self.refuse("there is no ID token that can be read")) };
-        let keys = self.keys_for(&header).await?;
+        let Ok(token) = Token::read(token) else { return Ok(self.refuse("there is no ID token that can be read")) };
+        let keys = self.keys_for(&token).await?;
         let believed = Believed { audience: vec![client.id.clone()], ..self.believed.clone() };
-        let claims = keys.claims(token, &header, &believed).and_then(|claims| match claims.get("nonce") {
+        let claims = believed.claims(&keys, &token).and_then(|claims| match claims.get("nonce") {
             Some(Value::String(nonce)) if *nonce == visit.nonce => Ok(claims),
             _ => Err("it was made for another visit".to_owned()),
         });
@@ -183,9 +183,9 @@ impl Issuer {
     /// # Errors
     /// The issuer's keys are not known, and it doesn't tell them.
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
-        let Ok(header) = decode_header(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
-        let keys = self.keys_for(&header).await?;
-        match keys.claims(token, &header, &self.believed).and_then(|claims| self.believed.user(&claims)) {
+        let Ok(token) = Token::read(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
+        let keys = self.keys_for(&token).await?;
+        match self.believed.claims(&keys, &token).and_then(|claims| self.believed.user(&claims)) {
             Ok(username) => Ok(Judgement::Good { username: Some(username) }),
             Err(why) => Ok(self.refuse(&why)),
         }
@@ -215,10 +215,10 @@ impl Issuer {
     }
 
     /// Returns the keys to check a token with.
-    async fn keys_for(self: &Arc<Self>, header: &Header) -> Result<Arc<Keys>, Away> {
+    async fn keys_for(self: &Arc<Self>, token: &Token<'_>) -> Result<Arc<Keys>, Away> {
         let known = lock(&self.known).clone();
         let age = known.read.map(|read| read.elapsed());
-        if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(header) {
+        if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(token) {
             if age.is_some_and(|age| age > FRESH) && known.may_try(self.pauses) {
                 let issuer = self.clone();
                 // It says itself when it fails.
@@ -283,7 +283,7 @@ impl Issuer {
         if !answer.status.is_success() {
             return Err(format!("{place}: the status {}", answer.status));
         }
-        let keys = Keys::read(&answer.body).map_err(|error| format!("{place}: {error}"))?;
+        let keys = Keys::published(&answer.body).map_err(|error| format!("{place}: {error}"))?;
         Ok((keys, browsers))
     }
 }
@@ -329,7 +329,7 @@ const PAUSES: Pauses = Pauses { usual: Duration::from_secs(30), after_failure: D
 
 #[cfg(test)]
 mod tests {
-    use jsonwebtoken::{Algorithm, EncodingKey, encode, get_current_timestamp};
+    use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
     use rcgen::KeyPair;
     use rookery_needs::Site;
 

@@ -15,14 +15,14 @@
 //! [`desk`] runs questions within their bounds, [`remembered`] has answers of a short time ago,
 //! [`web`] is a client of HTTP. Those who are asked: [`call`], an address of HTTP that knows
 //! passwords; [`directory`], LDAP, of which [`groups`] reads who belongs together; [`issuer`],
-//! which finds the keys of an issuer of tokens, while [`keys`] checks a token with them.
+//! which finds the keys of an issuer of tokens, while [`believed`] says whose one is.
 
+pub mod believed;
 pub mod call;
 pub mod desk;
 pub mod directory;
 pub mod groups;
 pub mod issuer;
-pub mod keys;
 pub mod remembered;
 pub mod web;
 
@@ -34,11 +34,11 @@ use std::time::Duration;
 use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, Takes};
 use rookery_jid::Jid;
 
+pub use believed::Believed;
 pub use call::Call;
 pub use desk::{Desk, Terms};
 pub use directory::{Directory, Entry, OwnEntry, Place};
 pub use issuer::{Client, Issuer};
-pub use keys::Believed;
 pub use web::Web;
 
 use tokio::time::timeout;
