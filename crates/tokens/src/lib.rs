@@ -91,6 +91,9 @@ impl Keys {
             let is_known = key.get("kty").and_then(Value::as_str).is_some_and(|kind| KINDS.contains(&kind));
             let unusable = |error: &dyn fmt::Display| format!("a key can't be used: {error}");
             match serde_json::from_value::<Jwk>(key) {
+                Ok(Jwk { algorithm: AlgorithmParameters::Other(_), .. }) if is_known => {
+                    return Err(unusable(&"it has not what keys of its kind have"));
+                }
                 Ok(key) => keys.extend(Key::of(&key, fitting(&key, true)).map_err(|error| unusable(&error))?),
                 Err(error) if is_known => return Err(unusable(&error)),
                 Err(_) => {}
@@ -288,6 +291,9 @@ mod tests {
     #[test]
     fn ends_are_numbers() {
         let end_of = |exp: Value| end(json!({ "exp": exp }).as_object().unwrap());
-        assert_eq!([end_of(json!(7)), end_of(json!(7.9)), end_of(json!(-1)), end_of(json!("7"))], [Some(7), Some(7), None, None]);
+        assert_eq!(
+            [end_of(json!(7)), end_of(json!(7.9)), end_of(json!(-1)), end_of(json!("7"))],
+            [Some(7), Some(7), None, None]
+        );
     }
 }
