@@ -57,7 +57,7 @@ pub mod websocket;
 pub mod wires;
 pub mod writing;
 
-pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
+pub use attempts::{Attempt, Cause, CountsAt, Refused, Tally, Whence};
 pub use census::{Carrier, Census, Coverage};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};

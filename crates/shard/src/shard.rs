@@ -23,7 +23,7 @@ use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 use tracing::info;
 
-use crate::attempts::Whence;
+use crate::attempts::{CountsAt, Whence};
 use crate::connection::{Connection, Question, Resumption, Stage, Wire};
 use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
@@ -473,18 +473,18 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn ask(&mut self, link: Link, question: Question) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
-        let (account, client, is_exempt) = match &question {
+        let (account, client, counts) = match &question {
             Question::Credentials(account) | Question::Verify(account, _) => {
-                (account.as_str(), negotiation.machine.installation(), false)
+                (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
             }
-            Question::Tokens(account, client) => (account.as_str(), Some(client.as_str()), true),
-            // Nobody guesses a signature. It is counted for whom it says, so that a place where an
-            // account has logged in is known.
+            Question::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
+            // Nobody guesses a signature, but it has to be checked. It is counted for whom it says,
+            // so that a place where an account has logged in is known.
             Question::Bearer(_, host, wanted) => {
-                (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), true)
+                (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
             }
         };
-        let whence = Whence { address: connection.peer.ip(), account, client, is_exempt };
+        let whence = Whence { address: connection.peer.ip(), account, client, counts };
         let begun = self.common.gate.begin(whence, &self.common.generation.logins, self.timing.now_ms);
         let (attempt, wait) = match begun {
             Ok((attempt, wait)) => (Some(attempt), wait),
