@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::World;
 use crate::event::{Event, LoginAnswer};
-use crate::source::{Judgement, LoginBy, Proof, Source};
+use crate::source::{Judgement, LoginBy, Proof, Source, SourceSeen};
 
 impl World {
     /// Returns whether accounts of a domain are for one session each, and nothing of them is kept.
@@ -23,6 +23,16 @@ impl World {
             LoginBy::Source(source) => Some(source.clone()),
             LoginBy::Own | LoginBy::Anonymous => None,
         }
+    }
+
+    /// Returns what the sources of all domains were asked, by domain.
+    pub fn sources_seen(&self) -> impl Iterator<Item = (&str, SourceSeen)> {
+        let of = |login: &LoginBy| match login {
+            LoginBy::Source(source) => source.seen(),
+            LoginBy::Own | LoginBy::Anonymous => Vec::new(),
+        };
+        let domains = self.settings().domains.iter();
+        domains.flat_map(move |domain| of(&domain.login).into_iter().map(|seen| (domain.name.as_str(), seen)))
     }
 
     /// Has a password judged by a source. Answered with [`Event::Login`].

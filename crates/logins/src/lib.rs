@@ -31,7 +31,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, Takes};
+use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, SourceSeen, Takes};
 use rookery_jid::Jid;
 
 pub use believed::Believed;
@@ -114,6 +114,14 @@ impl Outside {
 }
 
 impl Passwords {
+    /// Returns the key of the configuration that has it.
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Call(_) => "url",
+            Self::Directory(_) => "ldap",
+        }
+    }
+
     /// Asks whether a password is that of an account.
     ///
     /// # Errors
@@ -181,6 +189,12 @@ impl Source for Outside {
         self.groups.get()
     }
 
+    fn seen(&self) -> Vec<SourceSeen> {
+        let passwords = self.passwords.as_ref().map(|line| line.desk.seen(line.asked.key()));
+        let tokens = self.tokens.as_ref().map(|line| line.desk.seen("issuer"));
+        passwords.into_iter().chain(tokens).collect()
+    }
+
     fn judge(&self, proof: Proof) -> Judging {
         match (proof, &self.passwords, &self.tokens) {
             (Proof::Token(token), _, Some(line)) => {
@@ -189,7 +203,8 @@ impl Source for Outside {
             }
             (Proof::Password { account, password }, Some(line), _) => {
                 if self.remembered.has(&account, &password) {
-                    return Box::pin(ready(Judgement::Good { username: None }));
+                    line.desk.remembered();
+                    return Box::pin(ready(Judgement::Good { username: None, until_s: None }));
                 }
                 let (passwords, remembered) = (line.asked.clone(), self.remembered.clone());
                 line.desk.ask(async move {
