@@ -179,10 +179,8 @@ fn memory_goes_back_while_nothing_happens() {
     let rig = Rig::fresh();
     let (server, _) = rig.serve();
     let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("threads");
-    let names: Vec<String> = threads
-        .flatten()
-        .map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default())
-        .collect();
+    let names: Vec<String> =
+        threads.flatten().map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default()).collect();
     assert!(names.iter().any(|name| name.starts_with("jemalloc_bg_thd")), "{names:?}");
     assert_eq!(server.stop(), 0);
 }

@@ -13,7 +13,12 @@ use rookery_testkit::{Config, Internet, Server};
 use super::{chat, expect_talk, names, plain, server, start};
 
 /// Returns a server of a domain and its rooms, with a certificate of the test's.
-pub(super) fn server_with(internet: &Internet, domain: &str, issued: &Issued, change: impl FnOnce(&mut Settings)) -> Server {
+pub(super) fn server_with(
+    internet: &Internet,
+    domain: &str,
+    issued: &Issued,
+    change: impl FnOnce(&mut Settings),
+) -> Server {
     start(domain, Config::default(), internet.meeting_with(issued, &names(domain), change))
 }
 
