@@ -63,8 +63,8 @@ impl World {
         let domain = domain.to_owned();
         let judging = source.judge(Proof::Token(token));
         self.wait_outside(judging, move |world, judgement| {
-            let username = match judgement {
-                Judgement::Good { username } => username.unwrap_or_default(),
+            let (username, until_s) = match judgement {
+                Judgement::Good { username, until_s } => (username.unwrap_or_default(), until_s),
                 Judgement::Bad { why } => return world.login_answered(connection, LoginAnswer::BearerRefused(why)),
                 Judgement::Away => return world.login_answered(connection, LoginAnswer::Failed),
             };
@@ -76,7 +76,7 @@ impl World {
             if wanted.is_some_and(|wanted| wanted != account) {
                 return world.login_answered(connection, refused());
             }
-            world.admit(connection, &*source, account.clone(), LoginAnswer::Identified(account), refused());
+            world.admit(connection, &*source, account.clone(), LoginAnswer::Identified(account, until_s), refused());
         });
     }
 

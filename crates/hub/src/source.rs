@@ -168,6 +168,9 @@ pub enum Judgement {
         /// The local part that a token is good for; a password is good for the account that was
         /// named with it.
         username: Option<String>,
+        /// The time at which a session has to end that is begun with it, in seconds since 1970;
+        /// `None` if it may go on.
+        until_s: Option<u64>,
     },
     /// It isn't.
     Bad {

@@ -244,7 +244,7 @@ mod tests {
         Desk::start("a test", &Terms { patience, at_once }).unwrap()
     }
 
-    const GOOD: Judgement = Judgement::Good { username: None };
+    const GOOD: Judgement = Judgement::Good { username: None, until_s: None };
 
     #[test]
     fn questions_are_answered() {

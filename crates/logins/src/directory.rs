@@ -116,7 +116,7 @@ impl Directory {
         // It is only a farewell.
         drop(ldap.unbind().await);
         match bound.rc {
-            SUCCESS => Ok(Judgement::Good { username: None }),
+            SUCCESS => Ok(Judgement::Good { username: None, until_s: None }),
             // RFC 4511 appendix A: the entry isn't there, has no password, or this isn't it.
             NO_SUCH_OBJECT | INAPPROPRIATE | INVALID_CREDENTIALS => Ok(bad()),
             _ => Err(self.failed(&bound)),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rookery_base::lock::lock;
 use rookery_hub::{Judgement, SignIn};
-use rookery_tokens::{Keys, Token};
+use rookery_tokens::{Keys, Token, end};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as Turn;
@@ -29,6 +29,8 @@ pub struct Issuer {
     /// The scope that clients are told to ask for.
     scope: Option<String>,
     client: Option<Client>,
+    /// The time for which a session goes on when its token has ended; `None` for any.
+    session_after: Option<Duration>,
     web: Web,
     known: Mutex<Known>,
     /// Lets one read the keys at a time.
@@ -86,6 +88,7 @@ impl Issuer {
             discovery,
             scope,
             client: None,
+            session_after: None,
             web,
             known: Mutex::default(),
             reading: Turn::default(),
@@ -96,6 +99,11 @@ impl Issuer {
     /// Returns the same for browsers that sign in there, and come back to us.
     pub fn with_client(self, client: Client) -> Self {
         Self { client: Some(client), ..self }
+    }
+
+    /// Returns the same where a session ends so much later than the token that it was begun with.
+    pub fn with_sessions_that_end(self, after: Duration) -> Self {
+        Self { session_after: Some(after), ..self }
     }
 
     /// Returns whether browsers can sign in there.
@@ -160,7 +168,8 @@ impl Issuer {
             _ => Err("it was made for another visit".to_owned()),
         });
         match claims.and_then(|claims| believed.user(&claims)) {
-            Ok(username) => Ok(Judgement::Good { username: Some(username) }),
+            // A visit of the admin page has an end of its own.
+            Ok(username) => Ok(Judgement::Good { username: Some(username), until_s: None }),
             Err(why) => Ok(self.refuse(&why)),
         }
     }
@@ -185,8 +194,12 @@ impl Issuer {
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
         let Ok(token) = Token::read(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
         let keys = self.keys_for(&token).await?;
-        match self.believed.claims(&keys, &token).and_then(|claims| self.believed.user(&claims)) {
-            Ok(username) => Ok(Judgement::Good { username: Some(username) }),
+        let judged = self.believed.claims(&keys, &token);
+        match judged.and_then(|claims| Ok((self.believed.user(&claims)?, end(&claims)))) {
+            Ok((username, end_s)) => {
+                let until_s = end_s.zip(self.session_after).map(|(end_s, more)| end_s.saturating_add(more.as_secs()));
+                Ok(Judgement::Good { username: Some(username), until_s })
+            }
             Err(why) => Ok(self.refuse(&why)),
         }
     }
@@ -396,7 +409,7 @@ mod tests {
     }
 
     fn juliet() -> Result<Judgement, Away> {
-        Ok(Judgement::Good { username: Some("juliet".into()) })
+        Ok(Judgement::Good { username: Some("juliet".into()), until_s: None })
     }
 
     const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -438,6 +451,17 @@ mod tests {
             assert_eq!(why["openid-configuration"], site.url(DISCOVERY));
         }
         assert_eq!((site.count(DISCOVERY), site.count("/keys")), (1, 1), "the keys are read once");
+    }
+
+    #[test]
+    fn a_session_ends_so_much_later_than_its_token() {
+        let signer = Signer::new("a");
+        let (site, issuer) = issuer_of(&Arc::new(Mutex::new(Some(vec![signer.jwk()]))));
+        let issuer = Arc::new(Arc::into_inner(issuer).unwrap().with_sessions_that_end(Duration::from_secs(60)));
+        let claims = claims(&site);
+        let until_s = claims["exp"].as_u64().map(|end| end + 60);
+        let good = Judgement::Good { username: Some("juliet".into()), until_s };
+        assert_eq!(judge(&issuer, &signer.sign(&claims)), Ok(good));
     }
 
     #[test]

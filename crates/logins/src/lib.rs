@@ -265,7 +265,7 @@ mod tests {
         let outside = outside(&site, Duration::ZERO);
         assert_eq!(outside.takes(), Takes { passwords: true, tokens: false });
         for (password, judgement) in [
-            ("right", Judgement::Good { username: None }),
+            ("right", Judgement::Good { username: None, until_s: None }),
             ("wrong", Judgement::Bad { why: String::new() }),
             ("forbidden", Judgement::Bad { why: String::new() }),
             ("broken", Judgement::Away),
@@ -283,7 +283,7 @@ mod tests {
             let site = Site::start(|_, _| (200, String::new()));
             let outside = outside(&site, remembered);
             for _ in 0..3 {
-                assert_eq!(wait(outside.judge(shown("right"))), Judgement::Good { username: None });
+                assert_eq!(wait(outside.judge(shown("right"))), Judgement::Good { username: None, until_s: None });
             }
             assert_eq!(site.count("/check"), questions);
         }

@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rookery_base::lock::lock;
@@ -67,6 +68,9 @@ pub(crate) struct Common<S> {
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
     serial: u32,
+    /// The first time at which a session ends with what its client has shown, in seconds since
+    /// 1970.
+    pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
     pub(crate) stopping: bool,
     /// The shard stops, and has sessions yet that another process goes on with.
@@ -193,6 +197,7 @@ impl<D: Driver> Shard<D> {
             self.open(letter);
         }
         self.timers();
+        self.end_with_proofs();
         self.world.run_timers();
         self.settle();
         // What can't leave comes back to sessions, whose modules may have more to say.
@@ -212,7 +217,7 @@ impl<D: Driver> Shard<D> {
     pub fn next_timer(&self) -> Option<u64> {
         let own = self.timing.timers.peek().map(|Reverse((due, ..))| *due);
         let federating = self.federating.as_ref().and_then(|federating| federating.next_timer());
-        own.into_iter().chain(self.world.next_timer()).chain(federating).min()
+        own.into_iter().chain(self.next_proof_ms()).chain(self.world.next_timer()).chain(federating).min()
     }
 
     /// Returns whether the shard was told to stop.
@@ -532,7 +537,7 @@ impl<D: Driver> Shard<D> {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
             LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
-            LoginAnswer::Identified(account) => machine.identified(account, &mut out),
+            LoginAnswer::Identified(account, until_s) => machine.identified(account, until_s, &mut out),
             LoginAnswer::BearerRefused(why) => machine.bearer_refused(&why, &mut out),
             LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
             LoginAnswer::Token(issued) => machine.token(issued.as_ref()),
