@@ -131,6 +131,7 @@ pub fn issuer(domain: &str, login: &DomainLogin, web: &Web) -> Result<Option<Iss
     let issuer = Issuer::new(believed, login.scope.clone(), web.clone());
     let secret = login.client_secret_file.as_deref().map(secret).transpose()?;
     let client = login.client_id.clone().map(|id| Client { id, secret });
+    let issuer = issuer.map(|issuer| issuer.with_sessions_that_end(Duration::from_secs(login.session_seconds)));
     Ok(issuer.map(|issuer| match client {
         Some(client) => issuer.with_client(client),
         None => issuer,

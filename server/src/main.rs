@@ -89,7 +89,8 @@ use failure::Failure;
 use loaded::Source;
 use serve::Ending;
 
-/// Gives memory back after a wave of logins, and can tell where it went.
+/// Gives memory back some seconds after a wave of logins, on threads of its own, and can tell where
+/// it went.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

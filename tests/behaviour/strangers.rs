@@ -1,9 +1,15 @@
 //! An account that has not let somebody see it shows them nothing, not even whether it is there,
 //! for any question.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rookery_hub::{Registry, Target};
 use rookery_modules::{Shared, table};
+use rookery_store::forward::{Forward, Owners};
 use rookery_store::memory::Memory;
+use rookery_store::{Pending, Stores, sqlite};
+use rookery_testkit::engine::at_once;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::ns;
 
@@ -68,6 +74,89 @@ fn no_namespace_tells_strangers_who_is_there() {
     let payloads: Vec<_> = namespaces.iter().map(|namespace| format!("<x xmlns='{namespace}'/>")).collect();
     let asked = payloads.iter().flat_map(|payload| [("get", "", payload.as_str()), ("set", "", payload.as_str())]);
     learn_nothing(&Config::default(), &asked.collect::<Vec<_>>());
+}
+
+/// The stanzas of a stranger that are no questions.
+const STANZAS: &[&str] = &[
+    "<presence type='probe' TO/>",
+    "<presence type='subscribe' TO/>",
+    "<presence type='unsubscribe' TO/>",
+    "<presence type='subscribed' TO/>",
+    "<presence type='unsubscribed' TO/>",
+    "<presence TO/>",
+    "<presence type='unavailable' TO/>",
+    "<message type='chat' id='q' TO><body>hi</body></message>",
+    "<message id='q' TO><body>hi</body></message>",
+    "<message type='headline' id='q' TO><body>hi</body></message>",
+    "<message type='groupchat' id='q' TO><body>hi</body></message>",
+    "<message type='error' id='q' TO><error type='cancel'/></message>",
+    "<iq type='result' id='q' TO/>",
+];
+
+/// The time until an answer comes follows from what the store is asked meanwhile, and how many
+/// statements of its database that takes: as much for an account that there is, and away, as for
+/// one that there isn't, the first time and later. What isn't answered is asked about as often,
+/// too.
+#[test]
+fn an_answer_takes_as_long_whoever_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default());
+    let database = Arc::new(database.expect("a new database"));
+    let store = Counting { stores: at_once(Stores::of(database.clone()), folder), operations: AtomicUsize::new(0) };
+    let store = Arc::new(store);
+    let server = Server::with(Config { federates: true, stores: Stores::of(store.clone()), ..Config::default() });
+    let counts = || (store.operations.load(Ordering::Relaxed), database.statements());
+    let questions = QUESTIONS.iter().filter(|(_, resource, _)| *resource != "/r");
+    let questions = questions.map(|(kind, resource, payload)| {
+        (true, format!("<iq type='{kind}' id='q' from='s@far.example/s' to='ACCOUNT{resource}'>{payload}</iq>"))
+    });
+    let stanzas = STANZAS.iter().map(|stanza| (false, stanza.replace("TO", "from='s@far.example/s' to='ACCOUNT'")));
+    let (mut differences, mut total) = (Vec::new(), 0);
+    for (number, (is_question, stanza)) in questions.chain(stanzas).enumerate() {
+        for shard in [0, 1] {
+            let name = |stem: &str| server.name_at(&format!("{stem}{number}-"), shard);
+            let whom = ["nobody", "away"].map(name);
+            server.account(&whom[1]);
+            for time in ["first", "second"] {
+                let asked = whom.each_ref().map(|name| {
+                    server.settle();
+                    let before = counts();
+                    server.incoming(&stanza.replace("ACCOUNT", server.address(name).as_str()));
+                    server.left();
+                    let after = counts();
+                    // What is kept of the others takes more statements, in one operation.
+                    (after.0 - before.0, if is_question { after.1 - before.1 } else { 0 })
+                });
+                total += asked[0].0;
+                if asked[0] != asked[1] {
+                    differences.push(format!("the {time} time {asked:?}: {stanza}"));
+                }
+            }
+        }
+    }
+    assert!(differences.is_empty(), "of nobody, and of somebody who is away:\n{}", differences.join("\n"));
+    assert!(total > 0, "nothing was asked");
+}
+
+/// Stores that count what they are asked.
+struct Counting {
+    stores: Stores,
+    operations: AtomicUsize,
+}
+
+impl Forward for Counting {
+    fn inner(&self) -> &Stores {
+        &self.stores
+    }
+
+    fn forward<T: Send + 'static>(
+        &self,
+        _: Owners,
+        call: impl FnOnce(&Stores) -> Pending<T> + Send + 'static,
+    ) -> Pending<T> {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+        call(&self.stores)
+    }
 }
 
 /// Asks in the name of strangers of this server and another one: an account that is here, one that

@@ -70,6 +70,7 @@ impl Reading {
         self.opening = None;
         self.prefix = header.prefix.take().unwrap_or_default();
         self.prefixes = std::mem::take(&mut header.prefixes);
+        self.prefixes.shrink_to_fit();
     }
 
     /// Tells whether the header has declared a prefix for this namespace.

@@ -18,6 +18,7 @@ const ELEMENT: usize = 10_000;
 #[test]
 fn strangers_cost_little() {
     each_connection_has_its_price();
+    each_idle_stream_has_its_price();
     no_element_is_blown_up();
     what_ends_leaves_nothing();
 }
@@ -60,6 +61,41 @@ fn each_connection_has_its_price() {
         let each = (ALLOCATED.current_usage() - before) / 200;
         println!("{state}: {each} bytes");
         assert!(each <= most, "{state}: {each} bytes");
+    }
+}
+
+/// Counts streams in use on which nothing happens, without the system's part and that of TLS.
+fn each_idle_stream_has_its_price() {
+    let mut server = Server::new(Policy::Certificate);
+    let mut called = |server: &mut Server, number: u8| {
+        let key = server.proven(address(number), &format!("in{number}.example"));
+        server.hear(key, format!("<message from='a@in{number}.example' to='b@b.example'><body>hi</body></message>"));
+        server.said_to(key);
+        assert_eq!(server.delivered.len(), 1);
+        server.delivered.clear();
+    };
+    let mut calls = |server: &mut Server, number: u8| {
+        let domain = format!("out{number}.example");
+        server.dns.insert(domain.clone(), at(number));
+        server.send(&format!("romeo@{domain}"), "1");
+        let key = server.welcome(&domain);
+        assert!(server.bounced.is_empty());
+        // What the test itself remembers.
+        server.dns.clear();
+        server.calls.clear();
+        server.looked_up.clear();
+        server.said_to(key);
+    };
+    let kinds: [(&str, usize, &mut dyn FnMut(&mut Server, u8)); 2] =
+        [("called", 1_100, &mut called), ("calls", 2_000, &mut calls)];
+    for (kind, most, open) in kinds {
+        // Tables have grown to their sizes.
+        (0..=128).for_each(|number| open(&mut server, number));
+        let before = ALLOCATED.current_usage();
+        (129..=228).for_each(|number| open(&mut server, number));
+        let each = (ALLOCATED.current_usage() - before) / 100;
+        println!("{kind}: {each} bytes");
+        assert!(each <= most, "{kind}: {each} bytes");
     }
 }
 

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use crate::World;
 use crate::event::{Event, LoginAnswer};
-use crate::source::{Judgement, LoginBy, Proof, Source};
+use crate::source::{Judgement, LoginBy, Proof, Source, SourceSeen};
 
 impl World {
     /// Returns whether accounts of a domain are for one session each, and nothing of them is kept.
@@ -23,6 +23,16 @@ impl World {
             LoginBy::Source(source) => Some(source.clone()),
             LoginBy::Own | LoginBy::Anonymous => None,
         }
+    }
+
+    /// Returns what the sources of all domains were asked, by domain.
+    pub fn sources_seen(&self) -> impl Iterator<Item = (&str, SourceSeen)> {
+        let of = |login: &LoginBy| match login {
+            LoginBy::Source(source) => source.seen(),
+            LoginBy::Own | LoginBy::Anonymous => Vec::new(),
+        };
+        let domains = self.settings().domains.iter();
+        domains.flat_map(move |domain| of(&domain.login).into_iter().map(|seen| (domain.name.as_str(), seen)))
     }
 
     /// Has a password judged by a source. Answered with [`Event::Login`].
@@ -53,8 +63,8 @@ impl World {
         let domain = domain.to_owned();
         let judging = source.judge(Proof::Token(token));
         self.wait_outside(judging, move |world, judgement| {
-            let username = match judgement {
-                Judgement::Good { username } => username.unwrap_or_default(),
+            let (username, until_s) = match judgement {
+                Judgement::Good { username, until_s } => (username.unwrap_or_default(), until_s),
                 Judgement::Bad { why } => return world.login_answered(connection, LoginAnswer::BearerRefused(why)),
                 Judgement::Away => return world.login_answered(connection, LoginAnswer::Failed),
             };
@@ -66,7 +76,7 @@ impl World {
             if wanted.is_some_and(|wanted| wanted != account) {
                 return world.login_answered(connection, refused());
             }
-            world.admit(connection, &*source, account.clone(), LoginAnswer::Identified(account), refused());
+            world.admit(connection, &*source, account.clone(), LoginAnswer::Identified(account, until_s), refused());
         });
     }
 

@@ -103,8 +103,9 @@ pub enum LoginAnswer {
     Disabled(Box<Credentials>),
     /// Says whether the password is the account's.
     Verified(bool),
-    /// The account that a token of somebody else is good for.
-    Identified(Jid),
+    /// The account that a token of somebody else is good for, and the time at which a session that
+    /// is begun with it has to end, in seconds since 1970.
+    Identified(Jid, Option<u64>),
     /// The JSON that says why it isn't good (RFC 7628 §3.2.2).
     BearerRefused(String),
     /// The tokens of a client.

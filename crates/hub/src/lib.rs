@@ -164,7 +164,7 @@ pub use settings::{
     Component, Conflict, Domain, OptionSpec, Options, Privileges, Requests, RosterLimits, Settings, Value,
 };
 pub use share::{Bounds, Share};
-pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, Takes};
+pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, SourceSeen, Takes};
 pub use trace::{Sighting, Step, Subject, Trace};
 pub use waiting::Timer;
 pub use wakeups::Wakeups;

@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use rookery_jid::Jid;
+use rookery_observe::Histogram;
 
 /// The way in which clients log in to the accounts of a domain.
 #[derive(Debug, Clone, Default)]
@@ -57,10 +58,36 @@ pub trait Source: Send + Sync + fmt::Debug {
         Box::pin(ready(Judgement::Away))
     }
 
+    /// Returns what it was asked since it began, by whom of it was asked.
+    fn seen(&self) -> Vec<SourceSeen> {
+        Vec::new()
+    }
+
     /// Returns the groups that it knows, as far as they were read: the same ones until they change.
     fn groups(&self) -> Option<Arc<Vec<Group>>> {
         None
     }
+}
+
+/// The questions that a source was asked, or a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceSeen {
+    /// The key of the configuration that has it: `url`, `ldap` or `issuer`.
+    pub name: &'static str,
+    /// Proofs by what was said of them, in the order of [`SourceSeen::ANSWERS`].
+    pub answers: [u64; SourceSeen::ANSWERS.len()],
+    /// The times until there was an answer, or none any more, the wait for a turn included.
+    pub seconds: Histogram,
+    /// Questions that wait.
+    pub waiting: usize,
+    /// True if it is taken to be away, and asked now and then only.
+    pub is_away: bool,
+}
+
+impl SourceSeen {
+    /// The answers: it says yes, it says no, it has said nothing in time, it was not asked since
+    /// too many wait or it is away, and a yes of a short time ago that still holds.
+    pub const ANSWERS: [&str; 5] = ["yes", "no", "none", "unasked", "remembered"];
 }
 
 /// A browser on its way to sign in at a source and back (OpenID Connect Core 1.0 §3.1, RFC 7636).
@@ -141,6 +168,9 @@ pub enum Judgement {
         /// The local part that a token is good for; a password is good for the account that was
         /// named with it.
         username: Option<String>,
+        /// The time at which a session has to end that is begun with it, in seconds since 1970;
+        /// `None` if it may go on.
+        until_s: Option<u64>,
     },
     /// It isn't.
     Bad {

@@ -38,7 +38,7 @@ impl Call {
         let question = json!({ "user": user, "domain": account.domain(), "password": password });
         let answer = self.web.post(&self.address, question.to_string()).await?;
         match answer.status {
-            StatusCode::OK => Ok(Judgement::Good { username: None }),
+            StatusCode::OK => Ok(Judgement::Good { username: None, until_s: None }),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Ok(Judgement::Bad { why: String::new() }),
             status => Err(format!("{}: the status {status} says neither yes nor no", self.address)),
         }

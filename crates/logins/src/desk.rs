@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 use rookery_base::one_shot;
-use rookery_hub::{Bound, Judgement, Judging, Most, Per, Unit};
+use rookery_hub::{Bound, Judgement, Judging, Most, Per, SourceSeen, Unit};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -51,6 +51,18 @@ struct State {
     failed: u32,
     /// The time from which one is asked again, while the source is away.
     again: Option<Instant>,
+    /// The questions since the start, and the answers.
+    seen: SourceSeen,
+}
+
+/// The answer to a question about a proof: a place in [`SourceSeen::ANSWERS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+    None,
+    Unasked,
+    Remembered,
 }
 
 impl Desk {
@@ -89,7 +101,11 @@ impl Desk {
 
     /// Has a question asked, unless too many wait or the source is away.
     pub fn ask(&self, question: impl Future<Output = Result<Judgement, Away>> + Send + 'static) -> Judging {
-        let answer = self.ask_for(question);
+        let answer = self.ask_and_count(question, |judgement| match judgement {
+            Judgement::Good { .. } => Answer::Yes,
+            Judgement::Bad { .. } => Answer::No,
+            Judgement::Away => Answer::None,
+        });
         Box::pin(async { answer.await.unwrap_or(Judgement::Away) })
     }
 
@@ -98,7 +114,27 @@ impl Desk {
         &self,
         question: impl Future<Output = Result<T, Away>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Option<T>> + Send>> {
-        if !lock(&self.state).takes_one(Instant::now(), self.asks_always) {
+        self.ask_and_count(question, |_| Answer::Yes)
+    }
+
+    /// Returns what was asked since the start, under the name of a key of the configuration.
+    pub fn seen(&self, name: &'static str) -> SourceSeen {
+        let state = lock(&self.state);
+        SourceSeen { name, waiting: state.waiting, is_away: state.again.is_some(), ..state.seen.clone() }
+    }
+
+    /// Counts a yes of a short time ago that is good for another question.
+    pub fn remembered(&self) {
+        lock(&self.state).count(Answer::Remembered);
+    }
+
+    fn ask_and_count<T: Send + 'static>(
+        &self,
+        question: impl Future<Output = Result<T, Away>> + Send + 'static,
+        answer_of: fn(&T) -> Answer,
+    ) -> Pin<Box<dyn Future<Output = Option<T>> + Send>> {
+        let begun = Instant::now();
+        if !lock(&self.state).takes_one(begun, self.asks_always) {
             return Box::pin(ready(None));
         }
         let (answer, awaited) = one_shot();
@@ -112,7 +148,8 @@ impl Desk {
             };
             let outcome = timeout(patience, in_turn).await;
             let outcome = outcome.unwrap_or_else(|_| Err(format!("no answer within {} seconds", patience.as_secs())));
-            place.settle(&name, outcome.as_ref().err());
+            let counted = outcome.as_ref().map_or(Answer::None, answer_of);
+            place.settle(&name, outcome.as_ref().err(), counted, begun.elapsed());
             answer.complete(outcome.ok());
         });
         Box::pin(async { awaited.await.ok().flatten() })
@@ -130,6 +167,7 @@ impl State {
     fn takes_one(&mut self, now: Instant, asks_always: bool) -> bool {
         let is_away = self.again.is_some_and(|again| now < again);
         if self.waiting >= MOST_WAITING || is_away && !asks_always {
+            self.count(Answer::Unasked);
             return false;
         }
         if self.again.is_some() {
@@ -139,6 +177,12 @@ impl State {
         self.waiting += 1;
         true
     }
+
+    fn count(&mut self, answer: Answer) {
+        if let Some(count) = self.seen.answers.get_mut(answer as usize) {
+            *count += 1;
+        }
+    }
 }
 
 /// The place of a question among those that wait, until it is dropped.
@@ -146,8 +190,10 @@ struct Place(Arc<Mutex<State>>);
 
 impl Place {
     /// Notes how the source has answered, or why it hasn't, and makes room.
-    fn settle(self, name: &str, why: Option<&Away>) {
+    fn settle(self, name: &str, why: Option<&Away>, answer: Answer, lasted: Duration) {
         let mut state = lock(&self.0);
+        state.count(answer);
+        state.seen.seconds.record_time(lasted);
         match why {
             Some(why) => {
                 state.failed = state.failed.saturating_add(1);
@@ -198,7 +244,7 @@ mod tests {
         Desk::start("a test", &Terms { patience, at_once }).unwrap()
     }
 
-    const GOOD: Judgement = Judgement::Good { username: None };
+    const GOOD: Judgement = Judgement::Good { username: None, until_s: None };
 
     #[test]
     fn questions_are_answered() {
@@ -218,8 +264,25 @@ mod tests {
         let due = lock(&desk.state).again.expect("it is away");
         assert!(lock(&desk.state).takes_one(due, false), "one sees whether it is back");
         assert!(!lock(&desk.state).takes_one(due, false), "and no other");
-        Place(desk.state.clone()).settle("a test", None);
+        assert!(desk.seen("url").is_away);
+        Place(desk.state.clone()).settle("a test", None, Answer::Yes, Duration::ZERO);
         assert_eq!(wait(desk.ask(async { Ok(GOOD) })), GOOD);
+    }
+
+    #[test]
+    fn what_came_of_questions_is_counted() {
+        let desk = desk(Duration::from_secs(60), 2);
+        let bad = || Judgement::Bad { why: String::new() };
+        for outcome in [Ok(GOOD), Ok(GOOD), Ok(bad()), Err("broken".to_owned())] {
+            wait(desk.ask(async { outcome }));
+        }
+        desk.remembered();
+        lock(&desk.state).again = Some(Instant::now() + Duration::from_secs(600));
+        assert_eq!(wait(desk.ask(async { Ok(GOOD) })), Judgement::Away);
+        let seen = desk.seen("ldap");
+        let counts = SourceSeen::ANSWERS.into_iter().zip(seen.answers).collect::<Vec<_>>();
+        assert_eq!(counts, [("yes", 2), ("no", 1), ("none", 1), ("unasked", 1), ("remembered", 1)]);
+        assert_eq!((seen.name, seen.seconds.count(), seen.waiting, seen.is_away), ("ldap", 4, 0, true));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, Scope, SearchEntry, dn_escape, ldap_escape};
+use ldap3::{
+    Ldap, LdapConnAsync, LdapConnSettings, LdapResult, Scope, SearchEntry, SearchOptions, dn_escape, ldap_escape,
+};
 use rookery_hub::Judgement;
 use rookery_jid::Jid;
 use rustls::ClientConfig;
@@ -114,7 +116,7 @@ impl Directory {
         // It is only a farewell.
         drop(ldap.unbind().await);
         match bound.rc {
-            SUCCESS => Ok(Judgement::Good { username: None }),
+            SUCCESS => Ok(Judgement::Good { username: None, until_s: None }),
             // RFC 4511 appendix A: the entry isn't there, has no password, or this isn't it.
             NO_SUCH_OBJECT | INAPPROPRIATE | INVALID_CREDENTIALS => Ok(bad()),
             _ => Err(self.failed(&bound)),
@@ -159,12 +161,15 @@ impl Directory {
     async fn find(&self, ldap: &mut Ldap, base: &str, filter: &str, user: &str) -> Result<Option<String>, Away> {
         self.bind(ldap).await?;
         let filter = filter.replace(USER, &ldap_escape(user));
+        // Two are one too many, and more would tell nothing else.
+        ldap.with_search_options(SearchOptions::new().sizelimit(2));
         // RFC 4511 §4.5.1.8: no attributes are wanted.
         let found = ldap.search(base, Scope::Subtree, &filter, vec!["1.1"]).await;
         let (entries, outcome) = found.map(|found| (found.0, found.1)).map_err(|error| self.failed(&error))?;
         match outcome.rc {
             SUCCESS | NO_SUCH_OBJECT => {}
-            _ => return Err(self.failed(&outcome)),
+            SIZE_LIMIT if entries.len() > 1 => {}
+            _ => return Err(self.refused(&outcome)),
         }
         let mut entries = entries.into_iter().map(SearchEntry::construct);
         match (entries.next(), entries.next()) {
@@ -174,6 +179,18 @@ impl Directory {
                 warn!(directory = %self.place, user, "more than one entry is this user's: nobody is let in; see the filter");
                 Ok(None)
             }
+        }
+    }
+
+    /// Returns why a search has no result, in words for the log: with what can be done about a
+    /// limit of the directory's own.
+    pub(crate) fn refused(&self, outcome: &LdapResult) -> Away {
+        match outcome.rc {
+            SIZE_LIMIT | ADMIN_LIMIT => format!(
+                "{}: it gives our entry fewer entries than there are: raise its limit for us, or narrow the filter ({outcome})",
+                self.place
+            ),
+            _ => self.failed(outcome),
         }
     }
 
@@ -209,6 +226,8 @@ const NOBODY: &str = "rookery-check";
 const LONGEST_CONNECTING: Duration = Duration::from_secs(30);
 /// Result codes of RFC 4511 §4.1.9.
 const SUCCESS: u32 = 0;
+const SIZE_LIMIT: u32 = 4;
+const ADMIN_LIMIT: u32 = 11;
 const NO_SUCH_OBJECT: u32 = 32;
 const INAPPROPRIATE: u32 = 48;
 const INVALID_CREDENTIALS: u32 = 49;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
-use ldap3::{Ldap, Scope, SearchEntry};
+use ldap3::{Ldap, Scope, SearchEntry, SearchOptions};
 use rookery_base::lock::lock;
 use rookery_hub::{Bound, Group, Most, Per, Unit};
 use rookery_jid::Jid;
@@ -89,13 +89,8 @@ impl Directory {
         for entry in entries {
             let Some(name) = values(&entry, &wanted.name).first().cloned() else { continue };
             let mut members = BTreeSet::new();
-            for member in values(&entry, &wanted.members) {
+            for member in self.members(&mut ldap, &entry, &wanted.members, MOST_MEMBERS - total).await? {
                 total += 1;
-                if total > MOST_MEMBERS {
-                    return Err(format!(
-                        "{self}: the groups have more than {MOST_MEMBERS} members together; see the filter"
-                    ));
-                }
                 members.extend(self.user(&mut ldap, wanted, &member, &mut known).await?);
             }
             groups.insert(name.clone(), Group { name, members });
@@ -105,7 +100,38 @@ impl Directory {
         Ok(groups.into_values().collect())
     }
 
-    /// Returns all entries of a search, page by page.
+    /// Returns all members of a group. A directory may give a part of them at a time (Active
+    /// Directory does so above 1500; MS-ADTS §3.1.1.3.1.3.3).
+    async fn members(
+        &self,
+        ldap: &mut Ldap,
+        entry: &SearchEntry,
+        attribute: &str,
+        most: usize,
+    ) -> Result<Vec<String>, Away> {
+        let (mut members, mut last) = part(entry, attribute);
+        while let Some(more) = last {
+            let Some(from) = more.checked_add(1).filter(|from| *from == members.len()) else {
+                return Err(format!("{self}: the members of {} come in no order", entry.dn));
+            };
+            if members.len() > most {
+                break;
+            }
+            let wanted = vec![format!("{attribute};range={from}-*")];
+            let found = ldap.search(&entry.dn, Scope::Base, "(objectClass=*)", wanted).await;
+            let entries = found.map_err(|error| self.failed(&error))?.0;
+            let next = entries.into_iter().map(SearchEntry::construct).next();
+            let (found, end) = next.map(|next| part(&next, attribute)).unwrap_or_default();
+            last = end.filter(|_| !found.is_empty());
+            members.extend(found);
+        }
+        if members.len() > most {
+            return Err(format!("{self}: the groups have more than {MOST_MEMBERS} members together; see the filter"));
+        }
+        Ok(members)
+    }
+
+    /// Returns all entries of a search, page by page (RFC 2696).
     async fn all(
         &self,
         ldap: &mut Ldap,
@@ -116,6 +142,8 @@ impl Directory {
     ) -> Result<Vec<SearchEntry>, Away> {
         let adapters: Vec<Box<dyn Adapter<'_, String, Vec<String>>>> =
             vec![Box::new(EntriesOnly::new()), Box::new(PagedResults::new(PAGE))];
+        // For a directory that doesn't know pages, and would give all of them.
+        ldap.with_search_options(SearchOptions::new().sizelimit(most as i32 + 1));
         let stream = ldap.streaming_search_with(adapters, base, Scope::Subtree, filter, attributes).await;
         let mut stream = stream.map_err(|error| self.failed(&error))?;
         let mut entries = Vec::new();
@@ -128,7 +156,7 @@ impl Directory {
         let outcome = stream.finish().await;
         match outcome.rc {
             0 => Ok(entries),
-            _ => Err(self.failed(&outcome)),
+            _ => Err(self.refused(&outcome)),
         }
     }
 
@@ -165,6 +193,19 @@ impl Directory {
 fn values(entry: &SearchEntry, attribute: &str) -> Vec<String> {
     let found = entry.attrs.iter().find(|(name, _)| name.eq_ignore_ascii_case(attribute));
     found.map(|(_, values)| values.clone()).unwrap_or_default()
+}
+
+/// Returns the values of an attribute, or a part of them, and then the number of the last one of
+/// that if there are more.
+fn part(entry: &SearchEntry, attribute: &str) -> (Vec<String>, Option<usize>) {
+    let part_of = |name: &str| {
+        let (base, options) = name.split_once(';')?;
+        let (_, end) =
+            options.strip_prefix("range=").filter(|_| base.eq_ignore_ascii_case(attribute))?.split_once('-')?;
+        Some(end.parse().ok())
+    };
+    let parts = entry.attrs.iter().find_map(|(name, values)| Some((values.clone(), part_of(name)?)));
+    parts.unwrap_or_else(|| (values(entry, attribute), None))
 }
 
 /// Returns attribute and value of the first part of an entry's name (RFC 4514 §3); `None` if that
@@ -216,6 +257,21 @@ pub const BOUNDS: &[Bound] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_the_members_says_where_the_next_begins() {
+        let entry = |attributes: &[(&str, &[&str])]| {
+            let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
+            let attrs = attributes.iter().map(|(name, values)| ((*name).to_owned(), owned(values))).collect();
+            SearchEntry { dn: String::new(), attrs, bin_attrs: Default::default() }
+        };
+        let all = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
+        assert_eq!(part(&entry(&[("Member", &["a", "b"])]), "member"), (all(&["a", "b"]), None));
+        let first = entry(&[("member", &[]), ("member;range=0-1", &["a", "b"])]);
+        assert_eq!(part(&first, "member"), (all(&["a", "b"]), Some(1)));
+        assert_eq!(part(&entry(&[("Member;range=2-*", &["c"])]), "member"), (all(&["c"]), None));
+        assert_eq!(part(&entry(&[("other;range=0-1", &["a"])]), "member"), (vec![], None));
+    }
 
     #[test]
     fn the_first_part_of_a_name_is_read() {

@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Header, decode_header};
 use rookery_base::lock::lock;
 use rookery_hub::{Judgement, SignIn};
+use rookery_tokens::{Keys, Token, end};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as Turn;
 use tracing::{info, warn};
 
+use crate::believed::Believed;
 use crate::desk::Away;
-use crate::keys::{Believed, Keys};
 use crate::web::{Address, Web};
 
 /// An issuer of tokens, and what tokens of it are believed by.
@@ -29,6 +29,8 @@ pub struct Issuer {
     /// The scope that clients are told to ask for.
     scope: Option<String>,
     client: Option<Client>,
+    /// The time for which a session goes on when its token has ended; `None` for any.
+    session_after: Option<Duration>,
     web: Web,
     known: Mutex<Known>,
     /// Lets one read the keys at a time.
@@ -86,6 +88,7 @@ impl Issuer {
             discovery,
             scope,
             client: None,
+            session_after: None,
             web,
             known: Mutex::default(),
             reading: Turn::default(),
@@ -96,6 +99,11 @@ impl Issuer {
     /// Returns the same for browsers that sign in there, and come back to us.
     pub fn with_client(self, client: Client) -> Self {
         Self { client: Some(client), ..self }
+    }
+
+    /// Returns the same where a session ends so much later than the token that it was begun with.
+    pub fn with_sessions_that_end(self, after: Duration) -> Self {
+        Self { session_after: Some(after), ..self }
     }
 
     /// Returns whether browsers can sign in there.
@@ -152,15 +160,16 @@ impl Issuer {
         }
         let said: Value = serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", places.token))?;
         let token = said.get("id_token").and_then(Value::as_str).unwrap_or_default();
-        let Ok(header) = decode_header(token) else { return Ok(self.refuse("there is no ID token that can be read")) };
-        let keys = self.keys_for(&header).await?;
+        let Ok(token) = Token::read(token) else { return Ok(self.refuse("there is no ID token that can be read")) };
+        let keys = self.keys_for(&token).await?;
         let believed = Believed { audience: vec![client.id.clone()], ..self.believed.clone() };
-        let claims = keys.claims(token, &header, &believed).and_then(|claims| match claims.get("nonce") {
+        let claims = believed.claims(&keys, &token).and_then(|claims| match claims.get("nonce") {
             Some(Value::String(nonce)) if *nonce == visit.nonce => Ok(claims),
             _ => Err("it was made for another visit".to_owned()),
         });
         match claims.and_then(|claims| believed.user(&claims)) {
-            Ok(username) => Ok(Judgement::Good { username: Some(username) }),
+            // A visit of the admin page has an end of its own.
+            Ok(username) => Ok(Judgement::Good { username: Some(username), until_s: None }),
             Err(why) => Ok(self.refuse(&why)),
         }
     }
@@ -183,10 +192,14 @@ impl Issuer {
     /// # Errors
     /// The issuer's keys are not known, and it doesn't tell them.
     pub async fn judge(self: Arc<Self>, token: &str) -> Result<Judgement, Away> {
-        let Ok(header) = decode_header(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
-        let keys = self.keys_for(&header).await?;
-        match keys.claims(token, &header, &self.believed).and_then(|claims| self.believed.user(&claims)) {
-            Ok(username) => Ok(Judgement::Good { username: Some(username) }),
+        let Ok(token) = Token::read(token) else { return Ok(self.refuse("it is no JWT of a known algorithm")) };
+        let keys = self.keys_for(&token).await?;
+        let judged = self.believed.claims(&keys, &token);
+        match judged.and_then(|claims| Ok((self.believed.user(&claims)?, end(&claims)))) {
+            Ok((username, end_s)) => {
+                let until_s = end_s.zip(self.session_after).map(|(end_s, more)| end_s.saturating_add(more.as_secs()));
+                Ok(Judgement::Good { username: Some(username), until_s })
+            }
             Err(why) => Ok(self.refuse(&why)),
         }
     }
@@ -215,10 +228,10 @@ impl Issuer {
     }
 
     /// Returns the keys to check a token with.
-    async fn keys_for(self: &Arc<Self>, header: &Header) -> Result<Arc<Keys>, Away> {
+    async fn keys_for(self: &Arc<Self>, token: &Token<'_>) -> Result<Arc<Keys>, Away> {
         let known = lock(&self.known).clone();
         let age = known.read.map(|read| read.elapsed());
-        if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(header) {
+        if age.is_some_and(|age| age < LONGEST_KNOWN) && known.keys.have(token) {
             if age.is_some_and(|age| age > FRESH) && known.may_try(self.pauses) {
                 let issuer = self.clone();
                 // It says itself when it fails.
@@ -283,7 +296,7 @@ impl Issuer {
         if !answer.status.is_success() {
             return Err(format!("{place}: the status {}", answer.status));
         }
-        let keys = Keys::read(&answer.body).map_err(|error| format!("{place}: {error}"))?;
+        let keys = Keys::published(&answer.body).map_err(|error| format!("{place}: {error}"))?;
         Ok((keys, browsers))
     }
 }
@@ -329,7 +342,7 @@ const PAUSES: Pauses = Pauses { usual: Duration::from_secs(30), after_failure: D
 
 #[cfg(test)]
 mod tests {
-    use jsonwebtoken::{Algorithm, EncodingKey, encode, get_current_timestamp};
+    use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
     use rcgen::KeyPair;
     use rookery_needs::Site;
 
@@ -396,7 +409,7 @@ mod tests {
     }
 
     fn juliet() -> Result<Judgement, Away> {
-        Ok(Judgement::Good { username: Some("juliet".into()) })
+        Ok(Judgement::Good { username: Some("juliet".into()), until_s: None })
     }
 
     const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -438,6 +451,17 @@ mod tests {
             assert_eq!(why["openid-configuration"], site.url(DISCOVERY));
         }
         assert_eq!((site.count(DISCOVERY), site.count("/keys")), (1, 1), "the keys are read once");
+    }
+
+    #[test]
+    fn a_session_ends_so_much_later_than_its_token() {
+        let signer = Signer::new("a");
+        let (site, issuer) = issuer_of(&Arc::new(Mutex::new(Some(vec![signer.jwk()]))));
+        let issuer = Arc::new(Arc::into_inner(issuer).unwrap().with_sessions_that_end(Duration::from_secs(60)));
+        let claims = claims(&site);
+        let until_s = claims["exp"].as_u64().map(|end| end + 60);
+        let good = Judgement::Good { username: Some("juliet".into()), until_s };
+        assert_eq!(judge(&issuer, &signer.sign(&claims)), Ok(good));
     }
 
     #[test]

@@ -15,14 +15,14 @@
 //! [`desk`] runs questions within their bounds, [`remembered`] has answers of a short time ago,
 //! [`web`] is a client of HTTP. Those who are asked: [`call`], an address of HTTP that knows
 //! passwords; [`directory`], LDAP, of which [`groups`] reads who belongs together; [`issuer`],
-//! which finds the keys of an issuer of tokens, while [`keys`] checks a token with them.
+//! which finds the keys of an issuer of tokens, while [`believed`] says whose one is.
 
+pub mod believed;
 pub mod call;
 pub mod desk;
 pub mod directory;
 pub mod groups;
 pub mod issuer;
-pub mod keys;
 pub mod remembered;
 pub mod web;
 
@@ -31,14 +31,14 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, Takes};
+use rookery_hub::{Entrance, Group, Judgement, Judging, Proof, SignIn, Source, SourceSeen, Takes};
 use rookery_jid::Jid;
 
+pub use believed::Believed;
 pub use call::Call;
 pub use desk::{Desk, Terms};
 pub use directory::{Directory, Entry, OwnEntry, Place};
 pub use issuer::{Client, Issuer};
-pub use keys::Believed;
 pub use web::Web;
 
 use tokio::time::timeout;
@@ -114,6 +114,14 @@ impl Outside {
 }
 
 impl Passwords {
+    /// Returns the key of the configuration that has it.
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Call(_) => "url",
+            Self::Directory(_) => "ldap",
+        }
+    }
+
     /// Asks whether a password is that of an account.
     ///
     /// # Errors
@@ -181,6 +189,12 @@ impl Source for Outside {
         self.groups.get()
     }
 
+    fn seen(&self) -> Vec<SourceSeen> {
+        let passwords = self.passwords.as_ref().map(|line| line.desk.seen(line.asked.key()));
+        let tokens = self.tokens.as_ref().map(|line| line.desk.seen("issuer"));
+        passwords.into_iter().chain(tokens).collect()
+    }
+
     fn judge(&self, proof: Proof) -> Judging {
         match (proof, &self.passwords, &self.tokens) {
             (Proof::Token(token), _, Some(line)) => {
@@ -189,7 +203,8 @@ impl Source for Outside {
             }
             (Proof::Password { account, password }, Some(line), _) => {
                 if self.remembered.has(&account, &password) {
-                    return Box::pin(ready(Judgement::Good { username: None }));
+                    line.desk.remembered();
+                    return Box::pin(ready(Judgement::Good { username: None, until_s: None }));
                 }
                 let (passwords, remembered) = (line.asked.clone(), self.remembered.clone());
                 line.desk.ask(async move {
@@ -250,7 +265,7 @@ mod tests {
         let outside = outside(&site, Duration::ZERO);
         assert_eq!(outside.takes(), Takes { passwords: true, tokens: false });
         for (password, judgement) in [
-            ("right", Judgement::Good { username: None }),
+            ("right", Judgement::Good { username: None, until_s: None }),
             ("wrong", Judgement::Bad { why: String::new() }),
             ("forbidden", Judgement::Bad { why: String::new() }),
             ("broken", Judgement::Away),
@@ -268,7 +283,7 @@ mod tests {
             let site = Site::start(|_, _| (200, String::new()));
             let outside = outside(&site, remembered);
             for _ in 0..3 {
-                assert_eq!(wait(outside.judge(shown("right"))), Judgement::Good { username: None });
+                assert_eq!(wait(outside.judge(shown("right"))), Judgement::Good { username: None, until_s: None });
             }
             assert_eq!(site.count("/check"), questions);
         }

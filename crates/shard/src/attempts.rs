@@ -14,7 +14,8 @@
 //! Where an account has logged in from lately, or with which installation of a client (XEP-0388
 //! §2.3), none of these three counts for it: it has a rate of its own there, so that somebody
 //! else's guesses don't keep its owner out. Tokens (XEP-0484) can't be guessed and wait for
-//! nothing.
+//! nothing. Those of an issuer (RFC 7628) can't be guessed either, but each that is made up costs a
+//! look at its signature: they count at the address alone.
 //!
 //! # Invariants
 //!
@@ -44,9 +45,20 @@ pub struct Whence<'a> {
     pub account: &'a str,
     /// The identifier of the client's installation, if it has told one.
     pub client: Option<&'a str>,
-    /// Set if it brings something that can't be guessed, or comes from where the operator trusts
+    /// The rates that it is held back by.
+    pub counts: CountsAt,
+}
+
+/// The rates that an attempt is held back by, and counts for if it fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CountsAt {
+    /// All of them.
+    Everywhere,
+    /// Those of its address: what it brings can't be guessed, but has to be looked at.
+    Address,
+    /// None: it brings something that can't be guessed, or comes from where the operator trusts
     /// everybody.
-    pub is_exempt: bool,
+    Nowhere,
 }
 
 /// An attempt on its way. Dropped, it counts as one that failed.
@@ -64,6 +76,8 @@ enum Charged {
     Nothing,
     /// A rate of a place that the account is known at.
     Known(u64),
+    /// The rate of an address.
+    Address(u64),
     /// The three rates of strangers; the address only if it tells anything.
     Stranger {
         pair: u64,
@@ -153,14 +167,14 @@ impl Attempts {
         let client = whence.client.map(|client| self.hasher.hash_one((account, client)));
         let known = client.filter(|client| self.is_known(account, *client, now_ms));
         let known = known.or(Some(network).filter(|network| self.is_known(account, *network, now_ms)));
+        // Everybody behind a proxy on this machine has its address, so that it tells nothing.
+        let address = Some(network).filter(|_| !whence.address.to_canonical().is_loopback());
         let begun = match known {
-            _ if whence.is_exempt => Ok((Charged::Nothing, 0, Cause::Pair)),
+            _ if whence.counts == CountsAt::Nowhere => Ok((Charged::Nothing, 0, Cause::Pair)),
+            _ if whence.counts == CountsAt::Address => self.begin_at_address(address, now_ms),
             Some(place) => self.begin_known(self.hasher.hash_one((account, place)), now_ms),
             None => {
                 let pair = self.hasher.hash_one((account, network));
-                // Everybody behind a proxy on this machine has its address, so that it tells
-                // nothing.
-                let address = Some(network).filter(|_| !whence.address.to_canonical().is_loopback());
                 self.begin_stranger(account, pair, address, a_day, now_ms)
             }
         };
@@ -200,6 +214,7 @@ impl Attempts {
         match attempt.charged {
             Charged::Nothing => {}
             Charged::Known(key) => self.of_known.take_back(key, KNOWN, now_ms),
+            Charged::Address(key) => self.addresses.take_back(key, ADDRESS, now_ms),
             Charged::Stranger { pair, of_account, address } => {
                 self.pairs.take_back(pair, PAIR, now_ms);
                 let (account, rate) = of_account;
@@ -232,6 +247,13 @@ impl Attempts {
         let wait = self.of_known.turn(key, KNOWN, Cause::Pair, now_ms)?;
         self.of_known.charge(key, KNOWN, now_ms);
         Ok((Charged::Known(key), wait, Cause::Pair))
+    }
+
+    fn begin_at_address(&mut self, address: Option<u64>, now_ms: u64) -> Result<(Charged, u64, Cause), Refused> {
+        let Some(key) = address else { return Ok((Charged::Nothing, 0, Cause::Address)) };
+        let wait = self.addresses.turn(key, ADDRESS, Cause::Address, now_ms)?;
+        self.addresses.charge(key, ADDRESS, now_ms);
+        Ok((Charged::Address(key), wait, Cause::Address))
     }
 
     fn begin_stranger(
@@ -378,7 +400,7 @@ pub const BOUNDS: &[Bound] = &[
     )
     .or("<temporary-auth-failure/>, unseen"),
     Bound::on(
-        "failed logins at accounts that have not logged in there (another every second)",
+        "failed logins at accounts that have not logged in there, and by tokens of an issuer (another every second)",
         Per::Address,
         Most::Fixed(ADDRESS.burst),
         Unit::Number,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rookery_base::Transport;
+use rookery_hub::SourceSeen;
 use rookery_observe::Counters;
 
 use crate::attempts::Tally;
@@ -15,8 +16,8 @@ pub struct Census {
     pub coverage: Coverage,
     /// True if each session is looked at.
     pub is_detailed: bool,
-    /// Attempts to log in since the start, by their outcome.
-    pub logins: Tally,
+    /// Attempts to log in, and those who vouch for them.
+    pub logins: Logins,
     /// The shards' counters since the start.
     pub counters: Counters,
     /// Accounts with a session.
@@ -36,6 +37,15 @@ pub struct Census {
     pub servers: rookery_federation::report::Tally,
     /// Continuations that wait, most of them for the store.
     pub tasks: usize,
+}
+
+/// The counts of logins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Logins {
+    /// Attempts since the start, by their outcome.
+    pub tally: Tally,
+    /// The sources that others vouch from, by domain and the key of the configuration.
+    pub sources: BTreeMap<(String, &'static str), SourceSeen>,
 }
 
 /// The stanzas that sessions have not read yet.

@@ -2,6 +2,7 @@
 //! no task, no timer.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 
 use rookery_base::Transport;
 use rookery_fanout::Station;
@@ -67,8 +68,9 @@ impl Wire {
 pub(crate) enum Stage {
     /// Until a resource is bound.
     Negotiating(Box<Negotiation>),
-    /// A session of the world, for which the client came at this time, in seconds since 1970.
-    Bound { since_s: u32 },
+    /// A session of the world, for which the client came at this time, in seconds since 1970, and
+    /// has to come again at that one, if there is any.
+    Bound { since_s: u32, until_s: Option<NonZeroU32> },
     /// A session of the world that waits for its client to come back: there is no socket.
     Detached,
     /// A client whose session is on another node.
@@ -156,7 +158,7 @@ impl<S> Connection<S> {
 
     /// Returns what operators see of it; `None` while the client is away.
     pub(crate) fn peer(&self) -> Option<Peer> {
-        let Stage::Bound { since_s } = self.stage else { return None };
+        let Stage::Bound { since_s, .. } = self.stage else { return None };
         Some(Peer {
             address: self.peer,
             transport: self.wire.transport().label().to_owned(),

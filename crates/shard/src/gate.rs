@@ -13,7 +13,7 @@ use rookery_base::lock::lock;
 use rookery_hub::{Bound, Most, Network, Per, Unit, household};
 use tracing::warn;
 
-use crate::attempts::{Attempt, Attempts, DEFAULT_A_DAY, Refused, Tally, Whence};
+use crate::attempts::{Attempt, Attempts, CountsAt, DEFAULT_A_DAY, Refused, Tally, Whence};
 
 /// The gate.
 #[derive(Debug, Default)]
@@ -152,8 +152,8 @@ impl Gate {
     /// # Errors
     /// The attempt has no turn: there were too many like it.
     pub fn begin(&self, whence: Whence<'_>, terms: &LoginTerms, now_ms: u64) -> Result<(Attempt, u64), Refused> {
-        let is_exempt = whence.is_exempt || terms.exempt.iter().any(|network| network.contains(whence.address));
-        let whence = Whence { is_exempt, ..whence };
+        let is_exempt = terms.exempt.iter().any(|network| network.contains(whence.address));
+        let whence = Whence { counts: if is_exempt { CountsAt::Nowhere } else { whence.counts }, ..whence };
         let mut watched = self.watched();
         let begun = watched.attempts.begin(whence, terms.guesses_per_day, now_ms);
         if let Err(refused) = &begun {
@@ -258,7 +258,7 @@ mod tests {
         let terms = LoginTerms { exempt: vec!["192.0.2.0/24".parse().unwrap()], guesses_per_day: 10 };
         let guess = |address: &str| {
             let address = address.parse().unwrap();
-            let whence = Whence { address, account: "romeo@a.example", client: None, is_exempt: false };
+            let whence = Whence { address, account: "romeo@a.example", client: None, counts: CountsAt::Everywhere };
             gate.begin(whence, &terms, 0).map(|(attempt, wait)| {
                 gate.failed(attempt);
                 wait

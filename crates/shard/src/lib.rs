@@ -18,8 +18,8 @@
 //!   tests is another.
 //! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a
 //!   shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]:
-//!   afterwards. [`resumption`]: when a session changes its connection, [`handover`]: its process,
-//!   [`gathered`]: what it takes along.
+//!   afterwards. `proofs`: when what a client has shown holds no more. [`resumption`]: when a
+//!   session changes its connection, [`handover`]: its process, [`gathered`]: what it takes along.
 //! * [`wires`]: connections with other servers; `federating`: what goes over them.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket;
@@ -46,6 +46,7 @@ mod lines;
 pub mod mailboxes;
 mod measuring;
 pub mod negotiation;
+mod proofs;
 pub mod reading;
 pub mod resumption;
 pub mod shard;
@@ -57,8 +58,8 @@ pub mod websocket;
 pub mod wires;
 pub mod writing;
 
-pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
-pub use census::{Carrier, Census, Coverage};
+pub use attempts::{Attempt, Cause, CountsAt, Refused, Tally, Whence};
+pub use census::{Carrier, Census, Coverage, Logins};
 pub use driver::{Driver, Ready};
 pub use gate::{Gate, LoginTerms};
 pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, Kind, Letter, Outlet, Port, Post, Posted};

@@ -26,6 +26,10 @@ impl<D: Driver> Shard<D> {
         if let Some(federating) = &self.federating {
             federating.servers.count(&mut census.servers);
         }
+        for (domain, seen) in self.world.sources_seen() {
+            // All shards ask the same ones.
+            census.logins.sources.insert((domain.to_owned(), seen.name), seen);
+        }
         if !census.is_detailed {
             census.connections += self.connections.len();
             return;

@@ -298,8 +298,10 @@ impl<D: Driver> Shard<D> {
         self.note_login(link, session.as_ref(), None);
         let mechanism = self.with_machine(link, |machine| machine.mechanism()).flatten();
         self.tell_begun(link, mechanism, is_resumed);
+        let until_s = self.ends_with_its_proof(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let bound = Stage::Bound { since_s: u32::try_from(self.world.time() / 1000).unwrap_or(u32::MAX) };
+        let since_s = u32::try_from(self.world.time() / 1000).unwrap_or(u32::MAX);
+        let bound = Stage::Bound { since_s, until_s };
         let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, bound) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();

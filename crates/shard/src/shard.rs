@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use rookery_base::lock::lock;
@@ -23,7 +24,7 @@ use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 use tracing::info;
 
-use crate::attempts::Whence;
+use crate::attempts::{CountsAt, Whence};
 use crate::connection::{Connection, Question, Resumption, Stage, Wire};
 use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
@@ -67,6 +68,9 @@ pub(crate) struct Common<S> {
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
     serial: u32,
+    /// The first time at which a session ends with what its client has shown, in seconds since
+    /// 1970.
+    pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
     pub(crate) stopping: bool,
     /// The shard stops, and has sessions yet that another process goes on with.
@@ -193,6 +197,7 @@ impl<D: Driver> Shard<D> {
             self.open(letter);
         }
         self.timers();
+        self.end_with_proofs();
         self.world.run_timers();
         self.settle();
         // What can't leave comes back to sessions, whose modules may have more to say.
@@ -212,7 +217,7 @@ impl<D: Driver> Shard<D> {
     pub fn next_timer(&self) -> Option<u64> {
         let own = self.timing.timers.peek().map(|Reverse((due, ..))| *due);
         let federating = self.federating.as_ref().and_then(|federating| federating.next_timer());
-        own.into_iter().chain(self.world.next_timer()).chain(federating).min()
+        own.into_iter().chain(self.next_proof_ms()).chain(self.world.next_timer()).chain(federating).min()
     }
 
     /// Returns whether the shard was told to stop.
@@ -473,18 +478,18 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn ask(&mut self, link: Link, question: Question) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
-        let (account, client, is_exempt) = match &question {
+        let (account, client, counts) = match &question {
             Question::Credentials(account) | Question::Verify(account, _) => {
-                (account.as_str(), negotiation.machine.installation(), false)
+                (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
             }
-            Question::Tokens(account, client) => (account.as_str(), Some(client.as_str()), true),
-            // Nobody guesses a signature. It is counted for whom it says, so that a place where an
-            // account has logged in is known.
+            Question::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
+            // Nobody guesses a signature, but it has to be checked. It is counted for whom it says,
+            // so that a place where an account has logged in is known.
             Question::Bearer(_, host, wanted) => {
-                (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), true)
+                (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
             }
         };
-        let whence = Whence { address: connection.peer.ip(), account, client, is_exempt };
+        let whence = Whence { address: connection.peer.ip(), account, client, counts };
         let begun = self.common.gate.begin(whence, &self.common.generation.logins, self.timing.now_ms);
         let (attempt, wait) = match begun {
             Ok((attempt, wait)) => (Some(attempt), wait),
@@ -532,7 +537,7 @@ impl<D: Driver> Shard<D> {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
             LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
-            LoginAnswer::Identified(account) => machine.identified(account, &mut out),
+            LoginAnswer::Identified(account, until_s) => machine.identified(account, until_s, &mut out),
             LoginAnswer::BearerRefused(why) => machine.bearer_refused(&why, &mut out),
             LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
             LoginAnswer::Token(issued) => machine.token(issued.as_ref()),

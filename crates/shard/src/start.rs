@@ -20,7 +20,7 @@ use rookery_observe::{Since, vital};
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
-use crate::census::{Census, Coverage};
+use crate::census::{Census, Coverage, Logins};
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
 use crate::gathered::Gathered;
@@ -392,7 +392,8 @@ impl Door {
 
     fn count(&self, is_detailed: bool) -> Census {
         let coverage = Coverage { shards: self.post.shards(), ..Coverage::default() };
-        let census = Census { coverage, is_detailed, logins: self.gate.tally(), ..Census::default() };
+        let logins = Logins { tally: self.gate.tally(), ..Logins::default() };
+        let census = Census { coverage, is_detailed, logins, ..Census::default() };
         let census = Arc::new(Mutex::new(census));
         self.ask_all(|done| Envelope::Count(census.clone(), done));
         lock(&census).clone()

@@ -78,6 +78,8 @@ pub struct C2s {
     untimely: u32,
     /// The mechanism of the newest authentication.
     mechanism: Option<&'static str>,
+    /// The time at which a session that begins has to end, in seconds since 1970.
+    until_s: Option<u64>,
     scanner: Scanner,
     /// The server's header of the current stream has been written.
     opened: bool,
@@ -137,6 +139,7 @@ impl C2s {
             auth_failures: 0,
             untimely: 0,
             mechanism: None,
+            until_s: None,
             scanner: Scanner::new(),
             opened: false,
             phase: Phase::Header(Opening::default()),
@@ -219,6 +222,12 @@ impl C2s {
     /// Returns the mechanism of the newest authentication, if one has begun.
     pub fn mechanism(&self) -> Option<&'static str> {
         self.mechanism
+    }
+
+    /// Returns the time at which a session that begins on this stream has to end, in seconds since
+    /// 1970, if what the client has shown holds until then only.
+    pub fn holds_until(&self) -> Option<u64> {
+        self.until_s
     }
 
     /// Returns what lives on in the session once [`C2s::bound`] has accepted a resource; `None`

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use hyper::{Response, StatusCode};
 use rookery_base::Transport;
 use rookery_base::lock::lock;
+use rookery_hub::SourceSeen;
 use rookery_observe::{Histogram, Stage, slow};
 use rookery_operations::reports;
 use rookery_shard::{Carrier, Cause, Census};
@@ -236,7 +237,7 @@ fn sessions(page: &mut Page, census: &Census) {
 }
 
 fn logins(page: &mut Page, census: &Census) {
-    let tally = &census.logins;
+    let tally = &census.logins.tally;
     let name = "rookery_logins_total";
     page.head(name, COUNTER, "Attempts to log in with a password or a token that were looked at, by outcome.");
     page.line(name, "{outcome=\"succeeded\"}", tally.succeeded);
@@ -263,6 +264,36 @@ fn logins(page: &mut Page, census: &Census) {
         for (cause, count) in causes.iter().zip(counts) {
             page.line(name, &format!("{{cause=\"{cause}\"}}"), count);
         }
+    }
+    sources(page, census);
+}
+
+/// Writes how those fare who vouch for logins, by domain and the key of `[domain."NAME".login]`.
+fn sources(page: &mut Page, census: &Census) {
+    let labels = |(domain, source): &(String, &str)| format!("domain=\"{}\",source=\"{source}\"", label(domain));
+    let name = "rookery_login_source_answers_total";
+    let help = "Proofs that a source of logins was asked about, by its answer: yes, no, none in time, unasked \
+                since too many wait or it is away, or remembered.";
+    page.head(name, COUNTER, help);
+    for (key, seen) in &census.logins.sources {
+        for (result, count) in SourceSeen::ANSWERS.iter().zip(seen.answers) {
+            page.line(name, &format!("{{{},result=\"{result}\"}}", labels(key)), count);
+        }
+    }
+    let name = "rookery_login_source_seconds";
+    page.head(name, HISTOGRAM, "How long a source of logins took to answer, the wait for a turn included.");
+    for (key, seen) in &census.logins.sources {
+        page.histogram(name, &labels(key), &seen.seconds, &SECONDS);
+    }
+    let name = "rookery_login_source_away";
+    page.head(name, GAUGE, "1 while a source of logins is taken to be away, and asked now and then only.");
+    for (key, seen) in &census.logins.sources {
+        page.line(name, &format!("{{{}}}", labels(key)), u8::from(seen.is_away));
+    }
+    let name = "rookery_login_source_waiting";
+    page.head(name, GAUGE, "Questions that wait for a source of logins.");
+    for (key, seen) in &census.logins.sources {
+        page.line(name, &format!("{{{}}}", labels(key)), seen.waiting);
     }
 }
 
@@ -416,7 +447,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use rookery_shard::Coverage;
+    use rookery_shard::{Coverage, Logins};
 
     #[test]
     fn every_sample_has_a_head_and_follows_the_conventions() {
@@ -501,7 +532,11 @@ mod tests {
             reports: vec![("example.org".to_owned(), 0)],
             certificates: vec![crate::ServedCertificate { file: "a.pem".into(), names, not_after: 1 }],
         };
-        page(&Census { by_domain, counters, ..Census::default() }, &counts, &Activity::default(), &machine)
+        let mut seen = SourceSeen { name: "ldap", ..SourceSeen::default() };
+        seen.seconds.record(1000);
+        let sources = [(("example.org".to_owned(), "ldap"), seen)].into();
+        let logins = Logins { sources, ..Logins::default() };
+        page(&Census { by_domain, counters, logins, ..Census::default() }, &counts, &Activity::default(), &machine)
     }
 
     /// Returns the families of a page, for people: name, kind, labels and meaning.

@@ -42,6 +42,8 @@ pub struct DomainLogin {
     pub claim: String,
     /// The scope that clients are told to ask for.
     pub scope: Option<String>,
+    /// Seconds for which a session goes on when its token has ended.
+    pub session_seconds: u64,
     /// The name by which the issuer knows the admin page.
     pub client_id: Option<String>,
     /// The file with the secret that goes with it.
@@ -99,6 +101,7 @@ impl Default for DomainLogin {
             audience: Vec::new(),
             claim: "preferred_username".to_owned(),
             scope: None,
+            session_seconds: 86_400,
             client_id: None,
             client_secret_file: None,
             trusted: None,

@@ -7,20 +7,28 @@ use super::logins::{Stream, says, with};
 use super::rig::Rig;
 
 rookery_needs::needing! {
-    "cli.ldap": users_of_a_directory_log_in, members_of_a_group_find_each_other
+    "cli.ldap": users_of_a_directory_log_in, members_of_a_group_find_each_other, a_limit_of_a_directory_is_named
 }
 
 /// Starts a directory with two users in a group, one outside of it, and an entry for us.
 fn directory(rig: &Rig) -> Slapd {
+    directory_with(rig, "")
+}
+
+/// Starts the same with more lines of its configuration.
+fn directory_with(rig: &Rig, more: &str) -> Slapd {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("a certificate").pem();
     rig.write("directory.pem", &certificate);
     rig.write("own.password", "of ours\n");
-    Slapd::start(ENTRIES, &certificate, &key.serialize_pem())
+    Slapd::start_with(ENTRIES, &certificate, &key.serialize_pem(), more)
 }
 
 mod test {
+    use std::thread::sleep;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     pub fn users_of_a_directory_log_in() {
@@ -56,16 +64,38 @@ mod test {
         assert_eq!(server.stop(), 0);
     }
 
-    pub fn members_of_a_group_find_each_other() {
-        let rig = Rig::fresh();
-        let slapd = directory(&rig);
+    /// Writes a configuration that reads groups below an entry.
+    fn reads_groups(rig: &Rig, slapd: &Slapd, groups: &str) {
         let table = format!(
             "[domain.localhost.login]\nldap = \"{}\"\ntrusted = \"directory.pem\"\n\
              base = \"ou=people,dc=example,dc=org\"\nbind_dn = \"cn=rookery,dc=example,dc=org\"\n\
-             bind_password_file = \"own.password\"\ngroups_base = \"ou=groups,dc=example,dc=org\"\n",
+             bind_password_file = \"own.password\"\n{groups}",
             slapd.url_tls()
         );
         rig.write("rookery.toml", &with(&table));
+    }
+
+    /// The directory has more entries than it gives to us: rosters stay as they are, and the log
+    /// says what can be done.
+    pub fn a_limit_of_a_directory_is_named() {
+        let rig = Rig::fresh();
+        let slapd = directory_with(&rig, "sizelimit 2\n");
+        reads_groups(&rig, &slapd, "groups_base = \"dc=example,dc=org\"\ngroups_filter = \"(cn=*)\"\n");
+        let (server, said) = rig.serve();
+        let mut stream = Stream::open(&said, "localhost");
+        says(&stream.by_password("juliet", "right"), "<success");
+        let until = Instant::now() + PATIENCE;
+        while !rig.run(&["log"]).out.contains("raise its limit for us, or narrow the filter") {
+            assert!(Instant::now() < until, "{}", rig.run(&["log"]).out);
+            sleep(Duration::from_millis(100));
+        }
+        assert_eq!(server.stop(), 0);
+    }
+
+    pub fn members_of_a_group_find_each_other() {
+        let rig = Rig::fresh();
+        let slapd = directory(&rig);
+        reads_groups(&rig, &slapd, "groups_base = \"ou=groups,dc=example,dc=org\"\n");
         let (server, said) = rig.serve();
         let enter = |name: &str| {
             let mut stream = Stream::open(&said, "localhost");
@@ -95,6 +125,8 @@ mod test {
     }
 }
 
+/// The time within which the groups are read.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 const ENTRIES: &str = "\
 dn: dc=example,dc=org
 objectClass: dcObject

@@ -171,3 +171,16 @@ fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
     }
     assert_eq!(server.stop(), 0);
 }
+
+/// Memory that a wave of connections has left goes back to the system although the shards have
+/// nothing to do: the allocator has threads of its own for that.
+#[test]
+fn memory_goes_back_while_nothing_happens() {
+    let rig = Rig::fresh();
+    let (server, _) = rig.serve();
+    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("threads");
+    let names: Vec<String> =
+        threads.flatten().map(|thread| fs::read_to_string(thread.path().join("comm")).unwrap_or_default()).collect();
+    assert!(names.iter().any(|name| name.starts_with("jemalloc_bg_thd")), "{names:?}");
+    assert_eq!(server.stop(), 0);
+}

@@ -4,13 +4,16 @@
 //! # Layout
 //!
 //! `proofs` is how servers prove who they are, `rules` what operators decide, `breaks` what ends in
-//! the middle, `strangers` what users of other servers may not, `nodes` a cluster and other servers.
+//! the middle, `meetings` those who call at the same time, `loops` ways that lead nowhere,
+//! `strangers` what users of other servers may not, `nodes` a cluster and other servers.
 
 use rookery_federation::Settings;
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Internet, Meeting, Server};
 
 mod breaks;
+mod loops;
+mod meetings;
 mod nodes;
 mod proofs;
 mod rules;

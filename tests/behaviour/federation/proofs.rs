@@ -13,11 +13,16 @@ use rookery_testkit::{Config, Internet, Server};
 use super::{chat, expect_talk, names, plain, server, start};
 
 /// Returns a server of a domain and its rooms, with a certificate of the test's.
-fn server_with(internet: &Internet, domain: &str, issued: &Issued, change: impl FnOnce(&mut Settings)) -> Server {
+pub(super) fn server_with(
+    internet: &Internet,
+    domain: &str,
+    issued: &Issued,
+    change: impl FnOnce(&mut Settings),
+) -> Server {
     start(domain, Config::default(), internet.meeting_with(issued, &names(domain), change))
 }
 
-fn own_certificate(domain: &str) -> Issued {
+pub(super) fn own_certificate(domain: &str) -> Issued {
     let made = self_signed(&[domain.to_owned()], 1_700_000_000).expect("a certificate");
     Issued { chain: made.certificate, key: made.key }
 }

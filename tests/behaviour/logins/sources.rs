@@ -8,7 +8,7 @@ use rookery_hub::{Group, Judgement, Judging, LoginBy, Proof, Source, Takes};
 use rookery_sasl::Mechanism;
 use rookery_testkit::client::xml;
 use rookery_testkit::login::sasl;
-use rookery_testkit::server::PASSWORD;
+use rookery_testkit::server::{EPOCH_MS, PASSWORD};
 use rookery_testkit::{Client, Config, Server};
 
 /// A source that answers when the test does so in its place.
@@ -106,11 +106,11 @@ fn succeeds(mut client: Client) -> Client {
 }
 
 fn good() -> Judgement {
-    Judgement::Good { username: None }
+    Judgement::Good { username: None, until_s: None }
 }
 
 fn good_for(username: &str) -> Judgement {
-    Judgement::Good { username: Some(username.into()) }
+    Judgement::Good { username: Some(username.into()), until_s: None }
 }
 
 fn bad() -> Judgement {
@@ -213,6 +213,84 @@ fn a_token_is_good_for_whom_the_source_says() {
     }
 }
 
+/// A token is good until a time, and so is the session that was begun with it (RFC 6120
+/// §4.9.3.16). One that goes on with a newer token goes on for as long as that.
+#[test]
+fn a_session_ends_with_what_it_was_begun_with() {
+    let (server, source) = server(true);
+    let until = |seconds: u64| {
+        let until_s = Some((EPOCH_MS + server.now()) / 1000 + seconds);
+        Some(Judgement::Good { username: Some("juliet".into()), until_s })
+    };
+    let enter = |judgement| {
+        let client = begin_with_token(&server, "");
+        source.answer("t.o.k", judgement);
+        let mut client = client;
+        client.expect("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+        client.open(ELSEWHERE);
+        client
+    };
+    let bound = |judgement, resource: &str| {
+        let mut client = enter(judgement);
+        client.bind(resource);
+        client
+    };
+    let mut long = bound(until(10_000), "long");
+    let mut short = bound(until(100), "short");
+    let mut endless = bound(Some(good_for("juliet")), "endless");
+    server.advance(99_000);
+    short.expect_alive();
+    server.advance(LOOKS_MS);
+    short.expect_stream_error("reset");
+    let mut kept = bound(until(100), "kept");
+    let enabled = kept.ask("<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+    let id = enabled.attr("id").expect("a name").to_owned();
+    kept.vanish();
+    let mut kept = enter(until(1_000));
+    kept.ask(&format!("<resume xmlns='urn:xmpp:sm:3' h='0' previd='{id}'/>"));
+    server.advance(900_000);
+    kept.wire.send(b"<r xmlns='urn:xmpp:sm:3'/>");
+    kept.expect("<a xmlns='urn:xmpp:sm:3' h='0'/>");
+    server.advance(100_000 + LOOKS_MS);
+    kept.expect_stream_error("reset");
+    long.expect_alive();
+    server.advance(9_000_000);
+    long.expect_stream_error("reset");
+    endless.expect_alive();
+}
+
+/// Somebody who makes tokens up has so many looked at from one address; others log in meanwhile.
+#[test]
+fn tokens_that_are_made_up_count_at_their_address() {
+    let (server, source) = server(true);
+    let show = |address: [u8; 4]| {
+        let mut client = server.connect_from(address.into());
+        client.open(ELSEWHERE);
+        client.send(&sasl("auth", Some(Mechanism::OAuthBearer), b"n,,\x01auth=Bearer t.o.k\x01\x01"));
+        client.expect_nothing();
+        client
+    };
+    let mut looked_at = 0;
+    let refused = loop {
+        let mut client = show([192, 0, 2, 1]);
+        if source.questions() == 0 {
+            break client;
+        }
+        source.answer("t.o.k", Some(bad()));
+        client.expect_element();
+        client.send("<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>AQ==</response>");
+        fails(&mut client, "not-authorized");
+        client.vanish();
+        looked_at += 1;
+        assert!(looked_at <= AT_AN_ADDRESS, "{looked_at}");
+    };
+    assert_eq!(looked_at, AT_AN_ADDRESS);
+    drop(refused);
+    let other = show([192, 0, 2, 2]);
+    source.answer("t.o.k", Some(good_for("juliet")));
+    succeeds(other);
+}
+
 /// XEP-0388, with a session in the same exchange.
 #[test]
 fn one_exchange_is_enough() {
@@ -292,4 +370,8 @@ fn members_of_a_group_of_the_source_are_contacts_until_it_says_otherwise() {
 const ROUND_MS: u64 = 2_500;
 /// Logins that wait at once: fewer than guesses that a place has at an account.
 const SLOW: usize = 20;
+/// The time between two looks at sessions that end with their tokens.
+const LOOKS_MS: u64 = 11_000;
+/// Tokens of one address that are looked at, one after the other.
+const AT_AN_ADDRESS: usize = 1000;
 const ELSEWHERE: &str = "elsewhere.example";

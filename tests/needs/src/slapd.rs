@@ -26,6 +26,14 @@ impl Slapd {
     /// # Panics
     /// If that isn't possible, with the reason.
     pub fn start(entries: &str, certificate: &str, key: &str) -> Slapd {
+        Self::start_with(entries, certificate, key, "")
+    }
+
+    /// Does the same with more lines of its configuration.
+    ///
+    /// # Panics
+    /// If that isn't possible, with the reason.
+    pub fn start_with(entries: &str, certificate: &str, key: &str, more: &str) -> Slapd {
         servers(&[("slapd", "slapd")]);
         let folder = guard::folder("slapd");
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a written file");
@@ -33,7 +41,7 @@ impl Slapd {
         write("certificate.pem", certificate);
         write("key.pem", key);
         write("entries.ldif", entries);
-        write("slapd.conf", &configuration(&folder));
+        write("slapd.conf", &(configuration(&folder) + more));
         let add = Command::new("/usr/sbin/slapadd")
             .arg("-f")
             .arg(folder.join("slapd.conf"))

@@ -176,11 +176,17 @@ impl Federation {
         // What the handshakes took goes back first.
         fleet.run(Instant::now() + 4 * SETTLING, &mut |_, _, _| {})?;
         println!("idle streams: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
-        for (at, which) in ["that calls", "that is called"].into_iter().enumerate() {
-            let (Some(pid), Some(before)) = (pids.get(at), before.get(at)) else { continue };
-            let more = private_bytes(*pid)?.saturating_sub(*before);
-            println!("{:<32}{:>20}", format!("the server {which}"), format!("{} bytes each", more / streams as u64));
-        }
+        let show = |when: &str| -> Outcome<()> {
+            for ((pid, before), which) in pids.iter().zip(before).zip(["that calls", "that is called"]) {
+                let more = private_bytes(*pid)?.saturating_sub(before);
+                let each = format!("{} bytes each", more / streams as u64);
+                println!("{:<48}{each:>20}", format!("the server {which}, {when}"));
+            }
+            Ok(())
+        };
+        show("two seconds later")?;
+        fleet.run(Instant::now() + GIVING_BACK, &mut |_, _, _| {})?;
+        show("half a minute later")?;
         two.start_second_again()?;
         let (streams, opened) = self.open(two, &mut fleet)?;
         println!("after a restart: {streams} of {}, opened in {:.1} s", self.domains, opened.as_secs_f64());
@@ -308,5 +314,7 @@ const AT_ONCE: usize = 100;
 const SENDERS: usize = 10;
 /// The time that everybody has to settle before something is measured.
 const SETTLING: Duration = Duration::from_millis(500);
+/// The time within which an allocator gives back what nobody uses any more.
+const GIVING_BACK: Duration = Duration::from_secs(28);
 /// The time within which the idle streams have to be open.
 const MOST_OPENING: Duration = Duration::from_secs(120);

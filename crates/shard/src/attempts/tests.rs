@@ -3,7 +3,7 @@ use super::*;
 const DAY_MS: u64 = 86_400_000;
 
 fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
-    Whence { address: address.parse().unwrap(), account, client: None, is_exempt: false }
+    Whence { address: address.parse().unwrap(), account, client: None, counts: CountsAt::Everywhere }
 }
 
 /// Makes a wrong guess; returns the time that it waited, or the cause for which it was not looked
@@ -161,9 +161,26 @@ fn trusted_networks_and_tokens_wait_for_nothing() {
         let _ = guess(&mut attempts, place, 0);
     }
     assert_eq!(guess(&mut attempts, place, 0), Err(Cause::Pair));
-    let exempt = Whence { is_exempt: true, ..place };
+    let exempt = Whence { counts: CountsAt::Nowhere, ..place };
     assert_eq!(log_in(&mut attempts, exempt, 0), Ok(0));
     assert_eq!(log_in(&mut attempts, place, 1), Ok(0), "from where a token was good, passwords are too");
+}
+
+#[test]
+fn tokens_of_an_issuer_count_at_their_address_alone() {
+    let mut attempts = Attempts::default();
+    let token = |address| Whence { counts: CountsAt::Address, ..whence(address, "a.example") };
+    for _ in 0..3 * ADDRESS.burst {
+        assert_eq!(log_in(&mut attempts, token("192.0.2.1"), 0), Ok(0), "those that are good are taken back");
+    }
+    let looked_at = (0..3 * ADDRESS.burst).filter(|_| guess(&mut attempts, token("192.0.2.1"), 0).is_ok()).count();
+    assert_eq!(looked_at as u64, ADDRESS.burst + LONGEST_WAIT_MS / ADDRESS.each_ms);
+    assert_eq!(guess(&mut attempts, token("192.0.2.1"), 0), Err(Cause::Address));
+    assert_eq!(log_in(&mut attempts, token("192.0.2.2"), 0), Ok(0), "others log in");
+    assert_eq!(log_in(&mut attempts, whence("192.0.2.2", "romeo@a.example"), 0), Ok(0));
+    assert_eq!(guess(&mut attempts, whence("192.0.2.1", "romeo@a.example"), 0), Err(Cause::Address));
+    // Behind a proxy on this machine everybody has one address.
+    assert!((0..3 * ADDRESS.burst).all(|_| guess(&mut attempts, token("127.0.0.1"), 0) == Ok(0)));
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct HandOver {
     /// The client's wishes along with its login, and the data that its authentication ended with;
     /// `None` if it begins its stream again.
     inline: Option<(Request, Option<Vec<u8>>)>,
+    /// Last, so that an older process doesn't read it: [`C2s::holds_until`].
+    until_s: Option<u64>,
 }
 
 impl HandOver {
@@ -60,6 +62,7 @@ impl C2s {
             prefixes: self.prefixes,
             client: self.client,
             mechanism: self.mechanism.map(str::to_owned),
+            until_s: self.until_s,
             is_secure: self.facts.secure,
             plaintext_login_allowed: self.facts.plaintext_login_allowed,
             exporter: self.facts.bindings.exporter,
@@ -96,6 +99,7 @@ impl C2s {
             auth_failures: 0,
             untimely: 0,
             mechanism: given.mechanism.as_deref().and_then(known),
+            until_s: given.until_s,
             scanner: Scanner::new(),
             opened: given.opened,
             phase,

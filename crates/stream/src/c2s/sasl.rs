@@ -52,9 +52,10 @@ impl C2s {
     }
 
     /// Answers [`Event::Bearer`] with the account that the token stands for, which is one of the
-    /// host.
-    pub fn identified(&mut self, account: Jid, out: &mut Vec<u8>) {
+    /// host, and the time until which that holds, in seconds since 1970: see [`C2s::holds_until`].
+    pub fn identified(&mut self, account: Jid, until_s: Option<u64>, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {
+            self.until_s = until_s;
             let progress = attempt.identified(account, &self.policy.decoy);
             self.proceed(attempt, progress, out);
         }

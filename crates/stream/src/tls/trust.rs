@@ -262,6 +262,8 @@ impl Names {
                 _ => {}
             }
         }
+        // They are kept for as long as the stream.
+        names.dns.shrink_to_fit();
         Some(names)
     }
 }

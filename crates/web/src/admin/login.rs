@@ -11,7 +11,7 @@ use rookery_hub::{Judgement, LoginBy, Proof, Source};
 use rookery_jid::Jid;
 use rookery_operations::{Outcome, Refusal, administrators};
 use rookery_sasl::saslprep;
-use rookery_shard::{Refused, Whence};
+use rookery_shard::{CountsAt, Refused, Whence};
 use tokio::task::spawn_blocking;
 use tracing::info;
 
@@ -68,7 +68,7 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
     let counted = account.as_ref().map_or_else(|| full.clone(), Jid::to_string);
     // Guesses count together with those of clients: the page is no second way to as many.
     let gate = shared.door.gate();
-    let whence = Whence { address: origin.address.ip(), account: &counted, client: None, is_exempt: false };
+    let whence = Whence { address: origin.address.ip(), account: &counted, client: None, counts: CountsAt::Everywhere };
     let attempt = match gate.begin(whence, &settings.logins, shared.door.now_ms()) {
         Ok((attempt, wait_ms)) => {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;

@@ -111,7 +111,7 @@ pub async fn come_back(
         code => source.redeem(code.to_owned(), visit).await,
     };
     let account = match judgement {
-        Judgement::Good { username } => Jid::new(username.as_deref(), &domain, None).ok(),
+        Judgement::Good { username, .. } => Jid::new(username.as_deref(), &domain, None).ok(),
         Judgement::Bad { .. } => None,
         Judgement::Away => return refused("The issuer is away. Try again later."),
     };

@@ -10,7 +10,7 @@ use super::super::{DomainConfig, Groups};
 use super::{DomainKey, file, list, put, quote, shown};
 
 /// All of them.
-pub const LOGIN_KEYS: [DomainKey; 26] = [
+pub const LOGIN_KEYS: [DomainKey; 27] = [
     DomainKey {
         name: "anonymous",
         doc: "true lets everybody in without a password (SASL ANONYMOUS): each session gets an account of its own, with a name that\n\
@@ -157,6 +157,14 @@ pub const LOGIN_KEYS: [DomainKey; 26] = [
         set: |domain, given| put(&mut domain.login.scope, given.text().map(|text| Some(text.to_owned()))),
         show: |domain| domain.login.scope.as_ref().map(quote),
         example: "\"openid\"",
+    },
+    DomainKey {
+        name: "session_seconds",
+        doc: "Seconds for which a session goes on when the token has ended that it was begun with; then its client has to log in\n\
+              again, with a newer one. 0 ends it with the token.",
+        set: |domain, given| put(&mut domain.login.session_seconds, given.number(0..=31_536_000)),
+        show: |domain| changed(domain.login.session_seconds, 86_400),
+        example: "86400",
     },
     DomainKey {
         name: "client_id",

@@ -1,0 +1,88 @@
+//! The terms on which a token opens an account: whose it is, and for whom (RFC 7519, OpenID
+//! Connect).
+
+use rookery_tokens::{Claims, Keys, Terms, Token};
+use serde_json::Value;
+
+/// The terms on which a token is believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Believed {
+    /// The issuer, as it names itself.
+    pub issuer: String,
+    /// Those for whom a token may be made; one of them has to be named in it.
+    pub audience: Vec<String>,
+    /// The claim that has the name of the user.
+    pub claim: String,
+    /// The domain that a name with an `@` has to be of.
+    pub domain: String,
+}
+
+impl Believed {
+    /// Returns the claims of a token that one of these keys has signed.
+    ///
+    /// # Errors
+    /// The reason why it isn't believed, in words for the log.
+    pub fn claims(&self, keys: &Keys, token: &Token<'_>) -> Result<Claims, String> {
+        keys.claims(token, Terms { issuer: &self.issuer, audience: Some(&self.audience) })
+    }
+
+    /// Returns the user whom claims name.
+    ///
+    /// # Errors
+    /// The reason why it is nobody of the domain, in words for the log.
+    pub fn user(&self, claims: &Claims) -> Result<String, String> {
+        let claim = &self.claim;
+        let Some(named) = claims.get(claim).and_then(Value::as_str).filter(|named| !named.is_empty()) else {
+            return Err(format!("it has no claim {claim:?}"));
+        };
+        if claim == EMAIL && claims.get("email_verified") != Some(&Value::Bool(true)) {
+            return Err("nobody has seen whether its address is the user's (`email_verified`)".to_owned());
+        }
+        match named.split_once('@') {
+            None => Ok(named.to_owned()),
+            Some((name, domain)) if domain.eq_ignore_ascii_case(&self.domain) && !name.is_empty() => {
+                Ok(name.to_owned())
+            }
+            Some(_) => Err(format!("its user {named:?} is of another domain")),
+        }
+    }
+}
+
+/// The claim with an address that anybody can give until it is verified (OpenID Connect Core §5.1).
+const EMAIL: &str = "email";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn believed(claim: &str) -> Believed {
+        Believed {
+            issuer: "https://issuer.example".into(),
+            audience: vec!["chat".into()],
+            claim: claim.into(),
+            domain: "example.org".into(),
+        }
+    }
+
+    fn user(claim: &str, claims: &str) -> Result<String, String> {
+        believed(claim).user(&serde_json::from_str(claims).unwrap())
+    }
+
+    #[test]
+    fn users_are_of_the_domain() {
+        assert_eq!(user("preferred_username", r#"{"preferred_username": "juliet"}"#).as_deref(), Ok("juliet"));
+        assert_eq!(user("upn", r#"{"upn": "juliet@Example.org"}"#).as_deref(), Ok("juliet"));
+        for other in [
+            r#"{}"#,
+            r#"{"upn": ""}"#,
+            r#"{"upn": 7}"#,
+            r#"{"upn": "juliet@evil.example"}"#,
+            r#"{"upn": "@example.org"}"#,
+        ] {
+            assert!(user("upn", other).is_err(), "{other}");
+        }
+        let mail = |verified: &str| format!(r#"{{"email": "juliet@example.org"{verified}}}"#);
+        assert!(user("email", &mail("")).is_err() && user("email", &mail(r#", "email_verified": false"#)).is_err());
+        assert_eq!(user("email", &mail(r#", "email_verified": true"#)).as_deref(), Ok("juliet"));
+    }
+}
