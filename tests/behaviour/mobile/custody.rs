@@ -499,6 +499,29 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
     }
 }
 
+/// §4: a count doesn't fall. A client that was told of a message that was refused is told no count
+/// that leaves it out, since it may have heard the first.
+#[test]
+fn a_session_that_is_over_tells_no_less_than_it_has_told() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.held.fail_one(0, StoreError::Busy);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.held.set_flowing(true);
+    scene.held.release_all();
+    scene.ask();
+    scene.romeo.expect("<message from='*' type='error'>...</message>");
+    scene.expect_acknowledged(1);
+    scene.romeo.vanish();
+    scene.server.advance(700_000);
+    let mut romeo = scene.romeo.again();
+    romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+    romeo
+        .expect("<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>");
+}
+
 /// The same where the archive has waited for a store that refuses in the end.
 #[test]
 fn a_session_that_is_over_does_not_count_what_archives_lack() {
