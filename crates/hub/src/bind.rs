@@ -61,6 +61,12 @@ impl World {
         }
     }
 
+    /// Returns whether the world knows that the connection of a session is gone; see
+    /// [`World::closed`].
+    pub fn is_gone(&self, link: Link) -> bool {
+        self.session_at(link).is_some_and(|session| session.gone)
+    }
+
     /// Takes note that the connection of a session is gone. Stanzas that it sent are worked off
     /// first, then it ends; see [`Event::Released`].
     pub fn closed(&mut self, link: Link) {

@@ -544,6 +544,25 @@ fn a_session_that_is_over_does_not_count_what_archives_lack() {
     );
 }
 
+/// A session that ends and waits for the store when the server stops has been told of its end.
+#[test]
+fn a_session_ends_once_though_the_server_stops_meanwhile() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.romeo.vanish();
+    scene.server.advance(700_000);
+    scene.server.stop();
+    scene.server.advance(10_000);
+    scene.held.set_flowing(true);
+    scene.held.release_all();
+    scene.juliet.vanish();
+    scene.server.advance(10_000);
+    assert!(scene.server.is_finished());
+}
+
 /// A server that stops waits a moment for the store before it says what is handled.
 #[test]
 fn a_stop_waits_for_the_store() {
