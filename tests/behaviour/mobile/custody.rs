@@ -563,6 +563,23 @@ fn a_session_ends_once_though_the_server_stops_meanwhile() {
     assert!(scene.server.is_finished());
 }
 
+/// What archives refuse when the server stops is not acknowledged without a word.
+#[test]
+fn a_stop_acknowledges_nothing_that_archives_lack() {
+    for is_to_itself in [false, true] {
+        let mut scene = Scene::with(Config::default());
+        let to = if is_to_itself { scene.romeo.bare().to_owned() } else { scene.juliet.full().to_owned() };
+        scene.write(&to, "1");
+        scene.server.settle();
+        scene.held.set_fault(Some(StoreError::Full(engine())));
+        scene.server.stop();
+        let heard = scene.romeo.all_to_the_end();
+        let told = heard.iter().find(|found| found.is("a", rookery_xml::ns::SM)).and_then(|found| found.attr("h"));
+        let is_refused = heard.iter().any(|found| found.name() == "message" && found.attr("type") == Some("error"));
+        assert!(told == Some("0") || is_refused, "to itself: {is_to_itself}: {heard:?}");
+    }
+}
+
 /// A server that stops waits a moment for the store before it says what is handled.
 #[test]
 fn a_stop_waits_for_the_store() {
