@@ -350,3 +350,25 @@ fn a_message_that_two_ending_resources_did_not_get_is_stored_once() {
         assert_eq!(server.done(server.stores().offline.count(account.as_ref())), Ok(1));
     }
 }
+
+/// The same where one of them takes no messages any more when the other one ends: it has its copy.
+#[test]
+fn a_message_that_an_unavailable_resource_did_not_get_is_stored_once() {
+    let server = Server::with(Config { shards: 1, ..Config::default() });
+    let mut romeo = server.online("romeo/orchard");
+    let mut resources = ["balcony", "chamber"].map(|name| server.online(&format!("juliet/{name}")));
+    for resource in &mut resources {
+        resource.all();
+        resource.wire.peer.set_window(0);
+    }
+    romeo.send("<message to='juliet@example.org' type='chat'><body>hello</body></message>");
+    server.settle();
+    let [balcony, chamber] = &mut resources;
+    chamber.send("<presence type='unavailable'/>");
+    server.settle();
+    for (resource, stored) in [(balcony, 0), (chamber, 1)] {
+        resource.vanish();
+        let account = server.address("juliet");
+        assert_eq!(server.done(server.stores().offline.count(account.as_ref())), Ok(stored));
+    }
+}

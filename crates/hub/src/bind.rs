@@ -61,6 +61,12 @@ impl World {
         }
     }
 
+    /// Returns whether the world knows that the connection of a session is gone; see
+    /// [`World::closed`].
+    pub fn is_gone(&self, link: Link) -> bool {
+        self.session_at(link).is_some_and(|session| session.gone)
+    }
+
     /// Takes note that the connection of a session is gone. Stanzas that it sent are worked off
     /// first, then it ends; see [`Event::Released`].
     pub fn closed(&mut self, link: Link) {
@@ -317,15 +323,15 @@ impl World {
     }
 
     /// Returns whether another resource of the account got its own copy of what this one got for
-    /// the bare JID (RFC 6121 §8.5.2.1.1). One that is ending as well and did not get it either
-    /// gives it back in its turn.
+    /// the bare JID (RFC 6121 §8.5.2.1.1). One that did not get it either, and takes messages no
+    /// more, gives it back in its turn.
     fn others_have(&self, link: Link, unsent: &Unsent) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
         others.any(|&other| {
             self.session_at(other).is_some_and(|found| {
                 found.takes_messages() && found.reachable_since <= unsent.number
-                    || found.ending && self.outboxes.holds(other, &unsent.packet)
+                    || self.outboxes.holds(other, &unsent.packet)
             })
         })
     }

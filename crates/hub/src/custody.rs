@@ -83,6 +83,8 @@ pub struct Ledger {
     handled: u32,
     /// The number of these that nobody is at work on any more.
     sure: u32,
+    /// The number that the client was told last.
+    told: u32,
     /// True if the client has asked since the last [`Ledger::close`] and has not been told all that
     /// it asked for.
     pub(crate) asked: bool,
@@ -113,10 +115,11 @@ struct Closing {
 impl Ledger {
     /// Goes on where another ledger was, all of whose stanzas are acknowledged.
     pub fn after(handled: u32) -> Self {
-        Self { handled, sure: handled, ..Self::default() }
+        Self { handled, sure: handled, told: handled, ..Self::default() }
     }
 
-    /// Goes on where the ledger of another process was, with [its doubt](Ledger::doubt).
+    /// Goes on where the ledger of another process was, with [its doubt](Ledger::doubt). A process
+    /// that stops tells all that is sure.
     pub(crate) fn carried(handled: u32, doubtful: Option<u32>) -> Self {
         Self { doubtful, ..Self::after(handled) }
     }
@@ -167,6 +170,12 @@ impl Ledger {
 
     /// Returns the number of stanzas that are acknowledged.
     pub fn sure(&self) -> u32 {
+        self.sure
+    }
+
+    /// Returns the same, which the client is told then: it is never told less again.
+    pub fn tell(&mut self) -> u32 {
+        self.told = self.sure;
         self.sure
     }
 
@@ -229,7 +238,8 @@ impl Ledger {
     pub fn end(self) -> Balance {
         let open = self.open.map(|open| Arc::downgrade(&open.0)).unwrap_or_default();
         let closing = self.closing.map(|closing| closing.charge).unwrap_or_default();
-        Balance { handled: self.handled, sure: self.sure, charges: [open, closing], has_refused: None }
+        let Self { handled, sure, told, .. } = self;
+        Balance { handled, sure, told, charges: [open, closing], has_refused: None }
     }
 
     /// Returns what is left of it when a session ends that can't be told any more what is refused.
@@ -248,6 +258,7 @@ impl Ledger {
 pub struct Balance {
     handled: u32,
     sure: u32,
+    told: u32,
     charges: [Weak<Charge>; 2],
     /// True if a message was refused and nobody was there to hear of it.
     has_refused: Option<Arc<AtomicBool>>,
@@ -263,6 +274,13 @@ impl Balance {
     pub fn sure(&self) -> u32 {
         let is_untold = self.has_refused.as_ref().is_some_and(|refused| refused.load(Ordering::Acquire));
         self.settled().filter(|_| !is_untold).unwrap_or(self.sure)
+    }
+
+    /// Returns the same for the client; `None` if it was told more, which it may have heard or not:
+    /// what it has heard is the better answer then (§5 leaves the count out).
+    pub fn tellable(&self) -> Option<u32> {
+        let left = |count: u32| self.handled.wrapping_sub(count);
+        Some(self.sure()).filter(|sure| left(*sure) <= left(self.told))
     }
 }
 
@@ -357,6 +375,27 @@ mod tests {
         ledger.clear();
         drop(ledger.count());
         assert_eq!(ledger.end_untold().sure(), 2, "the client has heard of it");
+    }
+
+    /// XEP-0198 §4: counts don't fall, whatever the client has not heard of.
+    #[test]
+    fn less_than_was_told_is_not_told() {
+        for (told, tellable) in [(1, Some(1)), (2, None)] {
+            let mut ledger = Ledger::default();
+            for number in 1..=2 {
+                let custody = ledger.count();
+                if number == 2 {
+                    custody.refuse();
+                }
+                drop(custody);
+                assert!(ledger.is_settled());
+                if number == told {
+                    assert_eq!(ledger.tell(), told);
+                }
+            }
+            let balance = ledger.end_untold();
+            assert_eq!((balance.sure(), balance.tellable()), (1, tellable));
+        }
     }
 
     #[test]

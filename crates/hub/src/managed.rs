@@ -37,11 +37,12 @@ impl Ended {
         self.0.push_back((id, owner, balance));
     }
 
-    /// Returns how many stanzas of a session that has ended are acknowledged.
+    /// Returns how many stanzas of a session that has ended are acknowledged, unless its client was
+    /// told more.
     pub(crate) fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
         let id = digest(id);
         let found = self.0.iter().rev().find(|(ended, of, _)| **ended == id && of == owner);
-        found.map(|(.., balance)| balance.sure())
+        found.and_then(|(.., balance)| balance.tellable())
     }
 }
 

@@ -212,7 +212,7 @@ impl World {
         let Some(ledger) = self.ledger(link) else { return };
         ledger.unanswered = false;
         let mut answer = Writer::with_ns("a", ns::SM);
-        answer.attr("h", &ledger.sure().to_string());
+        answer.attr("h", &ledger.tell().to_string());
         self.outboxes.push_element(link, &Packet::element(&answer.finish()));
     }
 
@@ -333,7 +333,7 @@ impl World {
         self.managed_mut(link).map_or(0, |managed| {
             managed.turn = managed.turn.wrapping_add(1);
             managed.ledger.unanswered = false;
-            managed.ledger.sure()
+            managed.ledger.tell()
         })
     }
 

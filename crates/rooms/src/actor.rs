@@ -104,7 +104,7 @@ impl Actors {
     }
 
     /// Returns whether a room is here, or on its way.
-    pub(super) fn has(&self, jid: &Jid) -> bool {
+    pub(super) fn has(&self, jid: &str) -> bool {
         self.slots.contains_key(jid)
     }
 

@@ -82,7 +82,7 @@ pub(super) fn hand_on(world: &mut World) {
 
 /// Goes on with a room of another process.
 fn go_on_with(world: &mut World, continued: Continued) {
-    if world.state::<Actors>().has(&continued.jid) {
+    if world.state::<Actors>().has(continued.jid.as_str()) {
         return;
     }
     world.state_mut::<Actors>().expect(continued.jid.clone());

@@ -202,6 +202,10 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     if home != world.shard() {
         return world.hand_to_service(home, packet, to);
     }
+    // A room that is here needs no list: it hears who leaves, whatever the store does.
+    if world.state::<Actors>().has(to.bare_str()) {
+        return actor::receive(world, packet, to);
+    }
     actor::when_listed(world, packet, to, actor::receive);
 }
 

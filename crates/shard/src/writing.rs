@@ -242,7 +242,8 @@ impl<D: Driver> Shard<D> {
         if matches!(
             self.connections.get(link).map(|connection| &connection.stage),
             Some(Stage::Bound { .. } | Stage::Detached)
-        ) {
+        ) && !self.world.is_gone(link)
+        {
             self.tell_ended(
                 link,
                 &text.map_or_else(|| error.name().to_owned(), |text| format!("{}: {text}", error.name())),
@@ -254,6 +255,8 @@ impl<D: Driver> Shard<D> {
                 self.with_machine(link, |machine| machine.close(error, text, &mut out));
             }
             Some(Stage::Bound { .. }) => error.render(text, &mut out),
+            // One that ends already may wait for the store still.
+            Some(Stage::Detached) if self.world.is_gone(link) => return,
             Some(Stage::Detached) => return self.world.closed(link),
             // Where its stream stands is known on the other node alone.
             Some(Stage::Away(_)) => return self.lost(link),

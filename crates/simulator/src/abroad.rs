@@ -18,6 +18,9 @@ pub struct Abroad {
     /// True if a subscription may be known to one side only: the peer was away, or its connection
     /// broke.
     pub was_away: bool,
+    /// True if the peer has ever said what it may not: the server ends such a stream, whatever is
+    /// on its way there.
+    pub has_lied: bool,
     /// The last message that arrived, by the session that sent it and the stream.
     last_out: BTreeMap<(usize, usize), usize>,
     /// The last message that arrived live, by the session that got it, its sender and the stream.
@@ -59,8 +62,8 @@ impl Abroad {
 impl Book {
     /// Takes down that a session writes to a user elsewhere, and returns the number of the message.
     pub fn send_abroad(&mut self, session: usize) -> usize {
-        let deaths = self.deaths;
-        let message = Outgoing { session, deaths, is_heard: false, is_refused: false, is_doubtful: false };
+        let (deaths, is_doubtful) = (self.deaths, self.abroad.has_lied);
+        let message = Outgoing { session, deaths, is_heard: false, is_refused: false, is_doubtful };
         self.abroad.outgoing.push(message);
         self.abroad.outgoing.len() - 1
     }
@@ -68,8 +71,8 @@ impl Book {
     /// Takes down that a user elsewhere writes to an account, on a stream, and returns the number
     /// of the message.
     pub fn send_home(&mut self, user: usize, account: usize, stream: usize) -> usize {
-        let (deaths, heard) = (self.deaths, BTreeSet::new());
-        let message = Incoming { user, account, deaths, stream, heard, is_refused: false, is_doubtful: false };
+        let (deaths, heard, is_doubtful) = (self.deaths, BTreeSet::new(), self.abroad.has_lied);
+        let message = Incoming { user, account, deaths, stream, heard, is_refused: false, is_doubtful };
         self.abroad.incoming.push(message);
         self.abroad.incoming.len() - 1
     }

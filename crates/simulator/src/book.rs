@@ -25,8 +25,11 @@ pub struct Book {
     pub abroad: Abroad,
     /// Those who have ever been allowed to see somebody: the account that is seen, and the other.
     pub allowed: BTreeSet<(usize, usize)>,
-    /// Those who have ever asked for a subscription: the account, and the contact.
-    pub asked: BTreeSet<(usize, usize)>,
+    /// Those who have asked for a subscription and whose roster does not say so yet: the account,
+    /// and the contact.
+    pub asking: BTreeSet<(usize, usize)>,
+    /// Those whose roster has ever said that they see somebody: the account, and the contact.
+    pub seen: BTreeSet<(usize, usize)>,
     /// Those who have asked for a subscription again while a request was open: the account, and the
     /// contact. A refusal of the first request that crosses the second one takes back both, and the
     /// contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3 and A.3.4).
@@ -38,6 +41,11 @@ pub struct Book {
     /// The accounts that somebody has ever asked to remove.
     pub removed: BTreeSet<usize>,
     removals: Vec<Removal>,
+    /// The ids that the archive of an account has for messages, as those who got them were told
+    /// (XEP-0359 §3), by the account and the number of the message.
+    pub archive_ids: BTreeMap<(usize, usize), String>,
+    /// The same of rooms, by the room and the number of the message.
+    pub room_ids: BTreeMap<(usize, usize), String>,
     /// The messages that were theirs before accounts were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
     /// The blocks that hold: messages of the blocked from this number on must not arrive.
@@ -49,6 +57,8 @@ pub struct Book {
     pub unblocking: BTreeMap<(usize, usize), usize>,
     /// True if the store has ever failed, or was killed.
     pub store_failed: bool,
+    /// True if it has ever refused something for good, and not only for as long as it was away.
+    pub store_refused: bool,
     /// The number of times that the process was killed or restarted.
     pub deaths: usize,
     /// True if the time of day has ever jumped.
@@ -177,17 +187,21 @@ impl Book {
             items: Vec::new(),
             abroad: Abroad::default(),
             allowed: BTreeSet::new(),
-            asked: BTreeSet::new(),
+            asking: BTreeSet::new(),
+            seen: BTreeSet::new(),
             asked_again: BTreeSet::new(),
             stays: Vec::new(),
             blockers: BTreeSet::new(),
             removed: BTreeSet::new(),
             removals: Vec::new(),
+            archive_ids: BTreeMap::new(),
+            room_ids: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             blocks: BTreeMap::new(),
             unblocked: 0,
             unblocking: BTreeMap::new(),
             store_failed: false,
+            store_refused: false,
             deaths: 0,
             jumped: false,
             presences: 0,
@@ -302,6 +316,25 @@ impl Book {
         }
     }
 
+    /// Takes down that somebody was told which id the archive of the account has for a message,
+    /// which is the same for all who are told (XEP-0359 §3).
+    pub fn name(&mut self, account: usize, number: usize, id: &str) {
+        let known = self.archive_ids.entry((account, number)).or_insert_with(|| id.to_owned());
+        if known != id && !self.removed.contains(&account) {
+            let text = format!("message {number} of u{account}'s archive is {known} to one and {id} to another");
+            self.break_rule(format!("{text} (XEP-0359 §3)"));
+        }
+    }
+
+    /// Takes down the same of a room.
+    pub fn name_in_room(&mut self, room: usize, number: usize, id: &str) {
+        let known = self.room_ids.entry((room, number)).or_insert_with(|| id.to_owned());
+        if known != id {
+            let text = format!("message {number} of room {room}'s archive is {known} to one and {id} to another");
+            self.break_rule(format!("{text} (XEP-0359 §3)"));
+        }
+    }
+
     /// Takes down that an item is published, and returns its number.
     pub fn publish(&mut self, account: usize, node: usize) -> usize {
         self.items.push(Item { account, node, from: self.messages.len(), is_done: false, is_gone: false });
@@ -354,6 +387,19 @@ impl Book {
         }
         if self.blocks.get(&(account, owner)).is_some_and(|from| since >= *from) {
             self.break_rule(format!("account {account} heard of item {number} of an account that it blocks"));
+        }
+    }
+
+    /// Takes down that a session got the request for a subscription that another one has sent right
+    /// before the message of a number. Those behind it arrive behind it (RFC 6120 §10.1).
+    pub fn hear_request(&mut self, session: usize, by: usize, before: usize) {
+        let last = self.last.get(&(session, by, true)).copied();
+        let found = &self.sessions[session];
+        // It is told again to those who come later (RFC 6121 §3.1.3).
+        let is_first = found.from <= before && !found.was_cut && !found.was_unavailable;
+        if is_first && last.is_some_and(|last| last >= before) && !self.is_uncertain() {
+            let text = format!("session {session} got a request of session {by} behind message {last:?}");
+            self.break_rule(format!("{text}, which was sent behind it (RFC 6120 §10.1)"));
         }
     }
 

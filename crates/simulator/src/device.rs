@@ -5,29 +5,34 @@
 //!
 //! # Layout
 //!
-//! This file: the device and its connection. `entering`: its way to a session. `hearing`: what it
-//! makes of stanzas. `acting`: what its user does. `commanding`: what an administrator does.
-//! `publishing`: what it publishes, and hears of what others do. `roster`: contacts as it knows
-//! them.
+//! This file: the device and its connection. `line`: the ways to the server. `entering`: its way to
+//! a session. `token`: logging in by a token. `hearing`: what it makes of stanzas. `acting`: what
+//! its user does. `commanding`: what an administrator does. `publishing`: what it publishes, and
+//! hears of what others do. `roster`: contacts as it knows them.
 
 mod acting;
 mod commanding;
 mod entering;
 mod hearing;
+mod line;
 mod publishing;
 mod roster;
+mod token;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use rookery_sasl::TokenKey;
 use rookery_sasl::client::Exchange;
 use rookery_testkit::Server;
 use rookery_testkit::websocket;
-use rookery_testkit::wire::{Item, Wire};
+use rookery_testkit::wire::Item;
 use rookery_xml::{Element, ns};
 
 use crate::book::Book;
-use crate::plan::DevicePlan;
+use crate::plan::{DevicePlan, Way};
+
+use line::Line;
 
 pub use acting::People;
 pub use publishing::NODES;
@@ -45,7 +50,7 @@ pub struct Device {
     pub resource: String,
     /// The resource that it asks for where it may.
     own_resource: String,
-    wire: Option<Wire>,
+    line: Option<Line>,
     stage: Stage,
     /// Its session, as the book has it.
     pub session: Option<usize>,
@@ -71,7 +76,9 @@ pub struct Device {
     publishing: BTreeMap<String, usize>,
     /// Its places in the rooms.
     pub seats: Vec<Seat>,
-    /// The content of its archive, while it reads all of it.
+    /// The address whose archive it reads: its own account without one.
+    archive: Option<String>,
+    /// The content of that archive, while it reads all of it.
     pub archived: Vec<Archived>,
     /// The end of the page that it read last: its last id, and whether it is the end of all.
     pub page: Option<(Option<String>, bool)>,
@@ -81,6 +88,8 @@ pub struct Device {
     removing: BTreeMap<String, usize>,
     /// Commands under way, with their name and the account that they are about.
     commands: BTreeMap<String, (usize, usize)>,
+    /// The token that it logs in by (XEP-0484), if it has one.
+    token: Option<TokenKey>,
     /// True if its account is gone, and it creates it again before it logs in.
     registers: bool,
 }
@@ -99,6 +108,8 @@ pub struct Archived {
 pub struct Seat {
     /// Its own nick, once it is in the room.
     pub nick: Option<String>,
+    /// True if it has asked to enter and has not been told anything of itself.
+    is_entering: bool,
     /// All occupants, by nick, with affiliation and role.
     pub view: BTreeMap<String, (String, String)>,
     /// The stay that the book has of it.
@@ -113,6 +124,8 @@ enum Stage {
     /// It has asked for an account, and logs in by these features then.
     Registering(Box<Element>),
     Authenticating(Box<Exchange>),
+    /// It has shown its token.
+    Presented,
     Restarted,
     OfferedMore,
     Binding(String),
@@ -152,7 +165,7 @@ impl Device {
             bare: bare(plan.account),
             resource: format!("d{number}"),
             own_resource: format!("d{number}"),
-            wire: None,
+            line: None,
             stage: Stage::Gone,
             session: None,
             managed: None,
@@ -166,12 +179,14 @@ impl Device {
             news: BTreeMap::new(),
             publishing: BTreeMap::new(),
             seats: vec![Seat::default(); rooms],
+            archive: None,
             archived: Vec::new(),
             page: None,
             blocking: BTreeMap::new(),
             unblocking: BTreeMap::new(),
             removing: BTreeMap::new(),
             commands: BTreeMap::new(),
+            token: None,
             registers: false,
         }
     }
@@ -186,41 +201,63 @@ impl Device {
         matches!(self.stage, Stage::Ready)
     }
 
+    fn is_closing(&self) -> bool {
+        matches!(self.stage, Stage::Closing)
+    }
+
     /// Returns whether it has a connection.
     pub fn is_connected(&self) -> bool {
-        self.wire.is_some()
+        self.line.is_some()
+    }
+
+    /// Returns whether there is something for it to read.
+    pub fn has_news(&self) -> bool {
+        self.reads && self.line.as_ref().is_some_and(Line::has_news)
     }
 
     /// Connects, unless it is connected.
     pub fn connect(&mut self, server: &Server, book: &mut Book) {
-        if self.wire.is_some() {
+        if self.line.is_some() {
             return;
         }
-        let wire = match self.plan.is_web {
-            true => server.connect_websocket(self.index % server.shards()).wire,
-            false => server.connect().wire,
+        let shard = self.index % server.shards();
+        let line = match self.plan.way {
+            Way::Tcp => Line::Wire(Box::new(server.connect().wire)),
+            Way::WebSocket => Line::Wire(Box::new(server.connect_websocket(shard).wire)),
+            Way::Proxied => Line::Wire(Box::new(server.connect_proxied_websocket(shard).wire)),
+            Way::Bosh => Line::bosh(server, 1_000_000 * (1 + book.presence())),
         };
-        wire.peer.set_window(self.plan.window);
-        wire.peer.set_most(self.plan.most);
-        self.wire = Some(wire);
+        line.set_width(self.plan.window, self.plan.most);
+        self.line = Some(line);
         self.reads = true;
         self.begin(book);
     }
 
     /// Loses its connection: `both` sides know of it, or it alone.
     pub fn cut(&mut self, both: bool, book: &mut Book) {
-        let Some(wire) = self.wire.take() else { return };
-        if both {
-            wire.peer.reset();
-        } else {
-            wire.peer.shutdown();
+        // A session of BOSH outlives its connections.
+        if both && self.line.as_mut().is_some_and(Line::repeat) {
+            return book.note(format_args!("{} repeats its requests", self.full()));
         }
+        if both {
+            return self.cut_off(book);
+        }
+        let Some(line) = self.line.take() else { return };
+        line.shut_down();
         self.lose(book);
+    }
+
+    /// Gives its connection up, so that the server knows.
+    fn cut_off(&mut self, book: &mut Book) {
+        if let Some(line) = self.line.take() {
+            line.reset();
+            self.lose(book);
+        }
     }
 
     /// Moves to another network without a word: its old connection stays where it was.
     pub fn walk_away(&mut self, book: &mut Book) {
-        if self.wire.take().is_some() {
+        if self.line.take().is_some() {
             self.lose(book);
         }
     }
@@ -234,10 +271,10 @@ impl Device {
             if let Some(handled) = self.managed.as_ref().map(|managed| managed.handled) {
                 self.write(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>"), book);
             }
-            self.write(if self.plan.is_web { websocket::CLOSE_STREAM } else { "</stream:stream>" }, book);
+            self.write(if self.plan.way.is_websocket() { websocket::CLOSE_STREAM } else { "</stream:stream>" }, book);
             self.stage = Stage::Closing;
         } else {
-            self.cut(true, book);
+            self.cut_off(book);
             self.end_session(book);
         }
     }
@@ -254,9 +291,8 @@ impl Device {
     /// Reads and writes as fast as can be, from now on.
     pub fn widen(&mut self) {
         (self.plan.window, self.plan.most) = (1 << 20, usize::MAX);
-        if let Some(wire) = &self.wire {
-            wire.peer.set_window(self.plan.window);
-            wire.peer.set_most(self.plan.most);
+        if let Some(line) = &self.line {
+            line.set_width(self.plan.window, self.plan.most);
         }
     }
 
@@ -280,7 +316,7 @@ impl Device {
 
     /// The server's process is gone, and with it all of its memory.
     pub fn bereave(&mut self, book: &mut Book) {
-        self.wire = None;
+        self.line = None;
         self.lose(book);
     }
 
@@ -320,20 +356,19 @@ impl Device {
         if !self.reads {
             return false;
         }
-        let Some(wire) = &mut self.wire else { return false };
-        wire.appetite = most;
-        let any = wire.receive();
+        let Some(line) = self.line.as_mut().filter(|line| line.has_news()) else { return false };
+        let any = line.receive(most);
         if any {
-            let text = std::mem::take(&mut wire.plain);
+            let text = line.take_said();
             let (bare, resource) = (&self.bare, &self.resource);
             book.note(format_args!("{bare}/{resource} S: {}", String::from_utf8_lossy(&text)));
         }
-        while let Some(item) = self.wire.as_mut().and_then(Wire::take) {
+        while let Some(item) = self.line.as_mut().and_then(Line::take) {
             self.take(item, book);
         }
-        let is_over = self.wire.as_ref().is_some_and(|wire| wire.peer.is_at_end());
+        let is_over = self.line.as_ref().is_some_and(Line::is_at_end);
         if is_over {
-            self.wire = None;
+            self.line = None;
             self.lose(book);
         }
         any || is_over
@@ -343,8 +378,14 @@ impl Device {
         match item {
             Item::Header(_) => self.header(),
             Item::End => {
+                let session = self.session.filter(|_| self.plan.way == Way::Bosh && self.is_ready());
+                let may_end = book.store_failed || book.removed.contains(&self.plan.account);
+                if session.is_some_and(|session| !book.sessions[session].was_cut) && !may_end {
+                    let name = self.full();
+                    book.break_rule(format!("the session of {name} was ended, which asks in time (XEP-0124 §10)"));
+                }
                 // The server ends the stream, and with it the session (XEP-0198 §5).
-                self.wire.take().into_iter().for_each(|wire| wire.peer.shutdown());
+                self.line.take().into_iter().for_each(|line| line.shut_down());
                 self.stage = Stage::Gone;
                 book.note(format_args!("{}'s stream was ended", self.full()));
                 self.end_session(book);
@@ -356,15 +397,17 @@ impl Device {
 
     /// Puts bytes on the connection.
     fn write(&mut self, xml: &str, book: &mut Book) {
-        let Some(wire) = self.wire.as_mut().filter(|_| !matches!(self.stage, Stage::Closing)) else { return };
+        let Some(line) = self.line.as_mut().filter(|_| !matches!(self.stage, Stage::Closing)) else { return };
         book.note(format_args!("{}/{} C: {xml}", self.bare, self.resource));
-        let framed = if self.plan.is_web { alone(xml) } else { Cow::Borrowed(xml) };
-        wire.send(framed.as_bytes());
+        line.send(&match self.plan.way {
+            Way::Tcp => Cow::Borrowed(xml),
+            Way::WebSocket | Way::Proxied | Way::Bosh => alone(xml),
+        });
     }
 
     /// Sends a stanza, `number` being that of a message.
     fn say(&mut self, xml: String, number: Option<usize>, book: &mut Book) {
-        if matches!(self.stage, Stage::Closing) {
+        if self.is_closing() {
             return;
         }
         self.write(&xml, book);

@@ -1,45 +1,57 @@
 //! The log of a simulation: always as a hash, as text where somebody wants to read it.
 
+use std::cell::RefCell;
 use std::fmt::{self, Write};
+
+thread_local! {
+    /// The lines of the run on this thread, where a panic leaves them.
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Takes down what happens.
 #[derive(Debug)]
 pub struct Journal {
     hash: u64,
-    lines: Option<Vec<String>>,
+    keeps_lines: bool,
 }
 
 impl Journal {
     /// Returns an empty one, which keeps its lines if they are to be read.
     pub fn new(keeps_lines: bool) -> Self {
-        Self { hash: 0xcbf2_9ce4_8422_2325, lines: keeps_lines.then(Vec::new) }
+        LINES.take();
+        Self { hash: 0xcbf2_9ce4_8422_2325, keeps_lines }
     }
 
     /// Takes down a line.
     pub fn note(&mut self, line: fmt::Arguments<'_>) {
         let _ = Hashing(&mut self.hash).write_fmt(line);
-        if let Some(lines) = &mut self.lines {
-            lines.push(line.to_string());
+        if self.keeps_lines {
+            LINES.with_borrow_mut(|lines| lines.push(line.to_string()));
         }
     }
 
-    /// Returns a number that differs if any line did (FNV-1a).
+    /// Returns a number that differs if any line did.
     pub fn hash(&self) -> u64 {
         self.hash
     }
+}
 
-    /// Returns the lines, if they were kept.
-    pub fn into_lines(self) -> Vec<String> {
-        self.lines.unwrap_or_default()
-    }
+/// Returns the lines of the last run on this thread, if they were kept.
+pub fn take_lines() -> Vec<String> {
+    LINES.take()
 }
 
 struct Hashing<'a>(&'a mut u64);
 
 impl Write for Hashing<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            *self.0 = (*self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        // Words, with their number at the end: a byte at a time took a thirtieth of a run.
+        let (words, rest) = text.as_bytes().as_chunks();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        for word in words.chain([u64::from_le_bytes(last), text.len() as u64]) {
+            *self.0 = (*self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
         Ok(())
     }

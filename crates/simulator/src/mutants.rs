@@ -170,7 +170,13 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "Destination::Account => $on || !world.session_at(link)",
     },
     Mutant {
-        name: "nodes: contacts have what is on a list",
+        name: "nodes: contacts hear of what few may have",
+        file: "crates/pubsub/src/node.rs",
+        guard: "        Access::Authorize | Access::Whitelist => false,",
+        instead: "        Access::Authorize => false,\n        Access::Whitelist => $on,",
+    },
+    Mutant {
+        name: "nodes: everybody sees which there are",
         file: "crates/pubsub/src/node.rs",
         guard: "                Access::Whitelist => false,",
         instead: "                Access::Whitelist => $on,",
@@ -210,5 +216,17 @@ pub const MUTANTS: &[Mutant] = &[
         file: "crates/federation/src/components.rs",
         guard: "if stanza.packet().type_() != StanzaType::Available {",
         instead: "if !$on && stanza.packet().type_() != StanzaType::Available {",
+    },
+    Mutant {
+        name: "hand over: a session hears of no change of its roster",
+        file: "crates/hub/src/going_on.rs",
+        guard: "(found.interested, found.carbons) = (interested, carbons);",
+        instead: "(found.interested, found.carbons) = (interested && !$on, carbons);",
+    },
+    Mutant {
+        name: "BOSH: an answer that was lost is not kept",
+        file: "crates/stream/src/bosh/session.rs",
+        guard: "while self.answered.len() > self.requests as usize {",
+        instead: "while self.answered.len() > if $on { 0 } else { self.requests as usize } {",
     },
 ];

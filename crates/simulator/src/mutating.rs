@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::mutants::{MUTANTS, Mutant, ON};
+use crate::seeds::Failure;
 
 /// The file of what found which mutant, below the folder of the crate: a line for each, with its
 /// name, the seed, and the rule that it broke.
@@ -41,6 +42,35 @@ pub fn read(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(" | ")).collect()
 }
 
+/// Returns the page of the documentation that shows the mutants, with what the file knows of them.
+pub fn page(text: &str) -> String {
+    let found = read(text);
+    let row = |mutant: &Mutant| {
+        let (seed, rule) = found.get(mutant.name).and_then(|found| found.split_once(": ")).unwrap_or(("none", ""));
+        let seed = seed.trim_start_matches("seed ");
+        format!("| {} | `{}` | {seed} | {} |\n", mutant.name, mutant.file, rule.replace('|', "\\|"))
+    };
+    let rows: String = MUTANTS.iter().map(row).collect();
+    let head = "| Mutant | File | Seed | What it broke |\n| --- | --- | --- | --- |\n";
+    format!("{PAGE_HEAD}{head}{rows}")
+}
+
+const PAGE_HEAD: &str = "\
+# Mutants
+
+A [simulation](book/developing/simulating.md) that never fails shows little. These are guards of the server that are taken away one by one, in a
+copy of the sources, and for each the first seed that notices, of 1000, with the rule that it broke. A mutant that no seed
+notices shows a rule that is missing.
+
+```
+cargo run --profile simulation -p rookery-simulator -- --mutants \"\"      # all of them; a part of a name tries some
+```
+
+That command keeps what it found in `crates/simulator/mutants.txt`, from which `UPDATE_DOC=1 cargo test --workspace up_to_date` makes
+this page.
+
+";
+
 /// Puts what was found of a mutant into the file, which has the mutants that there are, in order.
 fn keep(path: &Path, mutant: &Mutant, found: Option<&str>) -> Result<(), String> {
     let before = fs::read_to_string(path).unwrap_or_default();
@@ -71,9 +101,12 @@ fn build(sources: &Path) -> Result<PathBuf, String> {
         })?;
     }
     let target = env::var_os("CARGO_TARGET_DIR").map_or(folder.join("../build"), PathBuf::from);
-    // Fast, and with the assertions: they notice some mutants before a client can.
+    // Fast, and with the assertions: they notice some mutants before a client can. With the
+    // features of the whole workspace, so that dependencies that are compiled already fit.
     let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--package", "rookery-simulator"]).current_dir(&folder);
+    build.args(["build", "--quiet", "--workspace", "--bin", "rookery-simulator", "--manifest-path"]);
+    // From a folder within another one, flags of the compiler would be read twice.
+    build.arg(folder.join("Cargo.toml")).current_dir(sources);
     run(build.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_OPT_LEVEL", "2"))?;
     Ok(target.join("debug/rookery-simulator"))
 }
@@ -92,9 +125,12 @@ fn try_one(binary: &Path, lacks: Option<usize>, seeds: u64, threads: usize) -> R
     let output = Command::new(binary).args(arguments).env(LACKS, number).output();
     let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
     let told = String::from_utf8_lossy(&output.stdout);
-    let failed = told.lines().find_map(|line| line.strip_prefix("FAILED --seed "));
-    let found = failed.and_then(|line| line.split_once(" --events 400: "));
-    Ok(found.map(|(seed, rule)| format!("seed {seed}: {}", rule.chars().take(120).collect::<String>())))
+    let found = Failure::read(&told);
+    if found.is_none() && !output.status.success() {
+        return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&output.stderr)));
+    }
+    let words = |found: Failure| format!("seed {}: {}", found.seed, found.broken.chars().take(120).collect::<String>());
+    Ok(found.map(words))
 }
 
 /// Names the variable with the number of the mutant that is switched on.

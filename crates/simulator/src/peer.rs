@@ -51,6 +51,8 @@ pub(crate) struct User {
     pub watchers: BTreeSet<usize>,
     /// The accounts that it may see.
     pub watched: BTreeSet<usize>,
+    /// The accounts that it has asked for that, and not heard of since.
+    pub asked: BTreeSet<usize>,
     /// Their presence, by full JID.
     pub sight: BTreeMap<String, u64>,
 }
@@ -168,6 +170,11 @@ impl Peer {
             book.abroad.doubt();
             self.waiting.clear();
         }
+        // One that was called and has not answered yet has no stream to end.
+        for stream in self.called.iter_mut().filter(|stream| stream.stage == Stage::Opened) {
+            stream.wire.peer.shutdown();
+            stream.stage = Stage::Closing;
+        }
         for stream in self.own.iter_mut().chain(&mut self.called) {
             stream.end(book);
         }
@@ -248,6 +255,7 @@ impl Peer {
         match kind {
             // Who sees a contact does not ask for it.
             "subscribe" if self.users[user].watched.contains(&account) => return,
+            "subscribe" => drop(self.users[user].asked.insert(account)),
             "unsubscribe" => self.forget_sight(user, account),
             // Where there is nothing to take back, no server says so (RFC 6121 Appendix A.2.4): it
             // would end a request that crosses it.
@@ -269,6 +277,7 @@ impl Peer {
     fn forget_sight(&mut self, user: usize, account: usize) {
         let user = &mut self.users[user];
         user.watched.remove(&account);
+        user.asked.remove(&account);
         user.sight.retain(|full, _| !full.starts_with(&format!("{}/", bare(account))));
     }
 
@@ -290,6 +299,7 @@ impl Peer {
         };
         // The server ends such a stream, and nobody knows what it has read before.
         book.abroad.doubt();
+        book.abroad.has_lied = true;
         if let Some(stream) = &mut self.own {
             stream.write(&lie, book);
         }
@@ -325,7 +335,7 @@ impl Peer {
 
     fn read_stream(&mut self, at: usize, most: usize, book: &mut Book) -> bool {
         let domain = self.domain();
-        let Some(stream) = self.at(at) else { return false };
+        let Some(stream) = self.at(at).filter(|stream| stream.wire.peer.has_news()) else { return false };
         stream.wire.appetite = most;
         let mut any = stream.wire.receive();
         if any {
@@ -401,6 +411,8 @@ impl Peer {
             }
             (ns::STREAMS, "error", _) => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
+                // Nobody knows what the server has read before.
+                book.abroad.doubt();
                 if !self.plan.is_hostile && FAULTS.contains(&condition) {
                     book.break_rule(format!("the stream of {} was ended with {condition}", self.domain()));
                 }

@@ -1,5 +1,7 @@
 //! The run that a seed stands for: who is there, what the server is like, and what happens.
 
+use rookery_sasl::Mechanism;
+
 use crate::draw::Draw;
 use crate::event::{ABROAD, ALL, Event, What};
 
@@ -20,6 +22,11 @@ pub struct Plan {
     pub peer: Option<PeerPlan>,
     /// True if the store carries out operations only when an event says so.
     pub store_is_late: bool,
+    /// True if work on other threads, such as checking a password, is done only then, too.
+    pub background_is_late: bool,
+    /// True if little happens at once: bytes and ticks are shuffled finely, whoever reads has
+    /// something to read, and whoever wants to speak in a room enters it.
+    pub is_fine: bool,
     /// The events, in order.
     pub events: Vec<Event>,
 }
@@ -33,8 +40,12 @@ pub struct DevicePlan {
     pub is_managed: bool,
     /// The way in which it logs in.
     pub login: Login,
-    /// True if it comes over a WebSocket (RFC 7395).
-    pub is_web: bool,
+    /// The mechanism by which it logs in with its password, where that is not PLAIN.
+    pub scram: Mechanism,
+    /// The way to the server.
+    pub way: Way,
+    /// True if it asks for a token, and logs in by it from then on (XEP-0484).
+    pub has_token: bool,
     /// True if it remembers its roster from one session to the next, and asks for what has changed
     /// (RFC 6121 §2.6).
     pub keeps_roster: bool,
@@ -63,12 +74,32 @@ pub struct PeerPlan {
     pub most: usize,
 }
 
+/// A way to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// TCP.
+    Tcp,
+    /// A WebSocket (RFC 7395).
+    WebSocket,
+    /// The same, behind a proxy that ends TLS.
+    Proxied,
+    /// Requests of BOSH (XEP-0124, XEP-0206).
+    Bosh,
+}
+
+impl Way {
+    /// Returns whether it is a WebSocket.
+    pub fn is_websocket(self) -> bool {
+        matches!(self, Self::WebSocket | Self::Proxied)
+    }
+}
+
 /// A way to log in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Login {
     /// By PLAIN (RFC 4616).
     Plain,
-    /// By SCRAM-SHA-256 (RFC 7677).
+    /// By SCRAM (RFC 5802, RFC 7677).
     Scram,
     /// As XEP-0388 frames it; what comes behind is as ever.
     Sasl2,
@@ -113,12 +144,55 @@ impl Plan {
         }
         drawn.extend((drawn.len()..events).map(|_| Event::draw(&mut draw, ALL, &weights)));
         drawn.truncate(events);
-        let mut plan = Self { seed, shards, accounts, rooms, devices, peer: None, store_is_late, events: drawn };
+        let mut plan = Self {
+            seed,
+            shards,
+            accounts,
+            rooms,
+            devices,
+            peer: None,
+            store_is_late,
+            background_is_late: false,
+            is_fine: false,
+            events: drawn,
+        };
         // A sequence of its own: the other seeds are what they were before there were peers.
         if seed % 4 == 1 {
             plan.invite(&mut Draw::new(!seed), is_calm);
         }
+        if matches!(seed % 8, 6 | 7) {
+            plan.modernise(&mut Draw::new(!seed));
+        }
+        if matches!(seed % 5, 0 | 2) {
+            plan.refine(&mut Draw::new(seed.rotate_left(32)));
+        }
         plan
+    }
+
+    /// Lets things happen in small pieces.
+    fn refine(&mut self, draw: &mut Draw) {
+        self.is_fine = true;
+        for event in &mut self.events {
+            if event.what == What::Settle && draw.percent(80) {
+                event.what = [What::Tick, What::Tick, What::Read, What::Store][draw.below(4)];
+            }
+        }
+    }
+
+    /// Has some devices come by BOSH, others by tokens, and what threads do in the
+    /// background come late.
+    fn modernise(&mut self, draw: &mut Draw) {
+        self.background_is_late = draw.percent(50);
+        for device in &mut self.devices {
+            device.scram = [Mechanism::ScramSha1, Mechanism::ScramSha256, Mechanism::ScramSha512][draw.below(3)];
+            if draw.percent(30) {
+                // A session of BOSH has requests that can be repeated instead.
+                (device.way, device.is_managed) = (Way::Bosh, false);
+            } else if draw.percent(50) {
+                (device.way, device.has_token) = (Way::Proxied, true);
+                device.login = if draw.percent(50) { Login::Sasl2 } else { Login::Bind2 };
+            }
+        }
     }
 
     /// Has a peer take part, in the place of a fifth of what else would happen.
@@ -146,7 +220,9 @@ impl DevicePlan {
             account,
             is_managed: draw.percent(70),
             login: [Login::Plain, Login::Scram, Login::Sasl2, Login::Bind2][draw.weighted(&[50, 15, 15, 20])],
-            is_web: draw.percent(15),
+            scram: Mechanism::ScramSha256,
+            way: if draw.percent(15) { Way::WebSocket } else { Way::Tcp },
+            has_token: false,
             keeps_roster: draw.percent(40),
             wants_news: draw.percent(50),
             carbons: draw.percent(40),

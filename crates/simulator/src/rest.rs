@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_hub::{Census, World};
 
+use crate::archives::{archives, privacy, room_archives};
 use crate::book::{Item, To};
 use crate::device::{Device, NODES, RosterEntry, account_of};
 use crate::peer::{Peer, USERS};
@@ -26,7 +27,8 @@ pub(crate) fn come_to_rest(run: &mut Run) {
     // Sessions that nobody came back to end.
     run.pass(RESUMABLE_MS);
     gather(run);
-    let checks: [fn(&mut Run); 8] = [answers, rosters, presences, rooms, archives, deliveries, news, abroad];
+    let checks: [fn(&mut Run); 10] =
+        [answers, rosters, presences, rooms, archives, room_archives, privacy, deliveries, news, abroad];
     for check in checks {
         if run.book.broken().is_none() {
             check(run);
@@ -202,71 +204,6 @@ fn room_order(run: &mut Run) {
                 return run.book.break_rule(format!("in room {room} session {one} heard {a}, session {other} {b}"));
             }
         }
-    }
-}
-
-/// Reads the archives of all accounts. What was acknowledged is in them, once (XEP-0313 §3).
-fn archives(run: &mut Run) {
-    let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
-    for (index, device) in run.devices.iter_mut().enumerate() {
-        device.archived.clear();
-        readers.entry(device.plan.account).or_insert(index);
-    }
-    for &reader in readers.values() {
-        run.devices[reader].ask_archive(None, &mut run.book);
-    }
-    for _ in 0..1000 {
-        run.settle();
-        let mut goes_on = false;
-        for &reader in readers.values() {
-            let device = &mut run.devices[reader];
-            if let Some((Some(last), false)) = device.page.take() {
-                device.ask_archive(Some(&last), &mut run.book);
-                goes_on = true;
-            }
-        }
-        if !goes_on {
-            break;
-        }
-    }
-    for (&account, &reader) in &readers {
-        let archived = &run.devices[reader].archived;
-        let ids: BTreeSet<&String> = archived.iter().map(|message| &message.id).collect();
-        if ids.len() < archived.len() {
-            return run.book.break_rule(format!("u{account}'s archive has an id twice (XEP-0313 §3)"));
-        }
-        let mut numbers = BTreeMap::<usize, usize>::new();
-        archived.iter().for_each(|message| *numbers.entry(message.number).or_default() += 1);
-        let mut broken = None;
-        for (number, message) in run.book.messages.iter().enumerate() {
-            let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
-            let is_own = message.account == account && !matches!(message.to, To::Room(_));
-            let copies = numbers.get(&number).copied().unwrap_or_default();
-            if copies > 0 && run.book.forgotten.contains(&(account, number)) {
-                broken.get_or_insert(format!(
-                    "u{account}'s archive has message {number} of a removed account of that name (XEP-0077 §3.2)"
-                ));
-            }
-            if copies > 0 && !is_for && !is_own {
-                broken.get_or_insert(format!("u{account}'s archive has message {number}, which is not its own"));
-            }
-            if copies > 1 {
-                broken.get_or_insert(format!("u{account}'s archive has message {number} {copies} times"));
-            }
-            let pair = (account, message.account);
-            let may_be_blocked = run.book.blockers.contains(&pair)
-                || matches!(message.to, To::Account(to) | To::Device(to, _)
-                    if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
-            let may_be_gone = run.book.removed.contains(&account);
-            let is_owed = message.is_handled && !message.is_refused && (is_for || is_own);
-            let is_owed = is_owed && !may_be_blocked && !may_be_gone && !message.is_receipt;
-            if is_owed && copies == 0 {
-                broken.get_or_insert(format!(
-                    "message {number} was acknowledged, and u{account}'s archive does not have it (XEP-0198 §4)"
-                ));
-            }
-        }
-        broken.into_iter().for_each(|broken| run.book.break_rule(broken));
     }
 }
 

@@ -8,7 +8,7 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_shard::LoginTerms;
 use rookery_store::memory::Memory;
-use rookery_store::{Stores, wait};
+use rookery_store::{Background, Desk, Stores, wait};
 use rookery_testkit::config::ITERATIONS;
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Config, Internet, Server};
@@ -16,8 +16,9 @@ use rookery_testkit::{Config, Internet, Server};
 use crate::book::Book;
 use crate::device::{Device, People, bare};
 use crate::event::{Event, What};
+use crate::journal;
 use crate::peer::{BRIDGE, ELSEWHERE, Peer};
-use crate::plan::{PeerPlan, Plan};
+use crate::plan::{PeerPlan, Plan, Way};
 use crate::rest;
 use crate::statistics::Statistics;
 use crate::unsteady::{Trouble, Unsteady};
@@ -44,7 +45,9 @@ pub struct Run {
     pub(crate) book: Book,
     pub(crate) people: People,
     pub(crate) statistics: Statistics,
+    desk: Desk,
     store_is_late: bool,
+    is_fine: bool,
     /// The timers of each shard that has just begun.
     pub(crate) timers: Vec<usize>,
 }
@@ -72,8 +75,10 @@ impl Run {
         let inner = Memory::stores();
         let store = Unsteady::new(inner.clone(), plan.seed);
         register(&inner, plan.accounts);
-        let mut config =
-            Config { shards: plan.shards, stores: store.stores(), shuffle: None, seed: plan.seed, ..configuration() };
+        let (at_desk, desk) = Background::at_desk();
+        let background = if plan.background_is_late { at_desk } else { Background::in_place() };
+        let (stores, shuffle, seed) = (store.stores(), None, plan.seed);
+        let mut config = Config { shards: plan.shards, stores, background, shuffle, seed, ..configuration() };
         let peer = plan.peer.map(|peer| meet(peer, &mut config));
         let mut devices: Vec<Device> = Vec::new();
         for (index, device) in plan.devices.iter().enumerate() {
@@ -81,7 +86,8 @@ impl Run {
             devices.push(Device::new(index, *device, number, plan.rooms));
         }
         let names = devices.iter().map(|device| (device.plan.account, device.full())).collect();
-        let people = People { accounts: plan.accounts, devices: names, rooms: plan.rooms };
+        let people =
+            People { accounts: plan.accounts, devices: names, rooms: plan.rooms, enters_to_speak: plan.is_fine };
         let server = Server::with(config);
         let timers = server.inspect(|world| world.census().timers);
         Self {
@@ -92,7 +98,9 @@ impl Run {
             book: Book::new(keeps_lines),
             people,
             statistics: Statistics::default(),
+            desk,
             store_is_late: plan.store_is_late,
+            is_fine: plan.is_fine,
             timers,
         }
     }
@@ -101,12 +109,15 @@ impl Run {
         let (called, failed) = self.store.counts();
         self.statistics.finish(&self.book, called, failed);
         let broken = self.book.broken().map(str::to_owned);
-        let journal = self.book.journal;
-        Outcome { hash: journal.hash(), broken, lines: journal.into_lines(), statistics: self.statistics }
+        Outcome { hash: self.book.journal.hash(), broken, lines: journal::take_lines(), statistics: self.statistics }
     }
 
     fn happen(&mut self, event: &Event) {
-        let who = event.who % self.devices.len();
+        let mut who = event.who % self.devices.len();
+        if self.is_fine && event.what == What::Read {
+            let from = (who..self.devices.len()).chain(0..who);
+            who = from.into_iter().find(|at| self.devices[*at].has_news()).unwrap_or(who);
+        }
         // A resource may be the server's choice (XEP-0386).
         for ((_, known), device) in self.people.devices.iter_mut().zip(&self.devices) {
             if known.rsplit_once('/').is_some_and(|(_, resource)| resource != device.resource) {
@@ -120,7 +131,7 @@ impl Run {
             What::Settle => self.settle(),
             What::Wait => self.wait(event),
             What::Read => device.read([1, 20, 200, 5000][event.a % 4], book),
-            What::Store => (0..1 + event.a % 4).fold(false, |any, _| self.store.run_one() | any),
+            What::Store => (0..1 + event.a % 4).fold(false, |any, _| self.store.run_one() | self.desk.run_one() | any),
             What::Connect => {
                 let connects = !device.is_connected();
                 device.connect(&self.server, book);
@@ -133,18 +144,19 @@ impl Run {
             }
             What::Close => self.close(who),
             What::Kill => self.kill(event.a),
-            What::Restart => self.restart(),
+            What::Restart => self.restart(event.b.is_multiple_of(2)),
             What::Reload => {
                 self.server.reload(|config| config.settings.max_directed = 10 + event.a % 100);
                 true
             }
-            What::Trouble => self.trouble(event.a),
+            What::Trouble => self.trouble(event),
             What::Jump => {
                 book.jumped = true;
                 self.server.set_time_of_day(event.a as i64 * 100 - 3_000_000);
                 true
             }
             What::Stall => {
+                self.neglect_bosh();
                 let shard = event.a % (self.server.shards() + 1);
                 self.server.stall(Some(shard).filter(|shard| *shard < self.server.shards()));
                 true
@@ -179,14 +191,17 @@ impl Run {
             for shard in 0..self.server.shards() {
                 any |= self.server.step(shard);
             }
-            while self.store.run_one() {
+            while self.store.run_one() || self.desk.run_one() {
                 any = true;
             }
-            for device in &mut self.devices {
-                any |= device.read(usize::MAX, &mut self.book);
-            }
-            if let Some(peer) = &mut self.peer {
-                any |= peer.read(usize::MAX, &mut self.book);
+            // Whoever has read all hears no more before the server has done something.
+            if any || round == 0 {
+                for device in &mut self.devices {
+                    any |= device.read(usize::MAX, &mut self.book);
+                }
+                if let Some(peer) = &mut self.peer {
+                    any |= peer.read(usize::MAX, &mut self.book);
+                }
             }
             if !any || self.book.broken().is_some() {
                 return round > 0;
@@ -196,13 +211,15 @@ impl Run {
         true
     }
 
-    /// Lets time pass, timer by timer.
+    /// Lets time pass, timer by timer, and in [`STRIDES`] steps at most: those who wait for long
+    /// may be called a little late.
     pub(crate) fn pass(&mut self, ms: u64) {
         let until = self.server.now() + ms;
         self.settle();
         for _ in 0..MOST_ROUNDS {
+            let at_least = self.server.now() + ms / STRIDES;
             match self.server.next_timer().filter(|due| *due <= until) {
-                Some(due) => self.server.move_clock(due),
+                Some(due) => self.server.move_clock(due.max(at_least).min(until)),
                 None => break,
             }
             self.settle();
@@ -220,11 +237,19 @@ impl Run {
         };
         // The process may not run meanwhile, and find that it is late.
         if (event.a / 10).is_multiple_of(4) {
+            self.neglect_bosh();
             self.server.move_clock(self.server.now() + ms as u64);
         } else {
             self.pass(ms as u64);
         }
         true
+    }
+
+    /// Takes down that sessions of BOSH may end, since the server has not heard of them in time
+    /// (XEP-0124 §10).
+    fn neglect_bosh(&mut self) {
+        let devices = &self.devices;
+        self.book.end_sessions(|session| devices[session.device].plan.way == Way::Bosh);
     }
 
     fn cut(&mut self, who: usize, event: &Event) -> bool {
@@ -235,7 +260,7 @@ impl Run {
             2 => device.cut(false, book),
             _ => device.walk_away(book),
         }
-        if event.b.is_multiple_of(10) {
+        if event.b.is_multiple_of(10) && !device.is_connected() {
             device.forget(book);
         }
         was_connected
@@ -261,31 +286,59 @@ impl Run {
         true
     }
 
-    fn restart(&mut self) -> bool {
-        self.book.deaths += 1;
+    /// Stops the server in good order and starts another one, which goes on with the sessions of
+    /// clients that may come back if this one hands them on.
+    fn restart(&mut self, hands_on: bool) -> bool {
         self.book.end_sessions(|_| true);
-        self.server.stop();
-        for _ in 0..10 {
-            self.settle();
-            if self.server.is_finished() {
-                break;
+        // A server that stops waits for no store that is away.
+        self.book.store_refused |= self.book.store_failed;
+        if hands_on {
+            self.server.stop_for_next();
+            if self.comes_to(Server::is_resting) {
+                self.server.end_others();
+                if self.comes_to(Server::is_resting) {
+                    self.server.replace();
+                    self.bereave();
+                    return true;
+                }
             }
-            self.pass(1_000);
+        } else {
+            self.server.stop();
+            self.comes_to(Server::is_finished);
         }
+        self.book.deaths += 1;
         self.server.kill();
         self.store.die();
         self.bereave();
         true
     }
 
+    /// Waits as long as an operator does. Returns whether the server came to what is wanted.
+    fn comes_to(&mut self, wanted: impl Fn(&Server) -> bool) -> bool {
+        for _ in 0..10 {
+            self.settle();
+            if wanted(&self.server) {
+                return true;
+            }
+            self.pass(1_000);
+        }
+        wanted(&self.server)
+    }
+
     fn bereave(&mut self) {
+        // A process needs a moment to start: ids made of the time of day rely on that.
+        self.server.move_clock(self.server.now() + START_MS);
+        self.desk.clear();
         self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
     }
 
-    fn trouble(&mut self, choice: usize) -> bool {
-        let trouble = [Trouble::None, Trouble::Busy, Trouble::Away, Trouble::Once, Trouble::Once][choice % 5];
+    fn trouble(&mut self, event: &Event) -> bool {
+        let trouble = [Trouble::None, Trouble::Busy, Trouble::Away, Trouble::Once, Trouble::Once][event.a % 5];
+        let is_full = trouble == Trouble::Busy && event.b.is_multiple_of(2);
+        let trouble = if is_full { Trouble::Full } else { trouble };
         self.book.store_failed |= trouble != Trouble::None;
+        self.book.store_refused |= matches!(trouble, Trouble::Full | Trouble::Once);
         self.store.set_trouble(trouble);
         trouble != Trouble::None
     }
@@ -324,5 +377,9 @@ fn register(stores: &Stores, accounts: usize) {
     }
 }
 
+/// Milliseconds that a process takes to start, at least.
+const START_MS: u64 = 5;
+/// Steps in which time passes at most.
+const STRIDES: u64 = 200;
 /// Rounds after which a server that never rests is taken for broken.
 const MOST_ROUNDS: usize = 20_000;

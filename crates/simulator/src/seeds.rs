@@ -7,6 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::journal;
 use crate::plan::Plan;
 use crate::run::{self, Outcome};
 use crate::statistics::Statistics;
@@ -26,9 +27,25 @@ impl fmt::Display for Failure {
     /// Writes the rule, and the command that plays the seed again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, broken, events } = self;
-        write!(f, "{broken}\n  again: cargo run -p rookery-simulator -- --seed {seed} --events {events}")
+        write!(f, "{broken}{AGAIN}{seed} --events {events}")
     }
 }
+
+impl Failure {
+    /// Returns the first failure that a process has told of, as [`Display`](fmt::Display) writes it
+    /// behind [`FAILED`].
+    pub fn read(told: &str) -> Option<Self> {
+        let (_, rest) = told.split_once(FAILED)?;
+        let (broken, rest) = rest.split_once(AGAIN)?;
+        let (seed, rest) = rest.split_once(" --events ")?;
+        let events = rest.lines().next()?;
+        Some(Self { seed: seed.parse().ok()?, broken: broken.to_owned(), events: events.parse().ok()? })
+    }
+}
+
+/// The words in front of each failure that a process tells of.
+pub const FAILED: &str = "FAILED: ";
+const AGAIN: &str = "\n  again: cargo run -p rookery-simulator -- --seed ";
 
 thread_local! {
     static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -48,7 +65,7 @@ pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
     RUNS.set(true);
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| run::run(plan, keeps_lines))).unwrap_or_else(|_| {
         let broken = PANICKED.take().unwrap_or_default();
-        Outcome { hash: 0, broken: Some(broken), lines: Vec::new(), statistics: Statistics::default() }
+        Outcome { hash: 0, broken: Some(broken), lines: journal::take_lines(), statistics: Statistics::default() }
     });
     RUNS.set(false);
     outcome
@@ -90,4 +107,17 @@ pub fn run_many(
     let (mut failures, statistics) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     failures.sort_by_key(|failure| failure.seed);
     (failures, statistics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_read_as_it_is_told() {
+        let failure = |seed| Failure { seed, broken: "a: rule (RFC 6120)".into(), events: 400 };
+        let told = format!("12 seeds\n{FAILED}{}\n{FAILED}{}\n", failure(7), failure(9));
+        assert_eq!(Failure::read(&told), Some(failure(7)));
+        assert_eq!(Failure::read("12 seeds\n"), None);
+    }
 }

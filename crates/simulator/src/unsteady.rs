@@ -37,6 +37,8 @@ pub enum Trouble {
     None,
     /// Its queue is full: nothing is done.
     Busy,
+    /// It has no room left: nothing is done.
+    Full,
     /// Its connections break: some operations take effect, and nobody hears of it.
     Away,
     /// The next operation fails, with nothing changed.
@@ -120,6 +122,7 @@ impl State {
         match self.trouble {
             Trouble::None => Fate::Done,
             Trouble::Busy => Fate::Refused(StoreError::Busy),
+            Trouble::Full => Fate::Refused(StoreError::Full(engine())),
             Trouble::Away if self.draw.percent(20) => Fate::Unheard,
             Trouble::Away => Fate::Refused(lost()),
             Trouble::Once => {

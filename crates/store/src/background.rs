@@ -21,8 +21,35 @@ use rookery_observe::{Bound, Most, Per, Unit, vital};
 /// Holds a few threads for logins and a few for everything else. Cloning shares them; they end with the last clone.
 #[derive(Clone, Debug)]
 pub struct Background {
-    /// `None`: work is done where it is asked for.
-    crews: Option<Arc<Crews>>,
+    place: Place,
+}
+
+/// Where work is done.
+#[derive(Clone, Debug)]
+enum Place {
+    Threads(Arc<Crews>),
+    /// Where it is asked for.
+    Here,
+    /// Where somebody calls [`Desk::run_one`].
+    Desk(Arc<Turns>),
+}
+
+/// Does the work of a [`Background`] piece by piece, when it is told to.
+#[derive(Clone, Debug)]
+pub struct Desk(Arc<Turns>);
+
+impl Desk {
+    /// Does the piece of work whose turn it is. `false` if none waits.
+    pub fn run_one(&self) -> bool {
+        // The lock is free while the work is done, since it may ask for more.
+        let next = self.0.waiting().take();
+        next.map(|work| work()).is_some()
+    }
+
+    /// Forgets what waits, as a process does that dies.
+    pub fn clear(&self) {
+        while self.0.waiting().take().is_some() {}
+    }
 }
 
 #[derive(Debug)]
@@ -77,12 +104,18 @@ impl Background {
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let logins = Crew::start("logins", threads.max(1))?;
         let others = Crew::start("background", (threads / 2).max(1))?;
-        Ok(Self { crews: Some(Arc::new(Crews { logins, others })) })
+        Ok(Self { place: Place::Threads(Arc::new(Crews { logins, others })) })
     }
 
     /// Does all work at once, on the thread that asks: for tests, where nothing may happen by chance.
     pub fn in_place() -> Self {
-        Self { crews: None }
+        Self { place: Place::Here }
+    }
+
+    /// Does work when the desk is told to: for tests that choose the order themselves.
+    pub fn at_desk() -> (Self, Desk) {
+        let turns = Arc::<Turns>::default();
+        (Self { place: Place::Desk(turns.clone()) }, Desk(turns))
     }
 
     /// Checks something that a login of the account `whose` waits for. The outcome is as that of [`Background::run`].
@@ -108,11 +141,15 @@ impl Background {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             completer.complete(outcome.map_err(|_| WorkError::Panicked));
         });
-        let Some(crews) = &self.crews else {
-            job();
-            return outcome;
+        let turns = match &self.place {
+            Place::Threads(crews) => &to(crews).turns,
+            Place::Desk(turns) => turns,
+            Place::Here => {
+                job();
+                return outcome;
+            }
         };
-        match to(crews).turns.push(whose, job) {
+        match turns.push(whose, job) {
             Ok(()) => outcome,
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
@@ -255,6 +292,17 @@ mod tests {
         }));
         has_started.recv().unwrap();
         (free, answer)
+    }
+
+    #[test]
+    fn a_desk_works_when_it_is_told_to() {
+        let (background, desk) = Background::at_desk();
+        let done = background.run("a@x", || 6 * 7);
+        assert!(desk.run_one() && !desk.run_one());
+        assert_eq!(wait(done), Ok(42));
+        let forgotten = background.run("a@x", || 1);
+        desk.clear();
+        assert_eq!(wait(forgotten), Err(WorkError::Closed));
     }
 
     #[test]

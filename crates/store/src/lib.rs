@@ -54,7 +54,7 @@ pub use archive::{
     Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Retention, Swept,
     TermsOf,
 };
-pub use background::{Background, WorkError};
+pub use background::{Background, Desk, WorkError};
 pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
 pub use error::StoreError;
 pub use fencing::{Fencing, Writer};

@@ -10,7 +10,7 @@ use rookery_pubsub::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Federation, Generation, LoginTerms};
-use rookery_store::Stores;
+use rookery_store::{Background, Stores};
 use rookery_stream::bosh::Terms;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
@@ -78,6 +78,8 @@ pub struct Config {
     pub relay: Option<Vec<String>>,
     /// The store.
     pub stores: Stores,
+    /// The threads for work that takes milliseconds: none without this, such work is done at once.
+    pub background: Background,
     /// The seed from which the store shuffles what isn't of the same owner, if it does; without
     /// this [`SHUFFLE`] decides.
     pub shuffle: Option<u64>,
@@ -127,6 +129,7 @@ impl Default for Config {
             source: None,
             relay: None,
             stores: engine::stores(),
+            background: Background::in_place(),
             shuffle: std::env::var(SHUFFLE).ok().map(|seed| seed.parse().expect("a number as the seed")),
             seed: SEED,
         }

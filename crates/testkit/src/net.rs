@@ -120,11 +120,13 @@ impl Peer {
     /// Returns whether the server has ended its direction and all it sent is read.
     pub fn is_at_end(&self) -> bool {
         let pipe = lock(&self.0);
-        let is_ended = match self.1 {
-            End::Calling => pipe.server_ended || pipe.server_closed,
-            End::Called => pipe.client_ended,
-        };
-        pipe.arrived(self.1) == 0 && (is_ended || pipe.reset)
+        pipe.arrived(self.1) == 0 && pipe.is_ended(self.1)
+    }
+
+    /// Returns whether bytes have arrived, or the end has.
+    pub fn has_news(&self) -> bool {
+        let pipe = lock(&self.0);
+        pipe.arrived(self.1) > 0 || pipe.is_ended(self.1)
     }
 
     /// Returns whether the server has dropped the connection.
@@ -165,6 +167,15 @@ impl Peer {
 }
 
 impl Pipe {
+    /// Returns whether nothing comes any more for one of the ends but what is on its way.
+    fn is_ended(&self, end: End) -> bool {
+        self.reset
+            || match end {
+                End::Calling => self.server_ended || self.server_closed,
+                End::Called => self.client_ended,
+            }
+    }
+
     /// Returns the bytes that wait for one of the ends.
     fn arrived(&self, end: End) -> usize {
         match end {

@@ -11,6 +11,9 @@
 //! called. `<text/>` in errors is for humans and never compared, and neither is the `<stanza-id/>`
 //! that an archive puts into most messages, unless the pattern has one.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use rookery_xml::{Element, Limits, Node, Scan, Scanner, Stanza, ns, slow};
 
 /// Reads one element; the prefix `stream` may be used as if a stream header had declared it.
@@ -51,7 +54,26 @@ pub fn elements(xml: &str) -> Vec<Element> {
 
 /// Reads an element that uses the prefix `stream` of its stream's header, or `db`, which those of
 /// servers declare as well (XEP-0220 §2.2).
+///
+/// Streams begin with the same features again and again: what was read lately is remembered.
 pub(crate) fn element_of_stream(bytes: &[u8]) -> Element {
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<Vec<u8>, Element>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(element) = known.get(bytes) {
+            return element.clone();
+        }
+        let element = read_element_of_stream(bytes);
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(bytes.to_owned(), element.clone());
+        element
+    })
+}
+
+fn read_element_of_stream(bytes: &[u8]) -> Element {
     let prefixes = [("stream".into(), ns::STREAMS.into()), ("db".into(), ns::DIALBACK.into())];
     let canonical = slow::canonical(bytes, ns::CLIENT, &prefixes);
     let canonical = canonical.unwrap_or_else(|fault| panic!("{fault}: {}", String::from_utf8_lossy(bytes)));
@@ -135,6 +157,9 @@ fn tell(node: Option<&Node>) -> String {
         Some(Node::Element(element)) => format!("<{} xmlns='{}'/>", element.name(), element.ns()),
     }
 }
+
+/// Elements that are remembered.
+const MOST_KNOWN: usize = 256;
 
 #[cfg(test)]
 mod tests {

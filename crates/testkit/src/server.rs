@@ -132,6 +132,15 @@ impl Server {
 
     /// Returns a WebSocket behind its opening handshake, at a certain shard, without TLS.
     pub fn connect_websocket(&self, shard: usize) -> Client {
+        self.hand_websocket(shard, false)
+    }
+
+    /// Returns the same behind a proxy that has ended TLS.
+    pub fn connect_proxied_websocket(&self, shard: usize) -> Client {
+        self.hand_websocket(shard, true)
+    }
+
+    fn hand_websocket(&self, shard: usize, is_encrypted_by_proxy: bool) -> Client {
         let mut running = self.0.borrow_mut();
         running.next_port += 1;
         let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
@@ -141,7 +150,7 @@ impl Server {
             peer,
             tls: None,
             input: Vec::new(),
-            is_encrypted_by_proxy: false,
+            is_encrypted_by_proxy,
             is_local: true,
             transport: Transport::WebSocket,
         };
@@ -531,6 +540,8 @@ impl Server {
         at_stop();
         self.settle();
         let mut running = self.0.borrow_mut();
+        // What sessions that go on still get has a quarter.
+        running.end_others(most_bytes / 4 * 3);
         let cards = running.hand_on(most_bytes);
         // The process is still there for a while.
         let lingers_ms = after_ms.min(LINGERS_MS);
@@ -540,6 +551,34 @@ impl Server {
         running.kill();
         let go_on = running.go_on(&cards);
         (cards, go_on)
+    }
+
+    /// Begins to stop for another process that goes on with the sessions: for tests that choose the
+    /// order themselves. Once it [rests](Server::is_resting), [`Server::end_others`] and
+    /// [`Server::replace`] follow.
+    pub fn stop_for_next(&self) {
+        self.0.borrow_mut().stop_for_next();
+    }
+
+    /// Returns whether a server that stops for another process has nothing left to do.
+    pub fn is_resting(&self) -> bool {
+        self.0.borrow().is_resting()
+    }
+
+    /// Ends the sessions that another process can't go on with. The server has to rest.
+    pub fn end_others(&self) {
+        let most_bytes = MOST_BYTES / self.shards() / 4 * 3;
+        self.0.borrow_mut().end_others(most_bytes);
+    }
+
+    /// Starts a new server in the place of this one, which goes on with its sessions and its rooms.
+    /// This one has to rest, with all others [ended](Server::end_others).
+    pub fn replace(&self) {
+        let mut running = self.0.borrow_mut();
+        let most_bytes = MOST_BYTES / running.shards.len();
+        let cards = running.hand_on(most_bytes);
+        running.kill();
+        running.go_on(&cards);
     }
 
     /// Starts a new server in the place of this one, in the middle of whatever that does.

@@ -499,6 +499,29 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
     }
 }
 
+/// §4: a count doesn't fall. A client that was told of a message that was refused is told no count
+/// that leaves it out, since it may have heard the first.
+#[test]
+fn a_session_that_is_over_tells_no_less_than_it_has_told() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.held.fail_one(0, StoreError::Busy);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.held.set_flowing(true);
+    scene.held.release_all();
+    scene.ask();
+    scene.romeo.expect("<message from='*' type='error'>...</message>");
+    scene.expect_acknowledged(1);
+    scene.romeo.vanish();
+    scene.server.advance(700_000);
+    let mut romeo = scene.romeo.again();
+    romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+    romeo
+        .expect("<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>");
+}
+
 /// The same where the archive has waited for a store that refuses in the end.
 #[test]
 fn a_session_that_is_over_does_not_count_what_archives_lack() {
@@ -519,6 +542,42 @@ fn a_session_that_is_over_does_not_count_what_archives_lack() {
         "<failed xmlns='urn:xmpp:sm:3' h='0'>\
          <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
     );
+}
+
+/// A session that ends and waits for the store when the server stops has been told of its end.
+#[test]
+fn a_session_ends_once_though_the_server_stops_meanwhile() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.romeo.vanish();
+    scene.server.advance(700_000);
+    scene.server.stop();
+    scene.server.advance(10_000);
+    scene.held.set_flowing(true);
+    scene.held.release_all();
+    scene.juliet.vanish();
+    scene.server.advance(10_000);
+    assert!(scene.server.is_finished());
+}
+
+/// What archives refuse when the server stops is not acknowledged without a word.
+#[test]
+fn a_stop_acknowledges_nothing_that_archives_lack() {
+    for is_to_itself in [false, true] {
+        let mut scene = Scene::with(Config::default());
+        let to = if is_to_itself { scene.romeo.bare().to_owned() } else { scene.juliet.full().to_owned() };
+        scene.write(&to, "1");
+        scene.server.settle();
+        scene.held.set_fault(Some(StoreError::Full(engine())));
+        scene.server.stop();
+        let heard = scene.romeo.all_to_the_end();
+        let told = heard.iter().find(|found| found.is("a", rookery_xml::ns::SM)).and_then(|found| found.attr("h"));
+        let is_refused = heard.iter().any(|found| found.name() == "message" && found.attr("type") == Some("error"));
+        assert!(told == Some("0") || is_refused, "to itself: {is_to_itself}: {heard:?}");
+    }
 }
 
 /// A server that stops waits a moment for the store before it says what is handled.

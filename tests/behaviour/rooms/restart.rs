@@ -102,6 +102,30 @@ fn who_does_not_outlive_the_restart_leaves() {
     assert_eq!((gone("thirdwitch", &heard), gone("secondwitch", &heard)), (0, 1), "{heard:?}");
 }
 
+/// Whoever does not come back leaves, also while the store is away and the process is late.
+#[test]
+fn who_does_not_come_back_leaves_whatever_the_store_does() {
+    for (fault, is_late) in [(None, true), (Some(StoreError::Busy), false), (Some(StoreError::Busy), true)] {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("").all_in();
+        s.hush();
+        let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
+        s.server.hand_over(AWAY_MS);
+        resume(&mut s.crone, &ids[0]);
+        if is_late {
+            s.server.move_clock(s.server.now() + 650_000);
+        }
+        held.set_fault(fault.clone());
+        s.server.advance(700_000);
+        held.set_fault(None);
+        s.server.advance(60_000);
+        let heard = s.crone.all();
+        let is_gone = |found: &&Element| found.name() == "presence" && found.attr("type") == Some("unavailable");
+        assert_eq!(heard.iter().filter(is_gone).count(), 2, "{fault:?}, late: {is_late}: {heard:?}");
+    }
+}
+
 /// A store that is away for a while puts nobody out; who speaks meanwhile hears that it is.
 #[test]
 fn rooms_wait_for_a_store_that_is_away() {

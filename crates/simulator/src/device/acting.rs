@@ -17,6 +17,8 @@ pub struct People {
     pub devices: Vec<(usize, String)>,
     /// The number of rooms.
     pub rooms: usize,
+    /// True if whoever wants to speak in a room enters it first.
+    pub enters_to_speak: bool,
 }
 
 impl Device {
@@ -56,15 +58,20 @@ impl Device {
                 if kind == "subscribe" {
                     // Where the roster knows nothing of it, another session may have asked.
                     let pair = (self.plan.account, account);
-                    let is_first = book.asked.insert(pair);
-                    if entry.map_or(!is_first, |entry| entry.asks) {
+                    let is_open = !book.asking.insert(pair);
+                    // Who has seen the contact may not have heard that this is over.
+                    if is_open || book.seen.contains(&pair) || entry.is_some_and(|entry| entry.asks) {
                         book.asked_again.insert(pair);
                     }
                 }
                 if kind == "subscribed" {
                     book.allowed.insert((self.plan.account, account));
                 }
-                self.say(format!("<presence type='{kind}' to='{}'/>", bare(account)), None, book);
+                // Says what comes behind it.
+                let status = self.session.filter(|_| kind == "subscribe");
+                let status = status.map(|session| format!("<status>s{session} {}</status>", book.messages.len()));
+                let status = status.unwrap_or_default();
+                self.say(format!("<presence type='{kind}' to='{}'>{status}</presence>", bare(account)), None, book);
             }
             What::RosterSet => {
                 let item = format!("<item jid='{}' name='name{}'/>", bare(account), event.b % 100);
@@ -85,11 +92,14 @@ impl Device {
                 self.write(&format!("<{state} xmlns='urn:xmpp:csi:0'/>"), book);
             }
             What::Acknowledge if self.plan.is_managed => self.write("<r xmlns='urn:xmpp:sm:3'/>", book),
-            What::Archive => self.ask_archive(None, book),
+            What::Archive => self.begin_archive(&self.bare.clone(), book),
             What::Join => self.enter_room(room, &format!("n{}", event.b % 6), book),
             What::Leave => {
                 let Some(nick) = self.seats[room].nick.clone() else { return false };
                 self.say(format!("<presence type='unavailable' to='{}/{nick}'/>", super::room(room)), None, book);
+            }
+            What::Groupchat if people.enters_to_speak && self.seats[room].nick.is_none() => {
+                self.enter_room(room, &format!("n{}", event.b % 6), book);
             }
             What::Groupchat => {
                 let (Some(session), true) = (self.session, self.seats[room].nick.is_some()) else { return false };
@@ -196,17 +206,41 @@ impl Device {
     pub(super) fn ask(&mut self, kind: &str, type_: &str, to: Option<&str>, child: &str, book: &mut Book) -> String {
         let id = book.id(kind);
         let to = to.map(|to| format!(" to='{to}'")).unwrap_or_default();
-        self.asked.insert(id.clone());
+        if !self.is_closing() {
+            self.asked.insert(id.clone());
+        }
         self.say(format!("<iq type='{type_}' id='{id}'{to}>{child}</iq>"), None, book);
         id
     }
 
     /// Asks for the page of its archive that follows an id.
     pub fn ask_archive(&mut self, after: Option<&str>, book: &mut Book) {
+        let address = self.archive.take().filter(|address| *address != self.bare);
         let after = after.map(|id| format!("<after>{id}</after>")).unwrap_or_default();
         let set = format!("<set xmlns='http://jabber.org/protocol/rsm'><max>50</max>{after}</set>");
         self.page = None;
-        self.ask("page", "set", None, &format!("<query xmlns='urn:xmpp:mam:2'>{set}</query>"), book);
+        self.ask("page", "set", address.as_deref(), &format!("<query xmlns='urn:xmpp:mam:2'>{set}</query>"), book);
+        self.archive = address;
+    }
+
+    /// Begins to read the archive of an address.
+    pub fn begin_archive(&mut self, address: &str, book: &mut Book) {
+        self.archived.clear();
+        self.archive = Some(address.to_owned());
+        self.ask_archive(None, book);
+    }
+
+    /// Asks for the next page of the archive that it reads. Returns whether there is one.
+    pub fn go_on_with_archive(&mut self, book: &mut Book) -> bool {
+        let Some((Some(last), false)) = self.page.take() else { return false };
+        self.ask_archive(Some(&last), book);
+        true
+    }
+
+    /// Asks for the archive of somebody else, and for the nodes there.
+    pub fn pry(&mut self, address: &str, book: &mut Book) {
+        self.ask("nodes", "get", Some(address), &format!("<query xmlns='{}'/>", ns::DISCO_ITEMS), book);
+        self.ask("foreign", "set", Some(address), "<query xmlns='urn:xmpp:mam:2'/>", book);
     }
 
     fn enter_room(&mut self, number: usize, nick: &str, book: &mut Book) {
@@ -214,7 +248,9 @@ impl Device {
             return;
         }
         // What it believed of an earlier visit is void.
-        self.seats[number].view.clear();
+        if !std::mem::replace(&mut self.seats[number].is_entering, true) {
+            self.seats[number].view.clear();
+        }
         let to = room(number);
         let muc = "<x xmlns='http://jabber.org/protocol/muc'/>";
         self.say(format!("<presence to='{to}/{nick}'>{muc}</presence>"), None, book);

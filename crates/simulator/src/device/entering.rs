@@ -19,7 +19,7 @@ impl Device {
     }
 
     fn open_stream(&mut self, book: &mut Book) {
-        let header = if self.plan.is_web { websocket::open(DOMAIN) } else { stream_header(DOMAIN) };
+        let header = if self.plan.way.is_websocket() { websocket::open(DOMAIN) } else { stream_header(DOMAIN) };
         self.write(&header, book);
     }
 
@@ -41,6 +41,7 @@ impl Device {
             Stage::Offered if std::mem::take(&mut self.registers) => self.register(element, book),
             Stage::Offered => self.authenticate(element, book),
             Stage::Registering(features) => self.authenticate(&features, book),
+            Stage::Presented => self.presented(element, book),
             Stage::Authenticating(exchange) => self.go_on(*exchange, element, book),
             Stage::OfferedMore => self.resume_or_bind(book),
             Stage::Binding(id) => self.bound(&id, element, book),
@@ -61,6 +62,9 @@ impl Device {
     }
 
     fn authenticate(&mut self, features: &Element, book: &mut Book) {
+        if self.present_token(features, book) {
+            return;
+        }
         let is_sasl2 = self.plan.login.is_sasl2();
         let offered = match is_sasl2 {
             true => features.child("authentication", ns::SASL2),
@@ -70,7 +74,7 @@ impl Device {
             |list: &Element| list.children().filter(|child| child.name() == "mechanism").map(Element::text).collect();
         let names: Vec<String> = offered.map(named).unwrap_or_default();
         let is_plain = matches!(self.plan.login, plan::Login::Plain | plan::Login::Sasl2);
-        let mechanism = if is_plain { Mechanism::Plain } else { Mechanism::ScramSha256 };
+        let mechanism = if is_plain { Mechanism::Plain } else { self.plan.scram };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if !names.contains(&mechanism.name()) {
             return book.break_rule(format!("{} is not offered, but {names:?}", mechanism.name()));
@@ -81,7 +85,7 @@ impl Device {
         let started = Exchange::start(mechanism, &login, &ChannelBindings::default(), &announced);
         let (exchange, initial) = started.expect("the password can be prepared");
         let auth = match is_sasl2 {
-            true => self.authenticate_and_more(mechanism, &initial),
+            true => self.authenticate_and_more(mechanism.name(), &initial, &self.wish_for_token(features)),
             false => sasl("auth", Some(mechanism), &initial),
         };
         self.write(&auth, book);
@@ -89,8 +93,8 @@ impl Device {
     }
 
     /// Returns the element that logs in and says what comes of that (XEP-0388 §2.3): a session that
-    /// goes on, else a new one.
-    fn authenticate_and_more(&self, mechanism: Mechanism, initial: &[u8]) -> String {
+    /// goes on, else a new one; and `more`.
+    pub(super) fn authenticate_and_more(&self, mechanism: &str, initial: &[u8], more: &str) -> String {
         let agent = format!("<user-agent id='{}/{}'/>", self.bare, self.own_resource);
         let resume = self.resumable().map(|(id, handled)| resume(&id, handled)).unwrap_or_default();
         let enable = |wanted: bool, what: &'static str| if wanted { what } else { "" };
@@ -101,8 +105,8 @@ impl Device {
             _ => String::new(),
         };
         let initial = format!("<initial-response>{}</initial-response>", STANDARD.encode(initial));
-        let name = mechanism.name();
-        format!("<authenticate xmlns='{}' mechanism='{name}'>{initial}{agent}{resume}{bind}</authenticate>", ns::SASL2)
+        let content = format!("{initial}{agent}{more}{resume}{bind}");
+        format!("<authenticate xmlns='{}' mechanism='{mechanism}'>{content}</authenticate>", ns::SASL2)
     }
 
     fn go_on(&mut self, mut exchange: Exchange, element: &Element, book: &mut Book) {
@@ -137,13 +141,14 @@ impl Device {
                 if condition != "temporary-auth-failure" && !self.registers {
                     book.break_rule(format!("{} may not log in: {condition}", self.full()));
                 }
-                self.cut(true, book);
+                self.cut_off(book);
             }
         }
     }
 
     /// Takes what came of a login by XEP-0388 and of all that was asked for along with it.
-    fn succeeded(&mut self, success: &Element, book: &mut Book) {
+    pub(super) fn succeeded(&mut self, success: &Element, book: &mut Book) {
+        self.keep_token(success);
         if let Some(resumed) = success.child("resumed", ns::SM) {
             return self.resumed(resumed, book);
         }
@@ -195,7 +200,7 @@ impl Device {
             if element.attr("type") != Some("error") {
                 book.break_rule(format!("{} was bound as {bound:?}", self.full()));
             }
-            return self.cut(true, book);
+            return self.cut_off(book);
         }
         self.stage = Stage::Ready;
         self.session = Some(book.open(self.index, self.plan.account, self.plan.is_managed));

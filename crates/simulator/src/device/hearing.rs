@@ -67,8 +67,11 @@ impl Device {
                 if element.attr("from") != Some(&*self.bare) {
                     book.break_rule(format!("{} got a carbon from {:?}", self.full(), element.attr("from")));
                 }
-                let number = forwarded(carbon).and_then(number_of);
-                return number.into_iter().for_each(|number| book.hear(session, number, How::Carbon));
+                let Some((copy, number)) = forwarded(carbon).and_then(|copy| Some((copy, number_of(copy)?))) else {
+                    return;
+                };
+                self.tell_archive_id(copy, number, book);
+                return book.hear(session, number, How::Carbon);
             }
         }
         if let Some(event) = element.child("event", ns::PUBSUB_EVENT) {
@@ -78,13 +81,26 @@ impl Device {
         let is_late = element.child("delay", "urn:xmpp:delay").is_some();
         let room = element.attr("from").and_then(room_of);
         match room.filter(|_| element.attr("type") == Some("groupchat")) {
-            Some((room, _)) if !is_late => self.hear_in_room(room, number, book),
+            Some((room, _)) if !is_late => {
+                if let Some(id) = archive_id(element, &super::room(room), number, book) {
+                    book.name_in_room(room, number, id);
+                }
+                self.hear_in_room(room, number, book);
+            }
             Some(_) => {}
             None => {
+                self.tell_archive_id(element, number, book);
                 book.hear(session, number, if is_late { How::Late } else { How::Live });
                 let from = element.attr("from").filter(|_| element.child("request", ns::RECEIPTS).is_some());
                 from.into_iter().for_each(|from| self.confirm(number, from, book));
             }
+        }
+    }
+
+    /// Takes down which id its archive has for a message, if the message says so (XEP-0359 §3).
+    fn tell_archive_id(&self, message: &Element, number: usize, book: &mut Book) {
+        if let Some(id) = archive_id(message, &self.bare, number, book) {
+            book.name(self.plan.account, number, id);
         }
     }
 
@@ -133,7 +149,8 @@ impl Device {
     }
 
     fn archived(&mut self, message: &Element, result: &Element, book: &mut Book) {
-        if message.attr("from").is_some_and(|from| from != self.bare) {
+        let address = self.archive.as_deref().unwrap_or(&self.bare);
+        if message.attr("from").is_some_and(|from| from != address) {
             book.break_rule(format!("{} got an archived message from {:?}", self.full(), message.attr("from")));
         }
         let number = forwarded(result).and_then(number_of);
@@ -167,6 +184,11 @@ impl Device {
             Some("unavailable") => drop(self.sight.remove(from)),
             // Most people like to be seen; some let others wait.
             Some("subscribe") => {
+                let status = element.child_text("status", ns::CLIENT).unwrap_or_default();
+                let (by, before) = status.strip_prefix('s').and_then(|rest| rest.split_once(' ')).unwrap_or_default();
+                if let (Some(session), Ok(by), Ok(before)) = (self.session, by.parse(), before.parse()) {
+                    book.hear_request(session, by, before);
+                }
                 let Some(contact) = account_of(from) else {
                     return self.say(format!("<presence type='subscribed' to='{from}'/>"), None, book);
                 };
@@ -182,6 +204,7 @@ impl Device {
     fn occupant(&mut self, room: usize, nick: &str, element: &Element, book: &mut Book) {
         let Some(session) = self.session else { return };
         let Some(seat) = self.seats.get_mut(room) else { return };
+        seat.is_entering &= element.attr("type") != Some("error");
         let Some(user) = element.child("x", "http://jabber.org/protocol/muc#user") else { return };
         let has =
             |code: &str| user.children().any(|child| child.name() == "status" && child.attr("code") == Some(code));
@@ -196,6 +219,7 @@ impl Device {
                         book.stays.push(Stay { room, session, heard: Vec::new() });
                     }
                     seat.nick = Some(nick.to_owned());
+                    seat.is_entering = false;
                     if has("201") {
                         let form = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'/></query>";
                         self.ask("open", "set", Some(&super::room(room)), form, book);
@@ -235,7 +259,7 @@ impl Device {
                 if from.is_some_and(|from| from != self.bare) {
                     book.break_rule(format!("{} got a roster push from {from:?}", self.full()));
                 }
-                element.child("query", ns::ROSTER).into_iter().for_each(|query| self.take_push(query));
+                element.child("query", ns::ROSTER).into_iter().for_each(|query| self.take_push(query, book));
                 self.say(format!("<iq type='result' id='{id}'/>"), None, book);
             }
             Some("get") if element.child("query", ns::DISCO_INFO).is_some() => self.tell_capabilities(element, book),
@@ -248,8 +272,16 @@ impl Device {
 
     fn answered(&mut self, id: &str, element: &Element, book: &mut Book) {
         let is_error = element.attr("type") == Some("error");
+        let listed = element.child("query", ns::DISCO_ITEMS).filter(|_| id.starts_with("nodes"));
+        let mut listed = listed.into_iter().flat_map(Element::children).filter_map(|item| item.attr("node"));
+        if listed.any(|node| node == "urn:simulated:whitelist") {
+            book.break_rule(format!("{} sees that somebody else has a node for few (XEP-0060 §5.2)", self.full()));
+        }
+        if id.starts_with("foreign") && !is_error {
+            book.break_rule(format!("{} may read the archive of somebody else (XEP-0313)", self.full()));
+        }
         if id.starts_with("roster") && !is_error {
-            self.take_roster(element.child("query", ns::ROSTER));
+            self.take_roster(element.child("query", ns::ROSTER), book);
         }
         if let Some(number) = self.publishing.remove(id).filter(|_| !is_error) {
             book.items[number].is_done = true;
@@ -282,6 +314,17 @@ impl Device {
 
 fn forwarded(wrapper: &Element) -> Option<&Element> {
     wrapper.child("forwarded", "urn:xmpp:forward:0")?.child("message", ns::CLIENT)
+}
+
+/// Returns the id that an archive gave a message, if the message says so. No archive gives two.
+fn archive_id<'a>(message: &'a Element, by: &str, number: usize, book: &mut Book) -> Option<&'a str> {
+    let is_by = |child: &&Element| child.is("stanza-id", "urn:xmpp:sid:0") && child.attr("by") == Some(by);
+    let mut found = message.children().filter(is_by);
+    let first = found.next()?.attr("id");
+    if found.next().is_some() {
+        book.break_rule(format!("message {number} has two ids of {by} (XEP-0359 §3)"));
+    }
+    first
 }
 
 /// Returns the number of a message, which its body is, or the id of a receipt.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rookery_xml::Element;
 
-use super::Device;
+use super::{Device, account_of};
 use crate::book::Book;
 
 /// An item of a roster, as its owner's client has it.
@@ -37,9 +37,10 @@ impl Device {
 
     /// Takes the answer to its question: no roster means that it has the newest, or will have it
     /// by pushes (§2.6.3).
-    pub(super) fn take_roster(&mut self, query: Option<&Element>) {
+    pub(super) fn take_roster(&mut self, query: Option<&Element>, book: &mut Book) {
         match query {
             Some(query) => {
+                self.see_requests(query, book);
                 let mut roster = BTreeMap::new();
                 query.children().for_each(|item| take_item(&mut roster, item));
                 self.known = query.attr("ver").map(|version| (version.to_owned(), roster.clone()));
@@ -49,8 +50,22 @@ impl Device {
         }
     }
 
+    /// Takes down which requests for subscriptions are known to the server, as the roster shows
+    /// (§3.1.2).
+    fn see_requests(&self, query: &Element, book: &mut Book) {
+        let is_known = |item: &&Element| {
+            item.attr("ask") == Some("subscribe") || matches!(item.attr("subscription"), Some("to" | "both"))
+        };
+        let contacts = query.children().filter(is_known).filter_map(|item| account_of(item.attr("jid")?));
+        contacts.for_each(|contact| _ = book.asking.remove(&(self.plan.account, contact)));
+        let sees = |item: &&Element| matches!(item.attr("subscription"), Some("to" | "both"));
+        let contacts = query.children().filter(sees).filter_map(|item| account_of(item.attr("jid")?));
+        book.seen.extend(contacts.map(|contact| (self.plan.account, contact)));
+    }
+
     /// Takes a push (§2.1.6).
-    pub(super) fn take_push(&mut self, query: &Element) {
+    pub(super) fn take_push(&mut self, query: &Element, book: &mut Book) {
+        self.see_requests(query, book);
         let roster = self.roster.get_or_insert_default();
         query.children().for_each(|item| take_item(roster, item));
         if let Some((version, items)) = &mut self.known {

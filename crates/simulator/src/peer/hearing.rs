@@ -48,7 +48,10 @@ impl Peer {
                 self.send_subscription("subscribed", user, account, book);
                 self.show_to(user, &crate::device::bare(account), book);
             }
-            Some("subscribed") => drop(self.users[user].watched.insert(account)),
+            // What nobody has asked for is ignored (RFC 6121 §3.1.6).
+            Some("subscribed") if self.users[user].asked.remove(&account) => {
+                self.users[user].watched.insert(account);
+            }
             Some("unsubscribe") => {
                 self.hide_from(user, account, book);
                 self.users[user].watchers.remove(&account);

@@ -8,7 +8,6 @@ use rookery_modules::Shared;
 use rookery_operations::process::Wish;
 use rookery_shard::gathered::Gathered;
 use rookery_shard::{Envelope, Gate, Setup, Shard};
-use rookery_store::Background;
 use rookery_store::shuffled::Shuffled;
 
 use super::{ENCODED_MAIL, EPOCH_MS};
@@ -73,7 +72,7 @@ impl Running {
             let registry = Registry::new((config.table)(shared));
             let wakeups = Wakeups::new(waker(awake));
             let settings = generation.settings.clone();
-            let mut world = World::new(place, settings, registry, stores.clone(), Background::in_place(), wakeups);
+            let mut world = World::new(place, settings, registry, stores.clone(), config.background.clone(), wakeups);
             if std::env::var_os(ENCODED_MAIL).is_some() {
                 world.encode_mail();
             }
@@ -119,22 +118,34 @@ impl Running {
         self.settle();
     }
 
-    /// Returns the cards of what another process is to go on with; those of a shard have at most so
-    /// many bytes, and three quarters of that when the others end.
-    pub(super) fn hand_on(&mut self, most_bytes: usize) -> Vec<Vec<u8>> {
-        assert!(self.shards.iter().all(Shard::is_resting), "a server that stops comes to rest");
-        let gathered = Arc::new(Gathered::default());
-        let (done, _answers) = std::sync::mpsc::sync_channel(2 * self.shards.len());
+    /// Ends the sessions that another process can't go on with; the cards of the others have at
+    /// most so many bytes on a shard.
+    pub(super) fn end_others(&mut self, most_bytes: usize) {
+        assert!(self.is_resting(), "a server that stops comes to rest");
+        let (done, _answers) = std::sync::mpsc::sync_channel(self.shards.len());
         for shard in 0..self.shards.len() {
-            self.nodes.send(shard, Envelope::EndOthers(most_bytes / 4 * 3, done.clone()));
+            self.nodes.send(shard, Envelope::EndOthers(most_bytes, done.clone()));
         }
         self.settle();
-        assert!(self.shards.iter().all(Shard::is_resting), "those who can't go on end");
+    }
+
+    /// Returns the cards of what another process is to go on with; those of a shard have at most so
+    /// many bytes.
+    pub(super) fn hand_on(&mut self, most_bytes: usize) -> Vec<Vec<u8>> {
+        assert!(self.is_resting(), "those who can't go on end");
+        let gathered = Arc::new(Gathered::default());
+        let (done, _answers) = std::sync::mpsc::sync_channel(self.shards.len());
         for shard in 0..self.shards.len() {
             self.nodes.send(shard, Envelope::HandOn(most_bytes, gathered.clone(), done.clone()));
         }
         self.settle();
         gathered.take()
+    }
+
+    /// Returns whether a server that stops for another process has nothing left to do before it
+    /// hands on.
+    pub(super) fn is_resting(&self) -> bool {
+        self.shards.iter().all(Shard::is_resting)
     }
 
     /// Lets time pass as for a server that has handed on its sessions and waits for the last

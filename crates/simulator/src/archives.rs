@@ -1,0 +1,153 @@
+//! Archives at the end of a run, against what was acknowledged and heard (XEP-0313).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::book::{Book, To};
+use crate::device::{Archived, room};
+use crate::run::Run;
+
+/// Has devices read archives to their end, each that of an address.
+fn read(run: &mut Run, readers: &[(usize, String)]) {
+    for (reader, address) in readers {
+        run.devices[*reader].begin_archive(address, &mut run.book);
+    }
+    for _ in 0..1000 {
+        run.settle();
+        let mut goes_on = false;
+        for (reader, _) in readers {
+            goes_on |= run.devices[*reader].go_on_with_archive(&mut run.book);
+        }
+        if !goes_on {
+            break;
+        }
+    }
+}
+
+/// Reads the archives of all accounts. What was acknowledged is in them, once (XEP-0313 §3).
+pub(crate) fn archives(run: &mut Run) {
+    let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
+    for (index, device) in run.devices.iter().enumerate() {
+        readers.entry(device.plan.account).or_insert(index);
+    }
+    let of_accounts: Vec<_> = readers.values().map(|&reader| (reader, run.devices[reader].bare.clone())).collect();
+    read(run, &of_accounts);
+    for (&account, &reader) in &readers {
+        let archived = &run.devices[reader].archived;
+        let ids: BTreeSet<&String> = archived.iter().map(|message| &message.id).collect();
+        if ids.len() < archived.len() {
+            return run.book.break_rule(format!("u{account}'s archive has an id twice (XEP-0313 §3)"));
+        }
+        let mut numbers = BTreeMap::<usize, usize>::new();
+        archived.iter().for_each(|message| *numbers.entry(message.number).or_default() += 1);
+        let mut broken = wrong_id(&run.book, account, archived);
+        for (number, message) in run.book.messages.iter().enumerate() {
+            let is_for = matches!(message.to, To::Account(to) | To::Device(to, _) if to == account);
+            let is_own = message.account == account && !matches!(message.to, To::Room(_));
+            let copies = numbers.get(&number).copied().unwrap_or_default();
+            if copies > 0 && run.book.forgotten.contains(&(account, number)) {
+                broken.get_or_insert(format!(
+                    "u{account}'s archive has message {number} of a removed account of that name (XEP-0077 §3.2)"
+                ));
+            }
+            if copies > 0 && !is_for && !is_own {
+                broken.get_or_insert(format!("u{account}'s archive has message {number}, which is not its own"));
+            }
+            if copies > 1 {
+                broken.get_or_insert(format!("u{account}'s archive has message {number} {copies} times"));
+            }
+            let pair = (account, message.account);
+            let may_be_blocked = run.book.blockers.contains(&pair)
+                || matches!(message.to, To::Account(to) | To::Device(to, _)
+                    if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
+            let may_be_gone = run.book.removed.contains(&account);
+            let is_owed = message.is_handled && !message.is_refused && (is_for || is_own);
+            let is_owed = is_owed && !may_be_blocked && !may_be_gone && !message.is_receipt;
+            if is_owed && copies == 0 {
+                broken.get_or_insert(format!(
+                    "message {number} was acknowledged, and u{account}'s archive does not have it (XEP-0198 §4)"
+                ));
+            }
+        }
+        broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+    }
+}
+
+/// Returns which message of an archive has another id than those who got it were told
+/// (XEP-0313 §3, XEP-0359 §3), if one has.
+fn wrong_id(book: &Book, account: usize, archived: &[Archived]) -> Option<String> {
+    if book.removed.contains(&account) {
+        return None;
+    }
+    let ids: BTreeMap<usize, &str> = archived.iter().map(|message| (message.number, &*message.id)).collect();
+    let told = book.archive_ids.range((account, 0)..(account + 1, 0));
+    // What the store can't take for a while is tried again.
+    let is_uncertain = book.deaths > 0 || book.store_refused;
+    told.filter_map(|(&(_, number), told)| match ids.get(&number) {
+        Some(id) if id != told => Some(format!(
+            "message {number} is {id} in u{account}'s archive and {told} to those who got it (XEP-0359 §3)"
+        )),
+        None if !is_uncertain => {
+            Some(format!("u{account}'s archive lacks message {number}, which it told the id of (XEP-0313 §5.1.1)"))
+        }
+        _ => None,
+    })
+    .next()
+}
+
+/// Reads the archives of rooms that somebody is in. All that was heard there is in them, once, in
+/// the order in which it was heard, with the ids that were told (XEP-0313 §3, XEP-0045 §7.4).
+pub(crate) fn room_archives(run: &mut Run) {
+    // What a process that dies has sent may be in no archive.
+    if run.book.deaths > 0 || run.book.store_refused {
+        return;
+    }
+    for number in 0..run.people.rooms {
+        let reader = run.devices.iter().position(|device| device.seats[number].nick.is_some());
+        let Some(reader) = reader else { continue };
+        read(run, &[(reader, room(number))]);
+        let broken = wrong_in_room(&run.book, number, &run.devices[reader].archived);
+        broken.into_iter().for_each(|broken| run.book.break_rule(broken));
+    }
+}
+
+fn wrong_in_room(book: &Book, room: usize, archived: &[Archived]) -> Option<String> {
+    let mut places = BTreeMap::new();
+    for (place, message) in archived.iter().enumerate() {
+        if places.insert(message.number, place).is_some() {
+            return Some(format!("the archive of room {room} has message {} twice (XEP-0313 §3)", message.number));
+        }
+    }
+    let ids: BTreeMap<usize, &String> = archived.iter().map(|message| (message.number, &message.id)).collect();
+    for ((_, number), told) in book.room_ids.range((room, 0)..(room + 1, 0)) {
+        if ids.get(number).is_some_and(|id| *id != told) {
+            return Some(format!("the archive of room {room} has another id for message {number} (XEP-0359 §3)"));
+        }
+    }
+    for stay in book.stays.iter().filter(|stay| stay.room == room) {
+        let mut last = None;
+        for number in &stay.heard {
+            let place = places.get(number).copied();
+            if place.is_none() {
+                return Some(format!(
+                    "the archive of room {room} lacks message {number}, which was heard (XEP-0313 §3)"
+                ));
+            }
+            if place < last {
+                return Some(format!("message {number} is elsewhere in the archive of room {room} (XEP-0045 §7.4)"));
+            }
+            last = place;
+        }
+    }
+    None
+}
+
+/// Asks for archives of other accounts, which nobody gets (XEP-0313), and for the list of their
+/// nodes, which leaves out those with a whitelist (XEP-0060 §5.2).
+pub(crate) fn privacy(run: &mut Run) {
+    let accounts = run.people.accounts;
+    for device in &mut run.devices {
+        let other = crate::device::bare((device.plan.account + 1) % accounts);
+        device.pry(&other, &mut run.book);
+    }
+    run.settle();
+}

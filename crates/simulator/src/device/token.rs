@@ -1,0 +1,67 @@
+//! Tokens in the place of passwords (XEP-0484).
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_sasl::token::Presented;
+use rookery_sasl::{TokenKey, TokenMechanism};
+use rookery_xml::{Element, ns};
+
+use super::{Device, Stage};
+use crate::book::Book;
+
+impl Device {
+    /// Logs in by its token, if it has one and the server takes such. Returns whether it does.
+    pub(super) fn present_token(&mut self, features: &Element, book: &mut Book) -> bool {
+        let Some(key) = self.token.as_ref().filter(|_| takes_tokens(features)) else { return false };
+        let username = format!("u{}", self.plan.account);
+        let initial = Presented { username, proof: key.initiator(&[]) }.write();
+        let fast = format!("<fast xmlns='{}'/>", ns::FAST);
+        let authenticate = self.authenticate_and_more(MECHANISM.name(), &initial, &fast);
+        self.write(&authenticate, book);
+        self.stage = Stage::Presented;
+        true
+    }
+
+    /// Returns the wish for a token, if it has none and the server gives such.
+    pub(super) fn wish_for_token(&self, features: &Element) -> String {
+        let wishes = self.plan.has_token && self.token.is_none() && takes_tokens(features);
+        let request = format!("<request-token xmlns='{}' mechanism='{}'/>", ns::FAST, MECHANISM.name());
+        if wishes { request } else { String::new() }
+    }
+
+    /// Takes what came of a login by its token.
+    pub(super) fn presented(&mut self, answer: &Element, book: &mut Book) {
+        let Some(key) = self.token.clone() else { return };
+        if answer.name() == "success" {
+            let data = answer.child_text("additional-data", ns::SASL2).unwrap_or_default();
+            if STANDARD.decode(data).unwrap_or_default() != key.responder(&[]) {
+                book.break_rule(format!("{} was let in by a server without its token (XEP-0484 §3.4)", self.full()));
+            }
+            return self.succeeded(answer, book);
+        }
+        let condition = answer.children().next().map(Element::name).unwrap_or_default();
+        if condition != "temporary-auth-failure" {
+            self.token = None;
+            // The account may be gone, or the token too old by the time of day.
+            let may_be_void = book.removed.contains(&self.plan.account) || book.store_failed || book.jumped;
+            if !may_be_void {
+                book.break_rule(format!("{}'s token is no good: {condition} (XEP-0484 §3.4)", self.full()));
+            }
+        }
+        self.cut_off(book);
+    }
+
+    /// Keeps the token that came with a login, in the place of the one that it has.
+    pub(super) fn keep_token(&mut self, success: &Element) {
+        let token = success.child("token", ns::FAST).and_then(|token| token.attr("token"));
+        token.into_iter().for_each(|token| self.token = Some(TokenKey::of(token)));
+    }
+}
+
+fn takes_tokens(features: &Element) -> bool {
+    let inline = features.child("authentication", ns::SASL2).and_then(|feature| feature.child("inline", ns::SASL2));
+    let fast = inline.and_then(|inline| inline.child("fast", ns::FAST));
+    fast.is_some_and(|fast| fast.children().any(|child| child.text() == MECHANISM.name()))
+}
+
+/// A proxy has ended TLS: there is nothing to bind a token to.
+const MECHANISM: TokenMechanism = TokenMechanism::Unbound;
