@@ -56,8 +56,8 @@ pub fn run(source: &Source, wishes: Wishes) -> Result<ExitCode, Failure> {
     Ok(report.exit_code())
 }
 
-/// Has the log tell what a start or a reload goes on in spite of: the warnings of a check, as far
-/// as nothing else logs them.
+/// Logs what a start or a reload goes on in spite of: the warnings of a check, as far as nothing
+/// else logs them.
 pub fn tell(source: &Source, config: &Config) {
     let mut report = Report::default();
     settled(&mut report, source, config);

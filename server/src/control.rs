@@ -82,7 +82,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Has the server do something.
+    /// Asks the running server to do something.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl<'a> Running<'a> {
         self.ask_for(client::PATIENCE, method, path, body)
     }
 
-    /// Has the server do something that takes a while.
+    /// Asks the running server to do something that takes a while.
     ///
     /// # Errors
     ///

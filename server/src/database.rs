@@ -78,7 +78,7 @@ impl Database {
         }
     }
 
-    /// Has the database look at what an import has written. Otherwise it may read whole tables
+    /// Lets the database look at what an import has written. Otherwise it may read whole tables
     /// until it does so by itself, since it doesn't know yet how many rows there are.
     pub fn look_over(&self) {
         if let Err(error) = wait(self.stores.meta.look_over()) {

@@ -117,7 +117,7 @@ impl Levels for ByCommand {
     }
 }
 
-/// Has the process log by a filter.
+/// Replaces the filter of the log.
 ///
 /// # Errors
 ///

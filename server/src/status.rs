@@ -24,7 +24,7 @@ pub fn status(source: &Source, shown: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the server read configuration and certificates again.
+/// Asks the server to read configuration and certificates again.
 ///
 /// # Errors
 ///

@@ -55,7 +55,7 @@ pub fn keep(name: &str, socket: BorrowedFd<'_>) {
     }
 }
 
-/// Has systemd forget a socket that it keeps.
+/// Lets systemd forget a socket that it keeps.
 pub fn forget(name: &str) {
     let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|_| std::env::var_os("FDSTORE").is_some()) else { return };
     if let Err(error) = send(to.as_bytes(), format!("FDSTOREREMOVE=1\nFDNAME={name}").as_bytes()) {
@@ -131,7 +131,7 @@ fn patience() -> Option<Duration> {
     number("WATCHDOG_USEC").filter(|usec| *usec > 0 && is_ours).map(Duration::from_micros)
 }
 
-/// Has every shard do a piece of work, calls `alive` when all have, and does it again after the
+/// Gives every shard a piece of work, calls `alive` when all have, and does it again after the
 /// `period`; until it is stopped, or a shard has ended.
 fn feed(
     period: Duration,

@@ -52,7 +52,7 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// Has the presence of these roles broadcast in Juliet's room.
+    /// Configures Juliet's room to broadcast the presence of these roles.
     fn configure(&mut self, roles: &str) {
         self.juliet.send(&format!(
             "<iq type='set' id='c' to='verona@conference.b.example'><query xmlns='http://jabber.org/protocol/muc#owner'>\

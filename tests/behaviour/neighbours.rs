@@ -16,7 +16,7 @@ const AVATAR: &str = "urn:xmpp:avatar:metadata";
 const ROOM: &str = "verona@conference.b.example";
 
 impl Scene {
-    /// Juliet's room, which she keeps, with her and Romeo in it.
+    /// Makes Juliet's room, which she keeps, with her and Romeo in it.
     fn meet(&mut self) {
         join(&mut self.juliet, "juliet");
         self.juliet.send(&format!(
@@ -31,7 +31,7 @@ impl Scene {
         self.juliet.all();
     }
 
-    /// DNS says from now on that nobody listens where the servers of B are. One that is killed
+    /// Lets DNS say from now on that nobody listens where the servers of B are. One that is killed
     /// starts again before that.
     fn lose_b(&self) {
         for name in ["b.example", "conference.b.example"] {
@@ -40,7 +40,7 @@ impl Scene {
         }
     }
 
-    /// The two see each other's presence.
+    /// Makes the two see each other's presence.
     fn befriend(&mut self) {
         for client in [&mut self.romeo, &mut self.juliet] {
             client.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
@@ -65,7 +65,7 @@ fn seen(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
-/// Presence with capabilities that want these nodes, and what answers a question about them.
+/// Returns presence with capabilities that want these nodes, and what answers a question about them.
 fn caps(nodes: &[&str]) -> (String, String) {
     let mut features: Vec<_> = nodes.iter().map(|node| format!("{node}+notify")).collect();
     features.sort();
@@ -102,7 +102,7 @@ fn publish(client: &mut Client, node: &str, id: &str) {
     request(client, &format!("<pubsub xmlns='{PUBSUB}'>{item}</pubsub>"));
 }
 
-/// A set that succeeds, whatever else the client hears.
+/// Sends a request to set something, which succeeds, whatever else the client hears.
 fn request(client: &mut Client, payload: &str) {
     client.send(&format!("<iq type='set' id='p'>{payload}</iq>"));
     let answered = client.all().into_iter().find(|answer| answer.attr("id") == Some("p")).expect("an answer");
@@ -114,7 +114,7 @@ fn retract(client: &mut Client, node: &str, id: &str) {
     request(client, &format!("<pubsub xmlns='{PUBSUB}'>{retract}</pubsub>"));
 }
 
-/// The ids of the items that a client is told of.
+/// Returns the ids of the items that a client is told of.
 fn news(client: &mut Client) -> Vec<String> {
     let told: Vec<_> = client.all().into_iter().filter(|element| element.name() == "message").collect();
     let lists = told.iter().flat_map(rookery_xml::Element::children).flat_map(rookery_xml::Element::children);

@@ -310,7 +310,7 @@ fn a_component_sees_who_is_available() {
     other.expect_nothing();
 }
 
-/// Two servers, of which the first has components, and a user of each who see each other.
+/// Returns two servers, of which the first has components, and a user of each who see each other.
 fn neighbours(privileges: Privileges) -> (Server, Server, Client, Client) {
     neighbours_on(&Internet::default(), privileges)
 }

@@ -59,8 +59,9 @@ fn credentials() -> Credentials {
     Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("credentials")
 }
 
-/// The statements of a login of somebody with so many contacts, who are all away, until what it
-/// asks for has come: keys, roster, last presence, requests, offline messages and announcements.
+/// Returns the statements of a login of somebody with so many contacts, who are all away, until
+/// what it asks for has come: keys, roster, last presence, requests, offline messages and
+/// announcements.
 fn login(contacts: usize, shards: usize) -> u64 {
     let database = Database::new();
     let server = Server::with(Config { stores: database.stores.clone(), shards, ..Config::default() });

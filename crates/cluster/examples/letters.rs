@@ -62,7 +62,7 @@ async fn prepared(engine: &Engine) -> Result<(Connection, Option<Connection>), E
     Ok((connection.clone(), Some(connection)))
 }
 
-/// One append at a time, as the courier does it.
+/// Writes, one append at a time, as the courier does it.
 async fn write(engine: &Engine, batch: usize, until: Instant) -> Result<(u64, Duration), Error> {
     let mut connection = engine.connect().await?;
     let (mut count, since) = (0, cpu());

@@ -25,7 +25,7 @@ impl World {
         }
     }
 
-    /// Has a password judged by a source. Answered with [`Event::Login`].
+    /// Asks a source to judge a password. The verdict comes as [`Event::Login`].
     pub(crate) fn verify_elsewhere(
         &mut self,
         connection: u64,
@@ -44,7 +44,7 @@ impl World {
         });
     }
 
-    /// Has a token judged by the source of a domain, and finds the account that it is good for,
+    /// Asks the source of a domain to judge a token, and finds the account that it is good for,
     /// which has to be the wanted one if there is one. Answered with [`Event::Login`].
     pub fn identify(&mut self, connection: u64, domain: &str, token: String, wanted: Option<Jid>) {
         let Some(source) = self.source_of(domain) else {

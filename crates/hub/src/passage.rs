@@ -202,8 +202,7 @@ impl<F> Default for Passages<F> {
 }
 
 impl<F: Copy> Passages<F> {
-    /// # Panics
-    /// There are more than 64, at the start of the server.
+    /// Adds a filter.
     pub(crate) fn add(&mut self, wish: Call<Wish<F>>) {
         self.hooks.add(wish);
         assert!(self.hooks.len() <= u64::BITS as usize, "a passage has room for 64 filters");

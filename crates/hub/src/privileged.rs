@@ -254,7 +254,7 @@ impl World {
         Jid::parse(&delegate.name).ok()
     }
 
-    /// Has a component answer a request.
+    /// Passes a request to the component that answers it.
     pub(crate) fn delegate(&mut self, component: &Jid, iq: Iq) {
         let inner = Element::new("iq", ns::CLIENT)
             .with_attr("type", if iq.set { "set" } else { "get" })

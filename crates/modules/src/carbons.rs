@@ -65,7 +65,7 @@ pub fn enable(world: &mut World, session: SessionRef, wanted: bool) {
     world.set_carbons(session, wanted);
 }
 
-/// §4, §5. To do again what is done already is no error (§10.1).
+/// Switches carbons on or off (§4, §5). Doing so twice is no error (§10.1).
 fn switch(world: &mut World, iq: Iq) {
     let wanted = match iq.payload.name() {
         "enable" => true,
@@ -98,7 +98,7 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     Delivery::Pass
 }
 
-/// §7: what comes for an account, to those of its sessions that don't get it anyway.
+/// Copies what comes for an account to those of its sessions that don't get it anyway (§7).
 fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let mut links = world.links_with_carbons(to);
     if links.is_empty() {

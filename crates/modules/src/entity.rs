@@ -30,8 +30,8 @@ pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
 }
 
-/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where
-/// many clients look.
+/// Returns the identity of accounts whose nodes are there for others (XEP-0163 §6.1). Their domain
+/// has it, too, since many clients look there.
 fn personal_eventing(domain: &Domain) -> &'static [Identity<'static>] {
     let is_on = domain.module(pep::NAME).is_some();
     if is_on { &[Identity { category: "pubsub", type_: "pep", name: None }] } else { &[] }

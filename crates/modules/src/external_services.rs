@@ -129,7 +129,7 @@ struct Credentials {
 }
 
 impl Credentials {
-    /// `now_ms`: milliseconds since 1970.
+    /// Makes the credentials that are valid from `now_ms` on, milliseconds since 1970.
     fn new(options: &Options, user: &str, now_ms: u64) -> Option<Self> {
         let secret = Some(options.text(SECRET.key)).filter(|secret| !secret.is_empty())?;
         let until = now_ms / 1000 + options.number(HOURS.key).saturating_mul(3600);

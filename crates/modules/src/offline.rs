@@ -100,7 +100,7 @@ enum Fate {
     Refused,
 }
 
-/// XEP-0160 §3 with the hints of XEP-0334 §4.
+/// Decides whether a message is kept, by XEP-0160 §3 and the hints of XEP-0334 §4.
 ///
 /// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of
 /// delivery" (XEP-0334 §3.3). A message that must not be stored at all is answered with an error if
@@ -120,8 +120,8 @@ fn fate(packet: &Packet) -> Fate {
     if is_kept { Fate::Kept } else { Fate::Dropped }
 }
 
-/// Content that means nothing by itself once the moment has passed: chat states (XEP-0085), and
-/// what only goes along with other content.
+/// Returns whether a message has only content that means nothing by itself once the moment has
+/// passed: chat states (XEP-0085), and what only goes along with other content.
 fn is_fleeting(name: &str, namespace: &str) -> bool {
     match namespace {
         ns::CHAT_STATES | ns::HINTS | ns::STANZA_ID | ns::DELAY => true,
@@ -307,8 +307,8 @@ impl Delivery {
         self.next(world);
     }
 
-    /// `false` if the session did not take it. A message that can't be read is passed over: it
-    /// would block those behind it for ever.
+    /// Pushes a kept message; returns `false` if the session did not take it. A message that can't
+    /// be read is passed over: it would block those behind it for ever.
     fn push(&mut self, world: &mut World, message: &OfflineMessage) -> bool {
         match Packet::scanned(&message.stanza) {
             Ok(packet) => {
@@ -326,8 +326,8 @@ impl Delivery {
         true
     }
 
-    /// Everybody else goes on. When the session has read what it got, or is gone, what was sent is
-    /// removed from the store.
+    /// Waits, while everybody else goes on. When the session has read what it got, or is gone, what
+    /// was sent is removed from the store.
     fn wait_until_sent(mut self, world: &mut World) {
         self.let_go(world);
         let (completer, drained) = rookery_base::one_shot::<usize>();

@@ -127,7 +127,7 @@ struct Told {
     is_busy: bool,
 }
 
-/// §5 and §6: enabling and disabling, by the account itself.
+/// Enables or disables a push service, for the account itself (§5 and §6).
 fn switch(world: &mut World, iq: Iq) {
     if !iq.is_own() {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
@@ -246,7 +246,7 @@ fn publish(world: &mut World, account: Jid, registration: Registration) {
     });
 }
 
-/// §7.1: a service has refused.
+/// Disables a push service that has refused (§7.1).
 fn disable(world: &mut World, account: &Jid, refused: &Registration) {
     let Some(all) = registrations(world, account.as_ref()) else { return };
     let left = Registrations(all.0.iter().filter(|other| *other != refused).cloned().collect());

@@ -165,7 +165,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// §3: the form tells the largest file.
+/// Describes the service, with the largest file in a form (§3).
 fn info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = Identity { category: "store", type_: "file", name: Some(options.text("name")) };
     let most = Field::text_single("max-file-size").value(&options.number("max_bytes").to_string());

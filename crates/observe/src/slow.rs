@@ -151,7 +151,7 @@ impl Ring {
         Slow::ALL.into_iter().zip(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// Nothing that is done under the lock can panic halfway.
+    /// Locks the list. Nothing that is done under the lock can panic halfway.
     fn lock(&self) -> MutexGuard<'_, VecDeque<SlowEvent>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }

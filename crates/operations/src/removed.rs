@@ -91,8 +91,8 @@ pub(crate) fn install(hooks: &mut Hooks<'_>) {
     });
 }
 
-/// Does what a note says. If that has been done – there is no such account, or another one of that
-/// name – or nobody waits for it any more, the note goes.
+/// Carries out what a note says. If that has been done – there is no such account, or another one
+/// of that name – or nobody waits for it any more, the note goes.
 fn heed(world: &mut World, note: Note) {
     let is_fresh = note.unix_ms.saturating_add(KEPT_MS) > world.time();
     let keys = world.stores.accounts.credentials(note.account.as_ref());

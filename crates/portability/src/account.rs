@@ -152,8 +152,8 @@ impl Account {
         Ok(())
     }
 
-    /// §4.4, many items at a time: written one by one, each would be a transaction's way to the
-    /// disk.
+    /// Imports the roster (§4.4), many items at a time: written one by one, each would be a
+    /// transaction's way to the disk.
     fn roster(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut items, mut bytes) = (Vec::new(), 0);
@@ -187,7 +187,7 @@ impl Account {
         }
     }
 
-    /// §4.9: a request that waits for an answer.
+    /// Imports a subscription request that waits for an answer (§4.9).
     fn request(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.make(import)?;
         let line = tag.line;
@@ -209,7 +209,7 @@ impl Account {
         self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
-    /// §4.5, message by message.
+    /// Imports offline messages (§4.5), one by one.
     fn offline(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
@@ -233,7 +233,7 @@ impl Account {
         Ok(())
     }
 
-    /// §4.6: element by element, each a document of its own.
+    /// Imports private storage (§4.6), each element a document of its own.
     fn private(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
@@ -268,7 +268,7 @@ impl Account {
         Ok(())
     }
 
-    /// §4.10: configurations, affiliations and subscriptions of nodes.
+    /// Imports configurations, affiliations and subscriptions of nodes (§4.10).
     fn nodes(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
@@ -310,7 +310,7 @@ impl Account {
         Ok(())
     }
 
-    /// §4.10: items, one by one. A node without configuration gets the usual one.
+    /// Imports items (§4.10), one by one. A node without configuration gets the usual one.
     fn items(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let pubsub = import.stores.pubsub.clone();
@@ -346,7 +346,7 @@ impl Account {
         Ok(())
     }
 
-    /// §4.11, message by message.
+    /// Imports the archive (§4.11), message by message.
     fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut batch, mut bytes) = (Vec::new(), 0);

@@ -186,7 +186,8 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.4 and §4.9: the roster as clients get it, then the requests that wait for an answer.
+    /// Writes the roster as clients get it (§4.4), then (§4.9) the requests that wait for an
+    /// answer.
     fn roster(&mut self) -> Result<(), ExportError> {
         let roster = wait(self.stores.rosters.get(self.jid.as_ref()))?;
         let visible = roster.items.iter().filter(|item| item.visible());
@@ -198,7 +199,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.5: as they would be delivered, with the time when they came.
+    /// Writes offline messages (§4.5) as they would be delivered, with the time when they came.
     fn offline(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {
@@ -223,7 +224,8 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.6 to §4.8, and what modules keep besides.
+    /// Writes private storage, vCard and privacy lists (§4.6 to §4.8), and what modules keep
+    /// besides.
     fn documents(&mut self) -> Result<(), ExportError> {
         let form =
             |document: &Document| self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export);
@@ -246,7 +248,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.10: first what belongs to all nodes, then their items, page by page.
+    /// Writes nodes (§4.10): first what belongs to all nodes, then their items, page by page.
     fn nodes(&mut self) -> Result<(), ExportError> {
         let mut ids = Vec::new();
         loop {
@@ -288,7 +290,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    /// §4.11, page by page.
+    /// Writes the archive (§4.11), page by page.
     fn archive(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {

@@ -76,7 +76,7 @@ impl Import<'_> {
         }
     }
 
-    /// §4.1: the hosts.
+    /// Imports the hosts of a file (§4.1).
     fn server(&mut self, input: &mut Input) -> Result<(), ImportError> {
         while let Next::Start(tag) = input.next()? {
             match () {
@@ -91,7 +91,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// §4.2: the accounts of a host.
+    /// Imports the accounts of a host (§4.2).
     fn host(&mut self, input: &mut Input, host: &Tag) -> Result<(), ImportError> {
         let name = host.attr("jid").unwrap_or_default();
         let domain = rookery_jid::prepare_domain(name).ok().map(|name| name.into_owned());

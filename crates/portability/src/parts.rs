@@ -128,7 +128,7 @@ pub fn read_document(element: &Element) -> Option<(String, Vec<u8>)> {
     Some((element.attr("name")?.to_owned(), STANDARD.decode(element.text().trim()).ok()?))
 }
 
-/// Milliseconds since 1970 from a date of XMPP (XEP-0082) or of its older form (XEP-0091).
+/// Returns milliseconds since 1970 from a date of XMPP (XEP-0082) or of its older form (XEP-0091).
 pub fn time(stamp: &str) -> Option<u64> {
     let stamp = stamp.trim();
     let legacy = || {

@@ -182,8 +182,8 @@ fn work_off(jobs: &Receiver<Job>) {
     }
 }
 
-/// Has the allocator give the system back what was freed a while ago: it does so while the part of
-/// its memory is used that this thread has, and nobody else may use that.
+/// Lets the allocator give back to the system what was freed a while ago: it does so while the part
+/// of its memory is used that this thread has, and nobody else may use that.
 fn give_memory_back() {
     for _ in 0..TICKS {
         drop(black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));

@@ -13,8 +13,8 @@ use super::config::{Access, Config};
 use super::state::Sent;
 use super::{create, holders, publish};
 
-/// §3.2: the vCard of an account has another photo, or none: the avatar follows, where accounts
-/// have nodes.
+/// Lets the avatar follow when the vCard of an account has another photo, or none (§3.2), where
+/// accounts have nodes.
 pub(super) fn photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     if !holders::is_on(world, account.as_ref()) {
         return;

@@ -30,7 +30,7 @@ pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     (config().to_bytes(), items.map(|(id, conference)| (id, Writer::write(&conference).into_bytes())).collect())
 }
 
-/// Private storage: answers a request for bookmarks.
+/// Answers a request for bookmarks by private storage (XEP-0049).
 pub(super) fn private(world: &mut World, iq: Iq) {
     if iq.set {
         let storage = iq.payload.child("storage", LEGACY).cloned();
@@ -157,7 +157,7 @@ fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     Some(found)
 }
 
-/// XEP-0402 §3.3.
+/// Returns the configuration of the node of bookmarks (XEP-0402 §3.3).
 fn config() -> Config {
     Config {
         access: Access::Whitelist,

@@ -18,7 +18,7 @@ use super::node::{Key, Node};
 use super::request::Call;
 use super::state::{self, Asks, Change, defaults};
 
-/// §8.1: the node isn't there yet.
+/// Creates a node that isn't there yet (§8.1).
 pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<Form>) {
     let key = call.key(node);
     let mut config = defaults(&key.0, node);
@@ -33,8 +33,8 @@ pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<For
     });
 }
 
-/// §7.1.4: a publication makes its node, configured as its options want. `then` goes on with the
-/// node.
+/// Creates the node of a publication (§7.1.4), configured as its options want. `then` goes on with
+/// the node.
 pub(super) fn create_for(
     world: &mut World,
     call: Call,

@@ -57,7 +57,7 @@ pub(super) const MORE_FEATURES: [&str; 6] = [
     "http://jabber.org/protocol/pubsub#subscription-options",
 ];
 
-/// §5.3, §5.4: what a node is.
+/// Describes a node (§5.3, §5.4).
 pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, node| match node {
@@ -102,7 +102,7 @@ fn meta_data(node: &Node) -> Form {
         .field(text("pubsub#publish_model", node.config.publish_name()).label("Who may publish"))
 }
 
-/// §5.5: the items of a node, for those who may retrieve them.
+/// Lists the items of a node, for those who may retrieve them (§5.5).
 pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, node| {
@@ -135,8 +135,8 @@ pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
     });
 }
 
-/// §5.2: the nodes of a service that somebody may see, with their titles; page by page (XEP-0059),
-/// in the order of their ids.
+/// Lists the nodes of a service that somebody may see, with their titles (§5.2); page by page
+/// (XEP-0059), in the order of their ids.
 pub(super) fn service_nodes(world: &mut World, call: Call) {
     let request = match rsm::Request::read(&call.iq.payload) {
         Ok(request) => request,

@@ -14,7 +14,7 @@ use super::event::write_item;
 use super::node::{Key, Node};
 use super::request::Call;
 
-/// §6.5, for somebody whose relation to the owner is known where it matters.
+/// Retrieves items (§6.5), for somebody whose relation to the owner is known where it matters.
 pub(super) fn retrieve(
     world: &mut World,
     call: Call,

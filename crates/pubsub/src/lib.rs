@@ -246,7 +246,7 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     }
 }
 
-/// §8.1.2: a node without a name gets one, and its home is here.
+/// Names a node that was asked for without a name (§8.1.2), so that its home is here.
 fn named_here(world: &mut World, to: JidRef<'_>, action: Action) -> Action {
     let Action::Create { node: None, form } = action else { return action };
     loop {

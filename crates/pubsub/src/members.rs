@@ -20,7 +20,7 @@ use super::state::{self, Change};
 use super::subscriptions::tell_subscriber;
 use super::{approval, subscribe};
 
-/// §5.6: the subscriptions of the asker to the nodes of a host, or to one of them.
+/// Lists the subscriptions of the asker to the nodes of a host, or to one of them (§5.6).
 pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<String>) {
     let found = world.stores.pubsub.subscriptions_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
@@ -41,7 +41,7 @@ pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<Stri
     });
 }
 
-/// §5.7: the affiliations of the asker with the nodes of a host, or with one of them.
+/// Lists the affiliations of the asker with the nodes of a host, or with one of them (§5.7).
 pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<String>) {
     let found = world.stores.pubsub.affiliations_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
@@ -60,7 +60,7 @@ pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<Strin
     });
 }
 
-/// §8.8.1: those who are subscribed.
+/// Lists the subscribers of a node (§8.8.1).
 pub(super) fn subscribers(world: &mut World, call: &Call, key: &Key, node: &Node) {
     let found = node.subscriptions.iter().filter(|(_, subscription)| !subscription.pending);
     let entries = found.map(|(jid, subscription)| {
@@ -70,7 +70,7 @@ pub(super) fn subscribers(world: &mut World, call: &Call, key: &Key, node: &Node
     list(world, call, "subscriptions", Some(&key.1), entries.collect());
 }
 
-/// §8.9.1: those who have an affiliation.
+/// Lists those who have an affiliation with a node (§8.9.1).
 pub(super) fn affiliated(world: &mut World, call: &Call, key: &Key, node: &Node) {
     let entries = node.affiliations.iter().map(|(jid, affiliation)| {
         let entry = Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
@@ -113,8 +113,8 @@ struct Wish {
     is_new: bool,
 }
 
-/// §8.8.2: an owner changes subscriptions. What is wrong changes nothing and comes back; the rest
-/// is done.
+/// Changes subscriptions, for an owner (§8.8.2). What is wrong changes nothing and comes back; the
+/// rest is done.
 pub(super) fn set_subscribers(
     world: &mut World,
     call: Call,
@@ -206,7 +206,7 @@ fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World
     });
 }
 
-/// §8.9.2: an owner changes affiliations. A node keeps an owner.
+/// Changes affiliations, for an owner (§8.9.2). A node keeps an owner.
 pub(super) fn set_affiliated(world: &mut World, call: Call, key: Key, node: &Rc<Node>, changes: Vec<(String, String)>) {
     let limits = Limits::of(world, &key.0);
     let mut after = (**node).clone();
@@ -287,8 +287,8 @@ fn next_affiliated(
     });
 }
 
-/// §8.7.4: who waits for approval gets it with a higher affiliation; an outcast keeps no
-/// subscription.
+/// Settles what waits for approval (§8.7.4): a user gets it with a higher affiliation; an outcast
+/// keeps no subscription.
 fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliation>) {
     let key = key.clone();
     state::with_node(world, key.clone(), (), move |world, (), node| {

@@ -195,7 +195,7 @@ impl Subscription {
         found
     }
 
-    /// As the store keeps it.
+    /// Returns the node as the store keeps it.
     pub(crate) fn stored(&self) -> NodeSubscription {
         let is_usual = Self { pending: self.pending, ..Self::new() } == *self;
         let options = match is_usual {

@@ -19,7 +19,7 @@ use super::node::{Contacts, Key, Node, Relation};
 use super::relation::local_owner;
 use super::{legacy, news};
 
-/// §7.1.2: an item was published.
+/// Notifies subscribers of an item that was published (§7.1.2).
 pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &Item) {
     if !node.config.deliver_notifications {
         return;
@@ -34,7 +34,7 @@ pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &It
     send(world, key, node, packet);
 }
 
-/// §7.2.2.1: items were removed.
+/// Notifies subscribers of items that were removed (§7.2.2.1).
 pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[String]) {
     let packet = event(world, key, &node.config, |event| {
         event.start("items").attr("node", &key.1);
@@ -45,7 +45,7 @@ pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[St
     send(world, key, node, packet);
 }
 
-/// §8.5.2: all items were removed.
+/// Notifies subscribers that all items were removed (§8.5.2).
 pub(super) fn purged(world: &mut World, key: &Key, node: &Rc<Node>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("purge").attr("node", &key.1);
@@ -53,7 +53,7 @@ pub(super) fn purged(world: &mut World, key: &Key, node: &Rc<Node>) {
     send(world, key, node, packet);
 }
 
-/// §8.4.2: the node was deleted.
+/// Notifies subscribers that the node was deleted (§8.4.2).
 pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: Option<&str>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("delete").attr("node", &key.1);
@@ -64,7 +64,7 @@ pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: O
     send(world, key, node, packet);
 }
 
-/// §8.2.5.3: the node was configured.
+/// Notifies subscribers that the node was configured (§8.2.5.3).
 pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
     let packet = event(world, key, &node.config, |event| {
         event.start("configuration").attr("node", &key.1);

@@ -20,7 +20,7 @@ use super::relation::local_owner;
 use super::request::Call;
 use super::state::{self, Change, defaults};
 
-/// §8.2.1: the form.
+/// Sends the form that configures a node (§8.2.1).
 pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<Node>) {
     let owner = local_owner(world, &node);
     with_groups(world, owner, move |world, groups| {
@@ -31,7 +31,7 @@ pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<No
     });
 }
 
-/// §8.3: the form of a node to be.
+/// Sends the form of a node that isn't created yet (§8.3).
 pub(super) fn default_configuration(world: &mut World, call: Call) {
     let owner = Some(call.iq.from.to_bare()).filter(|owner| world.domain(owner.domain()).is_some());
     with_groups(world, owner, move |world, groups| {

@@ -41,7 +41,7 @@ pub(super) fn asked(world: &mut World, iq: Iq) {
     }
 }
 
-/// §8.7.2: whose nodes are there to choose from.
+/// Lists the nodes for which requests wait, to choose from (§8.7.2).
 fn all_nodes(world: &mut World, iq: Iq) {
     let found = world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare());
     world.wait(found, move |world, found| match found {
@@ -68,7 +68,7 @@ fn all_nodes(world: &mut World, iq: Iq) {
     });
 }
 
-/// §8.7.4: the requests for one.
+/// Sends the requests that wait for one node (§8.7.4).
 fn one_node(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
     state::with_node(world, key.clone(), call, move |world, call, found| match found {

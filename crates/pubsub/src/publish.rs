@@ -17,7 +17,7 @@ use super::node::{Key, Node};
 use super::request::{Call, MAX_ID};
 use super::{notify, photo};
 
-/// §7.1, with a node that is there.
+/// Publishes to a node that is there (§7.1).
 pub(super) fn publish(
     world: &mut World,
     call: Call,
@@ -95,7 +95,7 @@ fn outcome(world: &mut World, key: &Key, written: Result<Published, StoreError>)
     }
 }
 
-/// §7.1.2: the publisher hears of it, then the subscribers.
+/// Tells the publisher of a publication, then the subscribers (§7.1.2).
 fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &Item) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", &key.1);
@@ -202,7 +202,7 @@ pub(super) fn kept(config: &Config, limits: &Limits, now_ms: u64) -> Kept {
     Kept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
 }
 
-/// §7.1.5: every option is a precondition.
+/// Returns whether a node meets the publish options: each is a precondition (§7.1.5).
 fn meets(config: &Config, options: &Form) -> bool {
     let mut wanted = config.clone();
     wanted.apply(options) == Ok(true) && wanted == *config

@@ -18,7 +18,7 @@ use super::request::Call;
 use super::state::{self, Change};
 use super::subscriptions::{ask_owners, tell_owners, write};
 
-/// §6.1, for somebody whose relation to the owner is known where it matters.
+/// Subscribes (§6.1) somebody whose relation to the owner is known where it matters.
 pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid, options: Option<Form>) {
     if let Err(error) = node.lets_subscribe(call.from(), &call.relation()) {
         return call.refuse(world, error);
@@ -108,7 +108,7 @@ pub(super) fn unsubscribe(world: &mut World, call: Call, key: Key, node: &Rc<Nod
     });
 }
 
-/// §6.3.2: the options of a subscription.
+/// Sends the options of a subscription (§6.3.2).
 pub(super) fn options(world: &mut World, call: &Call, key: &Key, node: &Node, jid: &Jid) {
     let Some(subscription) = node.subscriptions.get(jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
@@ -119,7 +119,7 @@ pub(super) fn options(world: &mut World, call: &Call, key: &Key, node: &Node, ji
     world.reply(&call.iq, reply);
 }
 
-/// §6.3.5: sets the options of a subscription.
+/// Sets the options of a subscription (§6.3.5).
 pub(super) fn set_options(world: &mut World, call: Call, key: Key, node: &Node, jid: Jid, form: &Form) {
     let Some(subscription) = node.subscriptions.get(&jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
@@ -134,7 +134,7 @@ pub(super) fn set_options(world: &mut World, call: Call, key: Key, node: &Node, 
     });
 }
 
-/// §6.4: the options of a subscription that nobody has set any of.
+/// Sends the options of a subscription for which none was set (§6.4).
 pub(super) fn default_options(world: &mut World, call: &Call) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("default");

@@ -10,7 +10,7 @@ use rookery_xml::{Writer, ns};
 use super::event::fleeting;
 use super::node::{Key, Node, Subscription};
 
-/// §8.6: asks the owners of a node whether somebody may subscribe.
+/// Asks the owners of a node whether somebody may subscribe (§8.6).
 pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
     let Some(packet) = request(world, key, subscriber) else { return };
     // It waits for the account that has made the node. Others may be owners without knowing.
@@ -20,7 +20,7 @@ pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: 
     world.fan_out(&fleeting(&packet), others.into_iter().map(Jid::as_ref));
 }
 
-/// §8.7: asks one owner, or a session of one, again.
+/// Asks one owner, or a session of one, again (§8.7).
 pub(super) fn ask_owner(world: &mut World, key: &Key, subscriber: &Jid, owner: JidRef<'_>) {
     if let Some(packet) = request(world, key, subscriber) {
         world.route(&packet, owner);
@@ -40,7 +40,7 @@ fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
     Packet::built(&message.finish()).ok()
 }
 
-/// §8.8.4: a subscriber hears what an owner has made of the subscription.
+/// Tells a subscriber what an owner has made of the subscription (§8.8.4).
 pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) {
     if let Some(packet) = news(world, key, subscriber, subscription) {
         let waits = subscription.is_some_and(|subscription| subscription.offline);

@@ -220,7 +220,7 @@ impl Room {
         Ok(Affiliated { user, affiliation, nick: nick.filter(|_| is_here), reason })
     }
 
-    /// §10.4: a room has an owner.
+    /// Refuses changes that would leave the room without an owner (§10.4).
     pub(crate) fn leaves_an_owner(&self, now: &Map<Jid, Affiliation>) -> Result<(), StanzaError> {
         let is_owner = |one: &Affiliated| one.affiliation == Affiliation::Owner;
         let takes_one =

@@ -17,7 +17,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// As it is kept, in the namespace of the room's document.
+    /// Returns the application as it is kept, in the namespace of the room's document.
     pub(crate) fn element(&self, format: &str) -> Element {
         let waiting =
             Element::new("waiting", format).with_attr("jid", self.user.as_str()).with_attr("nick", &self.nick);

@@ -88,7 +88,7 @@ impl Room {
         self.tell_all_parted(world, parted, actor);
     }
 
-    /// §10.2: the room has become members-only, and who is no member has to go.
+    /// Removes everybody who is no member from a room that has become members-only (§10.2).
     pub(crate) fn remove_strangers(&mut self, world: &mut World) {
         let strangers = self.occupants.iter().filter(|(_, occupant)| occupant.affiliation < Affiliation::Member);
         let strangers: Vec<_> = strangers.map(|(at, _)| at).collect();

@@ -77,8 +77,8 @@ impl Config {
         }
     }
 
-    /// From the store, within what the operator allows now. `None` if it can't be read: a room must
-    /// not open because its lock is damaged.
+    /// Reads a configuration from the store, within what the operator allows now. `None` if it
+    /// can't be read: a room must not open because its lock is damaged.
     pub(crate) fn stored(form: &Form, limits: &Limits) -> Option<Self> {
         // A text that was short enough once stays.
         let lenient = Limits { description: usize::MAX, ..limits.clone() };
@@ -88,7 +88,7 @@ impl Config {
         Some(stored)
     }
 
-    /// For the store.
+    /// Writes the configuration for the store.
     pub(crate) fn document(&self) -> Form {
         self.fields(Form::new("submit").hidden("FORM_TYPE", ROOMCONFIG)).field(self.log_field())
     }
@@ -137,7 +137,7 @@ impl Config {
             .field(self.days_field())
     }
 
-    /// Empty where the owner leaves it to the operator.
+    /// Returns the field for days; empty where the owner leaves it to the operator.
     fn days_field(&self) -> Field {
         let days = if self.archive_days > 0 { self.archive_days.to_string() } else { String::new() };
         Field::text_single(ARCHIVE_DAYS).label("Days after which that leaves the archive").value(&days)

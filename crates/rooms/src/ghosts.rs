@@ -45,7 +45,7 @@ impl Letter for Lost {
     }
 }
 
-/// Has the occupants of a server looked for in the rooms of this shard.
+/// Looks for the occupants of a server in the rooms of this shard.
 pub(super) fn look_at(world: &mut World, domain: String) {
     Lost(domain).open(world);
 }

@@ -38,8 +38,8 @@ pub(crate) struct WantedHistory {
 }
 
 impl WantedHistory {
-    /// From the `<x/>` of a presence that enters. What is no number or date is as if it were not
-    /// there.
+    /// Reads the request for history from the `<x/>` of a presence that enters. What is no number
+    /// or date is as if it were not there.
     pub(crate) fn read(x: &Element, now: u64) -> Self {
         let Some(history) = x.child("history", x.ns()) else { return Self::default() };
         let number = |name| history.attr(name).and_then(|text| text.trim().parse::<u64>().ok());

@@ -140,7 +140,7 @@ impl Room {
         Ok(())
     }
 
-    /// §7.13: the moderators are asked.
+    /// Asks the moderators for voice (§7.13).
     fn voice_wanted(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
         let Some(occupant) = self.occupant_of(from).and_then(|at| self.occupants.get_mut(at)) else {
             return Err(Condition::Forbidden.into());
@@ -176,7 +176,7 @@ impl Room {
         Ok(())
     }
 
-    /// §8.6: a moderator has decided.
+    /// Takes the decision of a moderator about voice (§8.6).
     fn voice_decided(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
         if self.role_of(from) != Role::Moderator {
             return Err(Condition::Forbidden.into());

@@ -17,7 +17,7 @@ use super::room::Room;
 use super::shown::{Shown, is_forged, presence};
 
 impl Room {
-    /// Available presence: enters, changes what the occupant shows, or changes the nick.
+    /// Takes available presence: the user enters, or the occupant changes presence or nick.
     pub(crate) fn available(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(key) = to.resource().and_then(nick_key) else {
             // §7.2.1: no nick, or none that anybody could see.
@@ -116,14 +116,14 @@ impl Room {
         self.roll(role)
     }
 
-    /// §5.1: in a moderated room the voice of the last visit counts.
+    /// Returns the role on entry (§5.1): in a moderated room the voice of the last visit counts.
     fn role_on_entry(&self, account: JidRef<'_>, affiliation: Affiliation) -> Role {
         let is_moderated = self.config.is_moderated;
         let voice = self.voices.of(account).filter(|_| is_moderated && affiliation < Affiliation::Admin);
         voice.unwrap_or_else(|| Role::on_entry(affiliation, is_moderated))
     }
 
-    /// §7.2.15, in the order that tells a stranger the least.
+    /// Checks whether a user may enter (§7.2.15), in the order that tells a stranger the least.
     fn may_enter(
         &mut self,
         world: &World,
@@ -156,7 +156,8 @@ impl Room {
         }
     }
 
-    /// §7.2.9: a nick belongs to the occupant that has it, and to the account that reserved it.
+    /// Checks whether a user may have a nick (§7.2.9): it belongs to the occupant that has it, and
+    /// to the account that reserved it.
     pub(crate) fn may_have_nick(&self, to: JidRef<'_>, from: &Jid, key: &str) -> Result<(), StanzaError> {
         let nick = to.resource().unwrap_or_default();
         if nick.len() > self.limits.nick {
@@ -221,7 +222,7 @@ impl Room {
         at
     }
 
-    /// Everything that a session gets on entering, in the order of §7.1.
+    /// Sends everything that a session gets on entering, in the order of §7.1.
     fn welcome(
         &mut self,
         world: &mut World,

@@ -23,7 +23,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// `None` if it is damaged.
+    /// Reads what is kept of a room; `None` if it is damaged.
     pub(crate) fn read(kept: &RoomDocument, limits: &Limits) -> Option<Self> {
         let mut document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
         for (_, said) in &kept.of_users {

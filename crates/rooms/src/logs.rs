@@ -161,8 +161,8 @@ impl Line {
         self.nick.len() + text.len() + BYTES_PER_LINE
     }
 
-    /// `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken for
-    /// another's.
+    /// Returns `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken
+    /// for another's.
     fn text(&self) -> String {
         let time = time(self.unix_ms);
         let clean = |text: &str| {

@@ -83,8 +83,8 @@ impl Room {
         Ok(())
     }
 
-    /// Has another configuration from now on, and tells those who are here. `between` runs before
-    /// they hear of it.
+    /// Takes another configuration, and tells those who are here. `between` runs before they hear
+    /// of it.
     pub(crate) fn reconfigure(&mut self, world: &mut World, new: Config, between: impl FnOnce(&mut Self, &mut World)) {
         let old = std::mem::replace(&mut self.config, new);
         let was_locked = std::mem::replace(&mut self.is_locked, false);
@@ -130,7 +130,7 @@ impl Room {
         Ok(changes)
     }
 
-    /// §10.2.1: which codes tell of the changes.
+    /// Tells the occupants of the changes, by the codes of §10.2.1.
     fn tell_changes(&self, world: &mut World, old: &Config) {
         let new = &self.config;
         let mut codes = Vec::new();

@@ -43,14 +43,15 @@ impl Room {
         }
     }
 
-    /// XEP-0410 §4: the room itself knows that the client is there.
+    /// Answers a ping of an occupant to itself: the room knows that the client is there (XEP-0410
+    /// §4).
     fn answer_self_ping(&self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let mut reply = Writer::new("iq");
         reply.attr("type", "result").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
         world.send(&reply.finish(), from);
     }
 
-    /// `false` if the request is none.
+    /// Passes a request on between occupants; returns `false` if it is none.
     fn pass_request(&self, world: &mut World, stanza: Stanza<'_>, from: &Jid, asker: usize, asked: usize) -> bool {
         let (Some(sender), Some(target)) = (self.occupants.get(asker), self.occupants.get(asked)) else { return false };
         let own = sender.seats.iter().find(|seat| seat.jid == *from);

@@ -20,7 +20,7 @@ impl Role {
     /// All that an occupant can have.
     pub(crate) const PRESENT: [Self; 3] = [Self::Moderator, Self::Participant, Self::Visitor];
 
-    /// As it is written in stanzas.
+    /// Returns the name of a role in stanzas.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -30,7 +30,7 @@ impl Role {
         }
     }
 
-    /// From its name.
+    /// Returns the role of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::None, Self::Visitor, Self::Participant, Self::Moderator].into_iter().find(|role| role.name() == name)
     }
@@ -57,7 +57,7 @@ impl Role {
     }
 }
 
-/// As it is written in stanzas.
+/// Returns the name of an affiliation in stanzas.
 pub(crate) fn affiliation_name(affiliation: Affiliation) -> &'static str {
     match affiliation {
         Affiliation::Outcast => "outcast",
@@ -68,7 +68,7 @@ pub(crate) fn affiliation_name(affiliation: Affiliation) -> &'static str {
     }
 }
 
-/// From its name.
+/// Returns the affiliation of this name.
 pub(crate) fn affiliation_named(name: &str) -> Option<Affiliation> {
     use Affiliation::{Admin, Member, None, Outcast, Owner};
     [Outcast, None, Member, Admin, Owner].into_iter().find(|affiliation| affiliation_name(*affiliation) == name)

@@ -43,7 +43,7 @@ impl Letter for Whisper {
         self.to.first().cloned()
     }
 
-    /// Has the room tell the sender. No error that says that the session is gone: it is not known
+    /// Lets the room tell the sender. No error that says that the session is gone: it is not known
     /// to be.
     fn refused(self, world: &mut World) {
         if let Some(to) = self.to.first() {
@@ -237,7 +237,7 @@ impl Room {
     }
 }
 
-/// §8.1: a subject, and neither body nor thread.
+/// Returns whether a message changes the subject (§8.1): it has one, and neither body nor thread.
 fn is_subject(stanza: Stanza<'_>) -> bool {
     let in_stream = |name| stanza.child(name, ns::CLIENT).is_some();
     !stanza.has_body() && in_stream("subject") && !in_stream("thread")

@@ -66,7 +66,7 @@ impl Voices {
         self.bytes -= account.as_str().len();
     }
 
-    /// As they are kept, in the namespace of the room's document.
+    /// Returns the voices as they are kept, in the namespace of the room's document.
     pub(crate) fn elements(&self, format: &str) -> impl Iterator<Item = Element> {
         let in_order = self.order.values().filter_map(|account| Some((account, self.roles.get(account)?.1)));
         in_order.map(move |(account, role)| {

@@ -246,7 +246,8 @@ impl Server {
         }
     }
 
-    /// Does the same for this server, whatever others it meets. Returns whether there was anything.
+    /// Works until nothing moves on this server, whatever others it meets. Returns whether there
+    /// was anything.
     pub(crate) fn settle_alone(&self) -> bool {
         self.0.borrow_mut().settle()
     }

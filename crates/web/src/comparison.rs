@@ -41,7 +41,7 @@ impl Comparer {
         Self(Arc::new(compare))
     }
 
-    /// Has the two compared. The answer is what is wrong in the file if it can't be read.
+    /// Compares the two. The error is what is wrong in the file if it can't be read.
     pub(crate) fn compare(&self) -> Awaited<Result<Compared, String>> {
         let (completer, answer) = one_shot();
         (self.0)(completer);

@@ -49,7 +49,7 @@ impl Looker {
         Self { look: Arc::new(look), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Has the records of a domain looked up.
+    /// Looks up the records of a domain.
     ///
     /// # Errors
     ///

@@ -210,7 +210,7 @@ fn told(status: StatusCode, words: &str) -> Failed {
     Failed::Told(Box::new(text(status, words)))
 }
 
-/// RFC 9110 §15.6.4: a client may try again when the store is there again.
+/// Answers for a failure of the store: a client may try again when it is back (RFC 9110 §15.6.4).
 fn store(error: rookery_store::StoreError) -> Failed {
     if !error.is_temporary() {
         return Failed::Here(error.to_string());

@@ -182,7 +182,7 @@ impl Running {
     }
 }
 
-/// Does what was ordered. Is it to end?
+/// Carries out an order; returns whether the thread ends.
 fn obey(bridge: &Bridge, reader: &mut Reader, dpm: &mut Service, now: Moment) -> bool {
     for order in bridge.take() {
         match order {

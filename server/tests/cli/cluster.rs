@@ -266,7 +266,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 mod test {
     use super::*;
 
-    /// Everybody writes to everybody else, and gets that in order.
+    /// Lets everybody write to everybody else, and checks that it arrives in order.
     fn all_chat(clients: &mut [Client], round: &str) {
         let jids: Vec<String> = clients.iter().map(|client| client.jid.clone()).collect();
         for (at, client) in clients.iter_mut().enumerate() {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::rig::{FREE_PORTS, Rig};
 
-/// A rig whose clients may log in without TLS.
+/// Returns a rig whose clients may log in without TLS.
 pub fn plain() -> Rig {
     let rig = Rig::fresh();
     let login = "scram_iterations = 4096\nplaintext_loopback = true\nplain_without_tls = true\n";

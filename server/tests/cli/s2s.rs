@@ -4,8 +4,8 @@
 use super::rig::{FREE_PORTS, Rig};
 use super::setup::Dns;
 
-/// A server of three domains, two of which have rules of their own, and a name server that knows
-/// nobody.
+/// Starts a server of three domains, two of which have rules of their own, and a name server that
+/// knows nobody.
 fn rig(dns: &Dns) -> Rig {
     let rig = Rig::new();
     let address = dns.address;

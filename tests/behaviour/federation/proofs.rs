@@ -45,7 +45,7 @@ fn a_server_without_a_good_certificate_gets_and_gives_nothing() {
     }
 }
 
-/// Has DNS say, signed, that this is the certificate of a domain's server (DANE-EE).
+/// Lets DNS say, signed, that this is the certificate of a domain's server (DANE-EE).
 fn associate(internet: &Internet, domain: &str, issued: &Issued) {
     let der = Trust::read_pem(issued.chain.as_bytes()).expect("a certificate");
     let record = Association::read(3, 0, 0, &der[0]);

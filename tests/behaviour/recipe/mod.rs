@@ -12,7 +12,7 @@ use tally::Tally;
 
 use crate::strangers;
 
-/// The server's modules, and those of the page.
+/// Returns the server's modules, and those of the page.
 fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
     let mut table = rookery_modules::table(shared);
     table.push(Box::new(Note));

@@ -65,8 +65,8 @@ enum Command {
 }
 
 impl Bench {
-    /// Does what the command says. Exit code 0: done; 1: failed, or something else was found than
-    /// there should be.
+    /// Runs the command. Exit code 0: done; 1: failed, or something else was found than there
+    /// should be.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Command::List => list::run(),

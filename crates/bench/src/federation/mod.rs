@@ -108,7 +108,7 @@ impl Federation {
         Ok(())
     }
 
-    /// Has the pairs play between two servers, and within each of some.
+    /// Lets the pairs play between two servers, and within each of some.
     fn play(&self, servers: &[&Server; 2], within: &[&Server]) -> Outcome<()> {
         let local = |server: &&Server| Pairs::of_accounts(server, target(server, "local"), self.pairs);
         let mut locals = within.iter().map(local).collect::<Outcome<Vec<_>>>()?;
@@ -187,7 +187,7 @@ impl Federation {
         Ok(())
     }
 
-    /// Has a stream to each domain opened, and returns how many are ready, and since when.
+    /// Opens a stream to each domain, and returns how many are ready, and since when.
     fn open(&self, two: &Two, fleet: &mut Fleet) -> Outcome<(usize, Duration)> {
         let begun = Instant::now();
         for (number, domain) in two.many().enumerate() {

@@ -82,7 +82,7 @@ impl Two {
         names(self.domains)
     }
 
-    /// The domains whose server takes no connections.
+    /// Returns the domains whose server takes no connections.
     pub fn gone(&self) -> impl Iterator<Item = String> {
         nowhere()
     }

@@ -140,7 +140,7 @@ fn remove(world: &mut World, account: Jid, done: Done) {
     users::remove(world, account, done);
 }
 
-/// §4.3. Sessions that there are have to go.
+/// Disables accounts, and ends their sessions (§4.3).
 fn disable(world: &mut World, account: Jid, done: Done) {
     users::set_disabled(world, account.to_bare(), true, done);
 }
@@ -154,7 +154,7 @@ fn empty_archive(world: &mut World, account: Jid, done: Done) {
     users::empty_archive(world, account.to_bare(), done);
 }
 
-/// §4.5: all sessions of an account, or the one of a full JID.
+/// Ends all sessions of an account, or the one of a full JID (§4.5).
 fn end_sessions(world: &mut World, account: Jid, done: Done) {
     sessions::end(world, account, |world, ended| done(world, ended.map(drop)));
 }

@@ -142,7 +142,7 @@ fn tell_last_login(world: &mut World, order: Order, account: &Jid, unix_ms: Opti
     order.complete(world, outcome);
 }
 
-/// §4.10, without rates: nobody counts them per account.
+/// Shows the statistics of an account (§4.10), without rates: nobody counts them per account.
 fn statistics(world: &mut World, order: Order, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {

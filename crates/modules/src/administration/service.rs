@@ -169,7 +169,8 @@ fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str
     });
 }
 
-/// §4.29: the administrators that can be changed here, and those that the configuration names.
+/// Shows the administrators that can be changed here, and those that the configuration names
+/// (§4.29).
 fn ask_admins(world: &mut World, order: Order) {
     let configured = rights::configured(world, order.domain()).unwrap_or_default();
     let domain = order.domain().to_owned();
@@ -262,7 +263,7 @@ fn end(world: &mut World, order: Order, wish: Wish) {
     world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }
 
-/// Subject and text of an announcement.
+/// Returns subject and text of an announcement.
 fn text(order: &Order, var: &str) -> Text {
     Text { subject: order.value("subject").map(str::to_owned), body: order.text(var) }
 }

@@ -189,7 +189,7 @@ fn info(world: &mut World, iq: &Iq, domain: &Domain) {
     world.reply(iq, reply);
 }
 
-/// XEP-0054 §3.1.
+/// Answers with the vCard of the service (XEP-0054 §3.1).
 fn vcard(world: &mut World, iq: &Iq, domain: &Domain) {
     let Some(options) = domain.module(NAME) else { return };
     let mut reply = iq.result();

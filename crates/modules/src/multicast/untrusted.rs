@@ -123,8 +123,8 @@ impl Route<'_, '_> {
         self.world.domain_of(jid.domain()).is_some_and(|domain| domain.name == self.domain)
     }
 
-    /// Unavailable presence without header says that the originator is gone: all who saw it hear of
-    /// it. Anything else needs a header.
+    /// Passes on unavailable presence without a header, which says that the originator is gone: all
+    /// who saw it hear of it. Anything else needs a header.
     fn without_header(self) -> Result<(), StanzaError> {
         if self.packet.type_() != StanzaType::Unavailable {
             return Err(bad_request("the stanza has no header with addresses"));
@@ -149,8 +149,7 @@ impl Route<'_, '_> {
         is_allowed.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
-    /// Presence is remembered once it is sure to be delivered, so that unavailable presence
-    /// follows.
+    /// Remembers presence once it is sure to be delivered, so that unavailable presence follows.
     fn remember(&mut self, header: &Header<'_>, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Presence {
             return Ok(());
@@ -212,7 +211,7 @@ fn passes_on(world: &World, host: &str) -> bool {
     world.domain(host).is_some() || world.is_service_of(host, NAME)
 }
 
-/// §2.2: the service may choose who uses it.
+/// Returns the error text for an address that can't be used.
 fn unusable(written: &str) -> String {
     let shown: String = written.chars().take(SHOWN).collect();
     if shown.is_empty() {

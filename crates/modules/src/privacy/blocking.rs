@@ -25,7 +25,7 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
     }
 }
 
-/// §3.2. A client that asks hears of changes from now on.
+/// Sends the list of blocked addresses (§3.2). A client that asks hears of changes from now on.
 fn get(world: &mut World, session: SessionRef, iq: &Iq) {
     world.state_mut::<Sessions>().asked_for_blocks(session);
     let rules = world.document::<Rules>(iq.to.as_ref()).unwrap_or_default();

@@ -153,8 +153,8 @@ fn probe(world: &mut World, back: &[(SessionRef, Jid)]) {
     }
 }
 
-/// These contacts, and those whom a rule names by an address of an account, bare or full, if they
-/// are contacts too: by group, or one resource of them.
+/// Returns these contacts, and those whom a rule names by an address of an account, bare or full,
+/// if they are contacts too: by group, or one resource of them.
 fn with_named<'c>(
     contacts: impl Iterator<Item = &'c Jid>,
     (before, after): (Option<&List>, Option<&List>),

@@ -31,7 +31,7 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
     }
 }
 
-/// §2.3: the names of all lists, or one list.
+/// Sends the names of all lists, or one list (§2.3).
 fn get(world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
     let rules = rules_of(world, &iq.to);
     let mut asked = iq.payload.children();

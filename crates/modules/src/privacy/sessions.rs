@@ -111,7 +111,7 @@ pub(crate) fn ended(world: &mut World, link: Link) {
     }
 }
 
-/// Has each session of an account looked at by itself while any of them has a list of its own.
+/// Screens each session of an account by itself while any of them has a list of its own.
 pub(crate) fn screen(world: &mut World, account: JidRef<'_>) {
     let sessions = world.state::<Sessions>();
     let links = world.links_of(account).into_iter();

@@ -54,7 +54,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// XEP-0401 §3.1.
+/// Makes an invitation to become a contact (XEP-0401 §3.1).
 fn invite(world: &mut World, order: Order) {
     let allows = world.options(order.domain(), NAME);
     if !allows.is_some_and(|options| options.switch(USERS_INVITE.key)) {
@@ -68,7 +68,7 @@ fn invite(world: &mut World, order: Order) {
     make(world, order, LinkPurpose::Account { domain, local: None, inviter: owner }, true);
 }
 
-/// XEP-0401 §3.2.
+/// Makes an invitation to create an account (XEP-0401 §3.2).
 fn create_account(world: &mut World, order: Order) {
     let local = match order.value("username").map(prepare_local) {
         None => None,

@@ -89,7 +89,7 @@ impl Directory {
         }
     }
 
-    /// These are all accounts that there are.
+    /// Replaces all accounts that are known.
     pub(crate) fn set_all(&mut self, mut accounts: BTreeSet<Jid>) {
         // Somebody may have come since the store was asked.
         accounts.extend(self.online.iter().cloned());

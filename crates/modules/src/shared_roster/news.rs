@@ -84,7 +84,7 @@ fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
     world.state_mut::<News>().due.extend(due);
 }
 
-/// Accounts that are new or gone, or have come or gone.
+/// Tells others of accounts that are new or removed, or that came or went.
 fn changes(world: &mut World, domain: &str, groups: &Groups) {
     let from = world.state::<News>().seen.get(domain).copied().unwrap_or_default();
     let (changes, behind) = directories(world).with(domain, |directory| directory.since(from));

@@ -136,7 +136,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Privacy lists, of which one says who is blocked.
+    /// Reads privacy lists, of which one says who is blocked.
     fn privacy(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
         let lists = self.rows(("privacy_list", name, domain), &["name", "id"], Some("name"))?;
         if lists.is_empty() {
@@ -188,7 +188,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Personal nodes (XEP-0163), which ejabberd keeps in tables of their own.
+    /// Reads personal nodes (XEP-0163), which ejabberd keeps in tables of their own.
     fn nodes(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), Fault> {
         if self.is_mongoose || self.has.get("pubsub_node") == Some(&false) {
             return Ok(());
@@ -226,7 +226,7 @@ impl Tables {
         Ok(rows.first().and_then(|row| text(row, 0).parse().ok()))
     }
 
-    /// MongooseIM's messages: ids are microseconds, shifted to the left by a byte.
+    /// Reads MongooseIM's archive, whose ids are microseconds, shifted to the left by a byte.
     fn mongoose_archive(
         &mut self,
         domain: &str,
@@ -284,7 +284,7 @@ impl Accounts for Tables {
         Ok((password, parts))
     }
 
-    /// ejabberd's messages, by their microseconds.
+    /// Reads a page of ejabberd's archive, by the messages' microseconds.
     fn archive(&mut self, domain: &str, name: &str, after: Option<i64>) -> Result<(Vec<Element>, Option<i64>), Fault> {
         if self.is_mongoose {
             return self.mongoose_archive(domain, name, after);

@@ -22,7 +22,7 @@ pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// §5.2: the devices, page by page. Nobody sees any who may use none.
+/// Lists the devices, page by page (§5.2). Those who may use none see none.
 pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
     let source = world.state::<DataState>().data.source();
     let nodes = source.filter(|_| lets_in(world, options, &iq.from)).map(|source| source.nodes());
@@ -100,7 +100,7 @@ pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Optio
     world.reply(iq, reply);
 }
 
-/// §6.5: the last reading, if somebody is subscribed and it has come.
+/// Sends the last reading (§6.5), if somebody is subscribed and it has come.
 pub(super) fn items(world: &mut World, call: &Call, node: &str, ids: &[String]) {
     if let Err(error) = described(world, &call.iq, node) {
         return call.refuse(world, error);

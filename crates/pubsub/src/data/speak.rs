@@ -158,7 +158,7 @@ impl Speaker {
         self.later(ANSWER_MS, Seat::Entering, doing);
     }
 
-    /// §7.2.2, §10.1.2: it is in, and has to open the room first if it made it.
+    /// Notes that it has entered a room (§7.2.2), and opens the room if it made it (§10.1.2).
     fn entered(&mut self, presence: &Element, doing: &mut Doing) {
         if self.seat != Seat::Entering {
             return;

@@ -180,7 +180,7 @@ impl Terms {
             )
     }
 
-    /// As the store keeps them; nothing for the usual ones.
+    /// Returns the options as the store keeps them; nothing for the usual ones.
     pub fn stored(&self) -> Vec<u8> {
         if *self == Self::USUAL {
             return Vec::new();
@@ -194,7 +194,7 @@ impl Terms {
         Writer::write(&form.element()).into_bytes()
     }
 
-    /// As they are stored.
+    /// Reads the options as they are stored.
     pub fn read(stored: &[u8]) -> Self {
         let mut terms = Self::USUAL;
         if let Some(form) = Element::parse(stored).ok().and_then(|element| Form::read(&element)) {

@@ -33,7 +33,7 @@ impl Letter for Over {
     }
 }
 
-/// §6.1, or a change of the options of a subscription that is there.
+/// Subscribes (§6.1), or changes the options of a subscription that is there.
 pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, form: Option<&Form>, options: &Options) {
     let topic = topic(&call, node);
     // A subscription of a full JID ends with its session: so it has to be one, and the one that
@@ -133,7 +133,7 @@ pub(super) fn default_options(world: &mut World, call: &Call, options: &Options)
     world.reply(&call.iq, reply);
 }
 
-/// XEP-0060 §5.6: the subscriptions of the asker, to all nodes or to one.
+/// Lists the subscriptions of the asker, to all nodes or to one (XEP-0060 §5.6).
 pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
     let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
     let mut reply = call.iq.result();
@@ -146,7 +146,7 @@ pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
     world.reply(&call.iq, reply);
 }
 
-/// §5.7: nobody has any.
+/// Lists the affiliations of the asker (§5.7): nobody has any.
 pub(super) fn affiliations(world: &mut World, call: &Call, node: Option<&str>) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node);

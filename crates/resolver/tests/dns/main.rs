@@ -306,7 +306,7 @@ fn usable() -> RData {
     tlsa(&[&[3, 1, 1][..], &[0xab; 32]].concat())
 }
 
-/// A zone in which everything is signed, and TLSA records as a test says.
+/// Returns a zone in which everything is signed, and TLSA records as a test says.
 fn signed_zone(records: Say) -> Server {
     let server = Server::start();
     server.say(STARTTLS, RecordType::SRV, Say::Secure(vec![srv(1, 5269, HOST)]));

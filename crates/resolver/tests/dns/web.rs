@@ -100,7 +100,7 @@ fn request(stream: &mut impl Read) -> Option<String> {
     Some(format!("{}{path}", host.split(':').next().expect("a name")))
 }
 
-/// A name server that knows a domain without SRV records, which is on this machine.
+/// Starts a name server that knows a domain without SRV records, which is on this machine.
 fn names() -> Server {
     let dns = Server::start();
     dns.say("a.example.", RecordType::A, Say::Records(vec![here()]));

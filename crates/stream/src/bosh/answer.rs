@@ -18,7 +18,7 @@ pub struct Answer {
 
 /// The party that waits for the reply to a request.
 pub trait Waiter: Send {
-    /// Here it is.
+    /// Hands over the answer.
     fn answer(self: Box<Self>, answer: Answer);
     /// Returns whether nobody waits any more: the connection broke.
     fn is_gone(&self) -> bool;

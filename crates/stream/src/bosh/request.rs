@@ -112,7 +112,7 @@ impl Request {
         !(self.wrapper.ends_with(rest) || self.wrapper.is_empty && rest.is_empty())
     }
 
-    /// Bytes of all of it.
+    /// Returns the bytes of the whole request.
     pub fn len(&self) -> usize {
         self.document.len()
     }

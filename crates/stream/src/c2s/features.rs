@@ -55,7 +55,8 @@ fn compose(features: &[Feature], offer: &Offer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</stream:features>");
 }
 
-/// RFC 6120 §5.4.1; `<required/>` unless the client may as well log in without.
+/// Writes `<starttls/>` (RFC 6120 §5.4.1), with `<required/>` unless the client may as well log in
+/// without.
 fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
     if !offer.facts.starttls_offered() {
         return;
@@ -67,8 +68,8 @@ fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(starttls, out);
 }
 
-/// RFC 6120 §6.4.1: the mechanisms, strongest first. None is listed where none may be used: an
-/// offer that is refused afterwards would invite clients to send passwords in the clear.
+/// Writes the mechanisms, strongest first (RFC 6120 §6.4.1). None is listed where none may be used:
+/// an offer that is refused afterwards would invite clients to send passwords in the clear.
 fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
     if offered.is_empty() {
@@ -81,7 +82,7 @@ fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(mechanisms, out);
 }
 
-/// XEP-0388 §2.1: the same mechanisms in another framing, and what may be had along with them.
+/// Writes the same mechanisms in another framing, and what may be had along with them.
 fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let Some(sasl2) = offer.host.and_then(|host| host.sasl2.as_ref()) else { return };
     let offered = offer.policy.mechanisms_for(offer.facts, offer.host);
@@ -116,7 +117,7 @@ fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
     append(feature, out);
 }
 
-/// XEP-0440 §2: the channel-binding types, so that a client picks one the server has.
+/// Writes the channel-binding types (XEP-0440 §2), so that a client picks one the server has.
 fn channel_bindings(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let binds = offer.policy.mechanisms_for(offer.facts, offer.host).into_iter().any(Mechanism::binds);
     if !binds {
@@ -139,25 +140,25 @@ fn host_before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// RFC 6120 §7.4.
+/// Writes the feature of binding (RFC 6120 §7.4).
 fn bind(_: &Offer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("bind", ns::BIND), out);
 }
 
-/// RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a session are told that they
-/// needn't.
+/// Writes the session feature of RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a
+/// session are told that they needn't.
 fn session(_: &Offer<'_>, out: &mut Vec<u8>) {
     let mut session = Writer::with_ns("session", ns::SESSION);
     session.start("optional").end();
     append(session, out);
 }
 
-/// RFC 6121 §2.6.1.
+/// Writes the feature of roster versions (RFC 6121 §2.6.1).
 fn roster_versions(_: &Offer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("ver", ns::ROSTER_VERSIONING), out);
 }
 
-/// RFC 6121 §3.4.
+/// Writes the feature of pre-approval (RFC 6121 §3.4).
 fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
     append(Writer::with_ns("sub", ns::PRE_APPROVAL), out);
 }
@@ -193,7 +194,8 @@ fn limits_after(offer: &Offer<'_>, out: &mut Vec<u8>) {
     limits(offer.policy.limits_after.bytes, offer.policy.idle_after, out);
 }
 
-/// XEP-0478 §3.1: the largest first-level element in bytes, and how long the stream may be silent.
+/// Writes the limits of the stream (XEP-0478 §3.1): the largest first-level element in bytes, and
+/// how long the stream may be silent.
 fn limits(max_bytes: usize, idle_seconds: Option<u32>, out: &mut Vec<u8>) {
     let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
     limits.start("max-bytes").text(&max_bytes.to_string()).end();

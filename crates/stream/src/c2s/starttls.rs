@@ -5,7 +5,7 @@ use crate::error::STREAM_END;
 use crate::opening::Opening;
 
 impl C2s {
-    /// For a connection that encrypts from its first byte (XEP-0368): the stream begins with
+    /// Begins a connection that encrypts from its first byte (XEP-0368): the stream begins with
     /// [`C2s::tls_started`], as it does after STARTTLS. To be called before anything is read.
     pub fn begin_with_tls(&mut self) {
         self.phase = Phase::Tls;

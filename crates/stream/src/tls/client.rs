@@ -34,9 +34,9 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// Settings that trust any certificate. `alpn` lists the protocols to offer: `[b"xmpp-client"]`
-    /// for direct TLS, empty for STARTTLS. With `resume` sessions are resumed by ticket; a load
-    /// generator that measures full handshakes says no.
+    /// Returns settings that trust any certificate. `alpn` lists the protocols to offer:
+    /// `[b"xmpp-client"]` for direct TLS, empty for STARTTLS. With `resume` sessions are resumed by
+    /// ticket; a load generator that measures full handshakes says no.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl ClientTls {
         Ok(tls)
     }
 
-    /// See [`ServerTls::read`](super::ServerTls::read).
+    /// Reads as [`ServerTls::read`](super::ServerTls::read).
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl ClientTls {
         result
     }
 
-    /// See [`ServerTls::write`](super::ServerTls::write).
+    /// Writes as [`ServerTls::write`](super::ServerTls::write).
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl ClientTls {
         self.0.records.write(plain, out)
     }
 
-    /// See [`ServerTls::close_notify`](super::ServerTls::close_notify).
+    /// Closes as [`ServerTls::close_notify`](super::ServerTls::close_notify).
     pub fn close_notify(&mut self, out: &mut Vec<u8>) {
         self.0.records.close_notify(out);
     }

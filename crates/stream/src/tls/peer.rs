@@ -82,7 +82,8 @@ impl PeerSettings {
 }
 
 impl Ends {
-    /// `own` is shown to peers that name no host, and to those that are called.
+    /// Makes settings of which `own` is shown to peers that name no host, and to those that are
+    /// called.
     fn new(by_sni: &BySni, own: &Identity) -> Result<Self, SettingsError> {
         let library = |error: rustls::Error| SettingsError::Library(error.to_string());
         let provider = Arc::new(aws_lc_rs::default_provider());

@@ -91,14 +91,14 @@ impl<C: Side> Records<C> {
         self.connection().is_handshaking()
     }
 
-    /// Bytes kept of an incomplete record.
+    /// Returns the bytes that are kept of an incomplete record.
     #[cfg(test)]
     pub(super) fn carried(&self) -> usize {
         self.carry.capacity()
     }
 
-    /// See [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record or
-    /// message are kept.
+    /// Reads as [`ServerTls::read`](super::ServerTls::read). `most` bytes of an incomplete record
+    /// or message are kept.
     pub(super) fn read(
         &mut self,
         incoming: &mut [u8],
@@ -138,7 +138,7 @@ impl<C: Side> Records<C> {
         if self.carry.len() > most { Err(TlsError::TooBig) } else { Ok(closed) }
     }
 
-    /// See [`ServerTls::write`](super::ServerTls::write).
+    /// Writes as [`ServerTls::write`](super::ServerTls::write).
     pub(super) fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         for fragment in plain.chunks(FRAGMENT) {
             self.when_open(out, |traffic, out| encrypt(traffic, fragment, out))?;
@@ -146,7 +146,7 @@ impl<C: Side> Records<C> {
         Ok(())
     }
 
-    /// See [`ServerTls::close_notify`](super::ServerTls::close_notify).
+    /// Closes as [`ServerTls::close_notify`](super::ServerTls::close_notify).
     pub(super) fn close_notify(&mut self, out: &mut Vec<u8>) {
         // Failure means that the connection is not open (any more): then there is nothing to close.
         let _ = self.when_open(out, |traffic, out| fill(out, OVERHEAD, |room| traffic.queue_close_notify(room)));

@@ -17,7 +17,7 @@ fn identity(names: &[&str]) -> Identity {
     Identity::from_pem(&domains(names), made.certificate.as_bytes(), made.key.as_bytes()).unwrap()
 }
 
-/// Two domains with a certificate each.
+/// Returns settings for two domains with a certificate each.
 fn settings() -> &'static TlsSettings {
     static SETTINGS: OnceLock<TlsSettings> = OnceLock::new();
     SETTINGS.get_or_init(|| TlsSettings::new(vec![identity(&["example.org"]), identity(&["example.net"])]).unwrap())

@@ -72,7 +72,7 @@ pub fn write(stream: &[u8], mut each: impl FnMut(&[u8])) {
     });
 }
 
-/// `<open/>` for the server's header (§3.4).
+/// Writes `<open/>` for the server's header (§3.4).
 fn open(header: &Header) -> Writer {
     let mut open = Writer::with_ns("open", ns::FRAMING);
     open.opt_attr("from", header.from.as_deref())

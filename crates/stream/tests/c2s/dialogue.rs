@@ -46,7 +46,7 @@ pub const BIND_FEATURES: &str = "<stream:features><bind xmlns='urn:ietf:params:x
      <limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>262144</max-bytes><idle-seconds>1800</idle-seconds></limits>\
      </stream:features>";
 
-/// Two hosts, all mechanisms, registration at the first.
+/// Returns a policy with two hosts, all mechanisms, registration at the first.
 pub fn policy() -> Policy {
     Policy {
         hosts: vec![
@@ -182,7 +182,7 @@ impl Player {
         String::from_utf8(std::mem::take(&mut self.output)).unwrap()
     }
 
-    /// Bytes that the machine left.
+    /// Returns the bytes that the machine left.
     pub fn left(&self) -> &[u8] {
         &self.input
     }

@@ -176,7 +176,7 @@ pub(super) fn source_of(shared: &Shared, domain: &str) -> Option<Arc<dyn Source>
     }
 }
 
-/// Has a password judged by who knows those of a domain.
+/// Asks whoever vouches for a domain to judge a password.
 async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
     if !source.takes().passwords {
         return Ok(false);

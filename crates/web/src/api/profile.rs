@@ -25,7 +25,7 @@ pub(super) async fn take(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(&shown(&sampled)))
 }
 
-/// Does what takes milliseconds where it holds up nobody.
+/// Runs work that takes milliseconds where it holds up nobody.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Late)?;
     done.map_err(|unsampled| match unsampled {

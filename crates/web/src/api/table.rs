@@ -36,7 +36,7 @@ pub(crate) struct Operation {
     pub answer: Content,
     /// Errors beyond those that all operations have.
     pub errors: &'static [u16],
-    /// Does it.
+    /// Runs the operation.
     pub run: fn(Call) -> Answering,
 }
 

@@ -227,7 +227,7 @@ fn modules(census: &Census) -> Vec<Row> {
     names.into_iter().map(row).collect()
 }
 
-/// Has the shards tally the calls of modules until nobody asks any more.
+/// Lets the shards tally the calls of modules until nobody asks any more.
 fn watch_modules(shared: &Shared) {
     for shard in 0..shared.door.shards() {
         shared.door.run_at(shard, |world| world.watch_modules(WATCHED_MS));

@@ -151,8 +151,8 @@ impl C2s {
         }
     }
 
-    /// XEP-0386 §3.2.1: the tag, and what tells one client from another: the same for the same
-    /// installation, which can't be guessed from it.
+    /// Returns the resource (XEP-0386 §3.2.1): the tag, and what tells one client from another: the
+    /// same for the same installation, which can't be guessed from it.
     fn resource(&mut self, tag: Option<&str>, client: Option<&str>) -> String {
         let account = self.account.as_ref().map(Jid::as_str).unwrap_or_default();
         let own = match client {
@@ -164,7 +164,8 @@ impl C2s {
         prepared.unwrap_or(own)
     }
 
-    /// `<success/>` for an account without a session, and the features from which it may go on.
+    /// Sends `<success/>` for an account without a session, and the features from which it may go
+    /// on.
     fn succeed_unbound(&mut self, inline: Inline, out: &mut Vec<u8>) {
         let Some(account) = self.account.clone() else { return };
         self.succeed(inline, &account, out);
@@ -172,7 +173,7 @@ impl C2s {
         self.phase = Phase::Bind;
     }
 
-    /// XEP-0388 §2.6.1.
+    /// Sends `<success/>` (XEP-0388 §2.6.1).
     fn succeed(&mut self, inline: Inline, identity: &Jid, out: &mut Vec<u8>) {
         let mut success = Writer::with_ns("success", ns::SASL2);
         if let Some(data) = inline.additional {

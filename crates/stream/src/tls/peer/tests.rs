@@ -17,7 +17,7 @@ fn settings(identities: &[Identity]) -> PeerSettings {
     PeerSettings::new(identities, &domains).unwrap()
 }
 
-/// Everybody's certificate of one with the key of another.
+/// Returns the certificate of one, which everybody has, with the key of another.
 fn stolen(shown: &Identity, own: &Identity) -> Arc<SingleCertAndKey> {
     let key = CertifiedKey::new(shown.key().cert.clone(), own.key().key.clone());
     Arc::new(SingleCertAndKey::from(key))
