@@ -204,7 +204,7 @@ pub struct Lock {
     _file: File,
 }
 
-/// Writes a file whole or not at all: beside its place first, then over it.
+/// Writes a file whole or not at all: next to its place first, then over it.
 ///
 /// # Errors
 ///

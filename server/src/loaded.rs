@@ -168,7 +168,7 @@ pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
     Ok(Reloaded { loaded, restart })
 }
 
-/// Returns what of a configuration counts after a restart only, beside the one of the start.
+/// Returns what of a configuration counts after a restart only, compared with the one of the start.
 fn needs_restart(new: &Config, started: &Config) -> Vec<String> {
     let changed = FIXED.iter().filter(|(_, differ)| differ(new, started));
     changed.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect()

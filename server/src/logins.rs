@@ -1,5 +1,5 @@
-//! From the configuration to who vouches for logins. A source whose settings stay goes on over a
-//! reload, with what it knows.
+//! Makes the sources of logins that the configuration names. A source whose settings stay goes on
+//! over a reload, with what it knows.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -36,8 +36,8 @@ pub enum Secret {
 }
 
 impl Secret {
-    /// Keeps a password for who starts this server: for the terminal, or in a file of the data
-    /// folder that its owner alone can read.
+    /// Keeps a password for the person who starts this server: for the terminal, or in a file of
+    /// the data folder that its owner alone can read.
     ///
     /// # Errors
     ///

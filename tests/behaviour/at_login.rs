@@ -20,7 +20,7 @@ struct Source {
     name: &'static str,
     /// Puts as much there as is allowed, or more than an outbox takes.
     fill: fn(&Server),
-    /// The request that a client sends for it beside its presence, and how many of them.
+    /// The request that a client sends for it besides its presence, and how many of them.
     ask: (&'static str, usize),
     /// Tells whether a stanza is one of these.
     is_of: fn(&Element) -> bool,

@@ -65,7 +65,8 @@ fn seen(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
-/// Returns presence with capabilities that want these nodes, and what answers a question about them.
+/// Returns presence with capabilities that want these nodes, and what answers a question about
+/// them.
 fn caps(nodes: &[&str]) -> (String, String) {
     let mut features: Vec<_> = nodes.iter().map(|node| format!("{node}+notify")).collect();
     features.sort();

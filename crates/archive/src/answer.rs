@@ -3,7 +3,7 @@
 //!
 //! The messages of a page go to the asker, in order and before the result of the IQ: all of them
 //! are routed like any other stanza. A page is bounded in messages and in bytes, so that it fits
-//! into the outbox of a session beside what else there is.
+//! into the outbox of a session besides what else there is.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;

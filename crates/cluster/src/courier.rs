@@ -240,7 +240,7 @@ impl<S> Courier<S> {
 
     /// Takes note that others have taken over from this process: it says nothing more, not even
     /// that it has handled something, and takes no letters. Those who have written them send them
-    /// to the new homes; the own ones are kept, so that nobody takes them for handled.
+    /// to the new homes; its own ones are kept, so that nobody takes them for handled.
     pub fn end(&mut self) {
         self.is_over = true;
     }
@@ -279,7 +279,7 @@ impl<S> Courier<S> {
         }
     }
 
-    /// Takes an entry out of the own inbox. Returns what was not read before, if there is any;
+    /// Takes an entry out of its own inbox. Returns what was not read before, if there is any;
     /// shares of what its writer has handled are dropped.
     ///
     /// # Errors
@@ -310,7 +310,7 @@ impl<S> Courier<S> {
         Ok(Some(Arrived { from: header.from, letters: letters.collect(), is_torn, waits }))
     }
 
-    /// Takes what an entry says of the own ones, and none of its letters: nobody is there for them.
+    /// Takes what an entry says of our own ones, and none of its letters: nobody is there for them.
     ///
     /// # Errors
     /// It is none.
@@ -375,7 +375,7 @@ impl<S> Peer<S> {
         self.at_work.first().map_or(self.read, |first| first.saturating_sub(1))
     }
 
-    /// Takes what the other side says of the own entries.
+    /// Takes what the other side says of our own entries.
     fn heard(&mut self, header: &Header, letters: &[Carried<'_>]) {
         let received = letters.iter().filter(|letter| letter.kind == RECEIVED);
         let received = received.filter_map(|letter| Some(u64::from_le_bytes(letter.body.try_into().ok()?))).max();

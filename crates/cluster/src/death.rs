@@ -45,7 +45,7 @@ impl Deaths {
 }
 
 impl Service {
-    /// Takes note of who has a lease.
+    /// Notes who has a lease.
     pub(crate) fn leases(&mut self, found: &[(Process, bool)]) {
         let (now, now_ms) = (Instant::now(), self.now_ms());
         for &(process, has_lease) in found {

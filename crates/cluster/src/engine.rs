@@ -232,14 +232,14 @@ fn entries(answer: Value) -> Option<Entries> {
     Some(found.into_iter().filter_map(entry).collect())
 }
 
-/// Renews a lease. The key; how the own lease begins, its text, the milliseconds that it lasts.
+/// Renews a lease. The key; how our lease begins, its text, the milliseconds that it lasts.
 const RENEW: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return 0 end \
     redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) \
     return 1";
 
-/// Ends a lease. The key; how the own lease begins.
+/// Ends a lease. The key; how our lease begins.
 const END: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \

@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
     }
 
-    /// Does something once, between the look at the rows and what follows from it.
+    /// Runs an action once, between the look at the rows and what follows from it.
     struct Between<F>(Arc<dyn Meta>, Mutex<Option<F>>);
 
     impl<F: FnOnce(&dyn Meta) + Send> Meta for Between<F> {

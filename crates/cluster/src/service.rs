@@ -426,7 +426,7 @@ pub(crate) enum Event {
     Posted,
     /// An append to the inbox of a process has come to its end, over a connection of this number.
     Appended(u64, Process, Result<Outcome, RedisError>),
-    /// Entries of the own inbox.
+    /// Entries of our own inbox.
     Read(Vec<Vec<u8>>),
     /// A connection of this number can't be used.
     Lost(u64, RedisError),

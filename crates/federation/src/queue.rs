@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// The connection is gone, and another one is looked for: what waits goes on waiting, and what
-    /// comes has its bounds beside that.
+    /// comes has its bounds besides that.
     pub(crate) fn disconnected(&mut self) {
         self.share = Some(Share::new(self.most));
         self.copies = 0;

@@ -128,7 +128,7 @@ impl World {
         });
     }
 
-    /// Applies a change; answers with the token that the client gets.
+    /// Applies a change; returns the token that the client gets.
     fn issue(&self, tokens: &mut Tokens, change: &TokenChange, now: u64) -> Option<Issued> {
         let options = self.domain(change.account.domain())?.module(MODULE)?;
         let mut due = None;

@@ -82,7 +82,7 @@ impl World {
         self.wait(settled, move |world, _| drop(world.people.returning.letters.try_remove(letter)));
     }
 
-    /// Does some work for what goes on from another process when its turn has come, behind what was
+    /// Runs work for what goes on from another process when its turn has come, behind what was
     /// to go on before. All that comes of it belongs to it.
     pub fn in_turn(&mut self, work: impl FnOnce(&mut World) + 'static) {
         let custody = self.custody();

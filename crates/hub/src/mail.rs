@@ -185,8 +185,8 @@ impl Parcel {
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
     }
 
-    /// Takes the parcel's share in the custody that it was posted in: for who keeps it until the
-    /// parcel has been read elsewhere.
+    /// Takes the parcel's share in the custody that it was posted in, for the one who keeps it
+    /// until the parcel has been read elsewhere.
     pub fn take_custody(&mut self) -> Option<Custody> {
         self.custody.take()
     }

@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Begins stream management on a session; answers with the element that says so. `inline`: the
+    /// Begins stream management on a session; returns the element that says so. `inline`: the
     /// client hears of it before anything that waits for it already (XEP-0386).
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use crate::letter::Letter;
 use crate::passage::Notes;
 use crate::settings::Privileges;
 
-/// Does something in the name of an account, at the home of that.
+/// Acts in the name of an account, at its home.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Deputy {
     /// A message of the account to an address.

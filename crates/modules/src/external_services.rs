@@ -19,7 +19,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Writer, ns};
 use sha1::Sha1;
 
-/// Tells clients of services beside XMPP.
+/// Tells clients of services besides XMPP.
 #[derive(Debug)]
 pub struct ExternalServices;
 

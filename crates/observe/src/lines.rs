@@ -85,7 +85,7 @@ fn cost(line: &Line) -> usize {
 
 /// Bytes that all lines may take.
 pub const MOST_BYTES: usize = 2 * 1024 * 1024;
-/// Bytes of a line beside its texts: its place, its counts, and what allocations take.
+/// Bytes of a line besides its texts: its place, its counts, and what allocations take.
 const PLACE: usize = 96;
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Admin
     })
 }
 
-/// Names an administrator of a domain, beside those that there are.
+/// Names an administrator of a domain, in addition to those that there are.
 pub fn name(stores: &Stores, domain: &str, admin: &Jid) -> Pending<()> {
     stores.meta.put_entry(&key(domain), admin.bare_str(), Vec::new())
 }

@@ -480,7 +480,7 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// The estimated size of what is written beside an item's payload.
+/// The estimated size of what is written besides an item's payload.
 const BYTES_PER_ITEM: usize = 1024;
 /// Messages of an archive, or items of a roster, that are written together.
 const BATCH: usize = 200;

@@ -16,7 +16,7 @@ use super::progress::Import;
 pub use super::progress::{Counts, ImportError, Importer, Terms};
 
 /// Imports a file that was opened, or a pipe. The path names it, and files that it includes lie
-/// beside that. An account that exists is left alone. The numbers tell how far it came, even where
+/// besides that. An account that exists is left alone. The numbers tell how far it came, even where
 /// it ended early.
 ///
 /// # Errors

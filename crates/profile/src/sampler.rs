@@ -139,7 +139,7 @@ impl Drop for Sampler {
     }
 }
 
-/// Does something on the thread that has all dealings with the library, and waits for it. At each
+/// Runs work on the thread that has all dealings with the library, and waits for it. At each
 /// end the library throws its table away and makes another one of the same size: on one thread the
 /// allocator uses the same memory again.
 fn keep<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + Send + 'static) -> Result<T, Unsampled> {

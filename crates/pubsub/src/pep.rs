@@ -25,8 +25,8 @@
 //!
 //! # Strangers
 //!
-//! To who doesn't see the account's presence, every node that they may not use looks as one for
-//! those who do: whether it exists or not, whether the account exists or not.
+//! To those who don't see the account's presence, every node that they may not use looks like one
+//! for those who do: whether it exists or not, whether the account exists or not.
 //!
 //! # Other servers
 //!

@@ -86,7 +86,7 @@ impl Room {
         };
         match self.occupant_of(from) {
             Some(at) => self.occupants.get(at).filter(has),
-            // Not for every full JID that is none of ours: strangers could have all occupants
+            // Not for every full JID that isn't an occupant's: strangers could have all occupants
             // looked through.
             None if from.resource().is_some() => None,
             None => self.occupants.iter().map(|(_, occupant)| occupant).find(has),

@@ -6,7 +6,7 @@ use rookery_stream::error::Condition;
 /// An occupant's role during a visit (§5.1), from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Role {
-    /// Is not in the room.
+    /// Not in the room.
     None,
     /// Listens.
     Visitor,
@@ -96,7 +96,7 @@ impl Actor {
                 Err(Condition::NotAllowed)
             }
             () if !may => Err(Condition::Forbidden),
-            // §8.2: nobody is kicked by who stands lower.
+            // §8.2: nobody is kicked by an occupant who stands lower.
             () if to == Role::None && target > self.affiliation => Err(Condition::NotAllowed),
             // §5.1.3: a moderator is removed by an admin; an equal without affiliation is none.
             () if to == Role::None && from == Role::Moderator && self.affiliation < Affiliation::Admin => {

@@ -194,7 +194,7 @@ impl<D: Driver> Shard<D> {
         links.into_iter().for_each(|link| self.lost(link));
     }
 
-    /// Hands what is for other nodes to who carries it there.
+    /// Hands over what is for other nodes to the thread that carries it there.
     pub(crate) fn post_afar(&mut self) {
         self.driver.sweep();
         let own = self.world.own_shards();

@@ -387,5 +387,5 @@ impl<D: Driver> Shard<D> {
 const MOST_STANZAS: usize = 64 * 1024;
 /// Stanzas that may wait, or have gone out without a sign that they have arrived.
 const MOST_UNCONFIRMED: u32 = 10_000;
-/// Bytes that a request may have beside its elements.
+/// Bytes that a request may have besides its elements.
 const ENVELOPE: usize = 4096;

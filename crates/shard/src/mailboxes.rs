@@ -289,7 +289,7 @@ impl<S> Post<S> {
         _ = self.outlet.set(outlet);
     }
 
-    /// Gives letters of a shard to who carries them to other nodes.
+    /// Gives letters of a shard to the thread that carries them to other nodes.
     pub(crate) fn post_afar(&self, from: usize, letters: Vec<Letter>) {
         if let Some(outlet) = self.outlet.get() {
             outlet.post(from, letters);

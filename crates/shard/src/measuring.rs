@@ -95,7 +95,7 @@ impl<D: Driver> Shard<D> {
         self.count_copies(posted, |world| mail.into_iter().for_each(|mail| world.mail(mail)));
     }
 
-    /// Does work of another thread.
+    /// Runs work of another thread.
     pub(crate) fn errand(&mut self, errand: Errand, posted: Posted) {
         self.count_copies(posted, |world| world.run(errand));
     }

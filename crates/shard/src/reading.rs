@@ -144,7 +144,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Gives stanza after stanza to the world. Answers how the pass ended and how many bytes are
+    /// Gives stanza after stanza to the world. Returns how the pass ended and how many bytes are
     /// done with.
     fn pass(&mut self, link: Link, bytes: &[u8], scanner: &mut Scanner) -> (Pass, usize) {
         let limits = self.common.generation.limits;

@@ -103,7 +103,7 @@ impl<D: Driver> Shard<D> {
         self.passed(link, &pass);
     }
 
-    /// Gives stanza after stanza to the world. Answers how that ended and how many bytes are done
+    /// Gives stanza after stanza to the world. Returns how that ended and how many bytes are done
     /// with.
     fn pass_over_frames(&mut self, link: Link, input: &mut [u8], scanner: &mut Scanner) -> (Pass, usize) {
         let most = self.common.generation.limits.bytes;
@@ -213,7 +213,8 @@ impl<D: Driver> Shard<D> {
         self.lost(link);
     }
 
-    /// Ends the stream of who sends what are no frames for us, with the status that says so.
+    /// Ends the stream of a client that sends no frames that we understand, with the status that
+    /// says so.
     fn refuse_frames(&mut self, link: Link, fault: FrameFault) {
         if let Some(frames) = self.websocket(link) {
             frames.set_status(fault.status());

@@ -99,7 +99,7 @@ pub struct Moving<S> {
     pub(crate) arrival: Arrival,
 }
 
-/// TLS, by who has called.
+/// TLS, by the side that has called.
 pub(crate) enum Tls {
     Accepted(ServerTls),
     Called(ClientTls),
@@ -132,7 +132,7 @@ impl Tls {
         }
     }
 
-    /// Returns the word of metrics for who called whom.
+    /// Returns the word of metrics for the side that called.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::Accepted(_) => "s2s_in",
@@ -211,7 +211,7 @@ impl<S> Wire<S> {
         }
     }
 
-    /// Returns the digests of the certificate that was shown by who has called.
+    /// Returns the digests of the certificate that the caller has shown.
     pub(crate) fn fingerprints(&self) -> Option<Fingerprints> {
         let accepted = self.tls.as_ref().filter(|tls| matches!(tls, Tls::Accepted(_)));
         accepted.and_then(|tls| Fingerprints::of(tls.chain().first()?))

@@ -1,4 +1,4 @@
-//! The judgement of who may come to the API, the admin page and the metrics, which are for
+//! Judges who may come to the API, the admin page and the metrics, which are for
 //! operators. There is one for all of them.
 //!
 //! Each is for the names under which this server is known, so that no page of another site reads

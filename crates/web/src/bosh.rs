@@ -250,7 +250,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
 pub(crate) const BODIES: Duration = Duration::from_secs(30);
 /// Bytes of a request of somebody who has no session.
 const FROM_ANYONE: usize = 16 * 1024;
-/// Bytes that a request may have beside one element of the greatest size.
+/// Bytes that a request may have besides one element of the greatest size.
 const ENVELOPE: usize = 4096;
 /// Bytes below which compression gains nothing.
 const WORTH_COMPRESSING: usize = 512;

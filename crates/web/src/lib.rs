@@ -156,7 +156,8 @@ pub struct ServedCertificate {
     pub not_after: i64,
 }
 
-/// The facts about this run of the server that never change, and the way to who runs it.
+/// The facts about this run of the server that never change, and the way to the process that runs
+/// it.
 #[derive(Debug, Clone)]
 pub struct Instance {
     /// The time of its start, milliseconds since 1970.

@@ -75,7 +75,7 @@ enum Refusal {
     Site,
 }
 
-/// Checks the handshake; answers what proves that it was understood (RFC 6455 §4.2.2).
+/// Checks the handshake; returns what proves that it was understood (RFC 6455 §4.2.2).
 fn judge(version: Version, headers: &HeaderMap) -> Result<String, Refusal> {
     let is_upgrade =
         has_token(headers, header::CONNECTION, "upgrade") && has_token(headers, header::UPGRADE, "websocket");

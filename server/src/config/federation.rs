@@ -11,7 +11,7 @@ use rookery_resolver::Route;
 pub struct Federation {
     /// True if there are any.
     pub enabled: bool,
-    /// The proof that they have to give of who they are.
+    /// The proof of their name that they have to give.
     pub policy: Policy,
     /// Domains for which another policy holds.
     pub exceptions: Vec<Exception>,
@@ -48,7 +48,7 @@ pub struct Federation {
 pub struct OwnFederation {
     /// True if it communicates with other servers.
     pub enabled: Option<bool>,
-    /// The proof that they have to give of who they are.
+    /// The proof of their name that they have to give.
     pub policy: Option<Policy>,
     /// Domains for which another policy holds.
     pub exceptions: Option<Vec<Exception>>,

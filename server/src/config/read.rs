@@ -84,8 +84,8 @@ impl Reader<'_> {
         self.note(set, || dotted(table, name));
     }
 
-    /// Reads the tables `[domain."NAME"]`. They are served beside those of `domains`, or alone if
-    /// that key isn't given.
+    /// Reads the tables `[domain."NAME"]`. They are served in addition to those of `domains`, or
+    /// alone if that key isn't given.
     fn domains(&mut self, value: Option<&Spanned<DeValue<'_>>>, listed: bool) {
         let Some(value) = value else { return };
         let tables = self.entries_of(DOMAIN, value);
@@ -145,7 +145,7 @@ impl Reader<'_> {
         value.span()
     }
 
-    /// Reads the keys of a domain that stand in one table, beside tables that are read elsewhere.
+    /// Reads the keys of a domain that stand in one table, next to tables that are read elsewhere.
     fn domain_keys(
         &mut self,
         domain: &mut DomainConfig,

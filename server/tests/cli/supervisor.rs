@@ -102,6 +102,6 @@ fn the_unit_has_no_mistakes() {
     let looked = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(rig.path("rookery.service")).output();
     let looked = looked.expect("systemd-analyze runs");
     let words = String::from_utf8_lossy(&looked.stderr);
-    // Other units of the machine are none of ours.
+    // Other units of the machine don't concern this test.
     assert!(looked.status.success() && !words.contains("rookery.service"), "{words}");
 }

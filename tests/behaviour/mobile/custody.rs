@@ -50,7 +50,7 @@ impl Scene {
         self.romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
     }
 
-    /// Lets the store answer, step by step: romeo hears nothing before the last one. Answers how
+    /// Lets the store answer, step by step: romeo hears nothing before the last one. Returns how
     /// many steps there were.
     fn release_all(&mut self) -> usize {
         let mut steps = 0;

@@ -31,7 +31,7 @@ fn an_account_makes_so_many_nodes() {
         assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, one_more), FULL);
     }
     set(&mut francisco, SERVICE, "<create node='c'/>");
-    // An owner beside whom there are others has not made it.
+    // An owner among others has not made it.
     let who = hamlet.bare().to_owned();
     let owner = format!("<affiliations node='c'><affiliation jid='{who}' affiliation='owner'/></affiliations>");
     owner_set(&mut francisco, SERVICE, &owner);

@@ -44,8 +44,8 @@ fn room_names_that_are_alike_are_one() {
     s.crone_hears(&["thirdwitch presence none/participant jid=HAG/r"]);
 }
 
-/// Nicks that normalise alike are one: for who enters, who changes the nick, who is asked for and
-/// who registers.
+/// Nicks that normalise alike are one: for those who enter, who change the nick, who are asked for
+/// and who registers.
 #[test]
 fn nicks_that_are_alike_are_one() {
     let mut s = Scene::opened().all_in();

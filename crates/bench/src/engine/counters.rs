@@ -33,7 +33,7 @@ pub enum Count {
     Sessions,
     /// Nanoseconds of CPU time of the thread.
     CpuTime,
-    /// The own steps of a scenario.
+    /// A scenario's own steps.
     Steps,
 }
 

@@ -1,4 +1,5 @@
-//! `rookery bench websocket-vs-bosh`: what users in browsers cost beside those that have TCP.
+//! `rookery bench websocket-vs-bosh`: what users in browsers cost, compared with those that have
+//! TCP.
 //!
 //! The load is the same each time: users log in, are idle for a moment, in which the memory of
 //! their sessions is read, and then write to each other at a fixed rate. Each run has a fresh

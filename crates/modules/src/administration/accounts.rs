@@ -124,7 +124,7 @@ fn add(world: &mut World, order: Order) {
     });
 }
 
-/// Does something to the accounts of a form, unless the administrator's own is among them.
+/// Applies an action to the accounts of a form, unless the administrator's own is among them.
 fn with_others(world: &mut World, order: Order, what: &'static str, deed: super::Deed) {
     match accounts_of(&order) {
         Ok(accounts) => match is_own(&order, &accounts) {

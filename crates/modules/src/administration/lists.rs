@@ -291,5 +291,5 @@ fn shows(world: &World, link: Link) -> Option<Attention> {
 const MAX_ITEMS: usize = 2000;
 /// The most bytes of such a list.
 const MAX_BYTES: usize = 192 * 1024;
-/// The bytes that a name takes in it beside itself.
+/// The bytes that a name takes in it besides itself.
 const VALUE_BYTES: usize = 15;

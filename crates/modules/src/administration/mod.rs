@@ -138,7 +138,7 @@ type Deed = fn(&mut World, Jid, Done);
 /// Takes what came of it.
 type Done = Box<dyn FnOnce(&mut World, Came<()>)>;
 
-/// Does something to account after account, then ends the command with what came of it.
+/// Applies an action to account after account, then ends the command with what came of it.
 fn each(world: &mut World, order: Order, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
     next(world, order, accounts.into_iter(), (what, deed), (0, Vec::new()));
 }

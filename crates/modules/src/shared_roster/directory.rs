@@ -35,7 +35,7 @@ pub(crate) struct Change {
 }
 
 impl Directories {
-    /// Does something with the directory of a domain.
+    /// Calls a function with the directory of a domain.
     pub(crate) fn with<T>(&self, domain: &str, act: impl FnOnce(&mut Directory) -> T) -> T {
         let mut all = self.lock();
         if let Some(directory) = all.get_mut(domain) {

@@ -231,7 +231,7 @@ fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSe
     });
 }
 
-/// Returns the members that a circle names, beside everybody of a domain if it has these.
+/// Returns the members that a circle names, besides everybody of a domain if it has these.
 fn named<'g>(members: &'g Members<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
     members.named.iter().copied().filter(move |jid| !members.everybody || jid.domain() != domain)
 }

@@ -176,7 +176,7 @@ pub(super) fn source_of(shared: &Shared, domain: &str) -> Option<Arc<dyn Source>
     }
 }
 
-/// Asks whoever vouches for a domain to judge a password.
+/// Asks the source that vouches for a domain to judge a password.
 async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
     if !source.takes().passwords {
         return Ok(false);

@@ -77,7 +77,7 @@ async fn streams(visit: &Visit) -> Outcome<Vec<Report>> {
     Ok(all)
 }
 
-/// Tells whether a host of ours is of no domain in particular: a component beside them.
+/// Returns whether a host of ours belongs to no domain in particular, such as a component.
 fn is_nobodys(visit: &Visit, host: &str) -> bool {
     !visit.shared.settings().hub.domains.iter().any(|domain| is_of(host, &domain.name))
 }

@@ -103,7 +103,7 @@ impl Associations {
         is_named.then(|| self.named()).filter(|names| names.cover(&self.domain))
     }
 
-    /// Returns the names of who has the domain's certificate.
+    /// Returns the names of the server that has the domain's certificate.
     fn named(&self) -> Names {
         let exact = ascii_domain(&self.domain).into_iter().collect();
         Names { exact, valid_s: DAY_S, is_associated: true, ..Names::default() }
