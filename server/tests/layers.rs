@@ -15,6 +15,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("dpm", "gssapi observe"),
     ("xml", "jid"),
     ("stream", "jid xml sasl"),
+    ("client", "jid xml sasl stream"),
     ("fanout", "jid xml"),
     ("store", "jid sasl observe"),
     ("hub", "jid xml sasl stream fanout store observe"),
@@ -28,7 +29,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("shard", "jid xml sasl stream fanout store observe hub federation"),
     (
         "testkit",
-        "jid xml sasl stream fanout store observe hub federation archive pubsub operations modules shard needs",
+        "jid xml sasl stream client fanout store observe hub federation archive pubsub operations modules shard needs",
     ),
     ("simulator", "jid xml sasl store hub shard testkit"),
     ("behaviour", ""),
@@ -39,7 +40,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("logins", "jid hub"),
     ("resolver", "stream observe federation shard"),
     ("cluster", "fanout store observe hub shard"),
-    ("bench", "jid xml sasl stream fanout store observe profile hub modules shard"),
+    ("bench", "jid xml sasl stream client fanout store observe profile hub modules shard"),
     ("fuzz", "jid xml stream fanout hub federation modules resolver cluster dpm"),
     ("xtask", ""),
 ];
@@ -119,6 +120,7 @@ const BY_HANDLE: &[&str] = &[
     "xml",
     "sasl",
     "stream",
+    "client",
     "fanout",
     "hub",
     "federation",

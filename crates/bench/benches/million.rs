@@ -10,13 +10,15 @@
 //! `ROOKERY_BENCH_SESSIONS` (1 000 000): how many. `ROOKERY_BENCH_TLS_SESSIONS` (20 000): how many
 //! with TLS; the million is extrapolated.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use rookery_bench::engine::login::Target;
+use rookery_bench::engine::Target;
 use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
 use rookery_bench::process::{Cpu, private_bytes, slope};
 use rookery_bench::report::{Report, setting};
 use rookery_bench::{Outcome, chat};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
@@ -61,13 +63,15 @@ fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> Out
     let parts = Parts::new(sessions, contacts)?;
     let target = Target {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain: DOMAIN.to_owned(),
-        tls,
-        mechanism: Some(Mechanism::ScramSha1),
-        password: PASSWORD.to_owned(),
-        resource: "phone-3f9a1c7e".to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: DOMAIN.to_owned(),
+            tls,
+            mechanism: Some(Mechanism::ScramSha1),
+            password: PASSWORD.to_owned(),
+            resource: Some("phone-3f9a1c7e".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     };
     let (pid, start) = (std::process::id(), Instant::now());
     let mut network = Network::new(&parts, target)?;

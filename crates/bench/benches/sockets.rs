@@ -20,12 +20,13 @@ use std::time::Duration;
 
 use rookery_bench::Outcome;
 use rookery_bench::bare_relay::{self, BareRelay};
-use rookery_bench::engine::login::Target;
+use rookery_bench::engine::Target;
 use rookery_bench::idle::{self, most_sessions};
 use rookery_bench::pairs::{Cost, Pairs};
 use rookery_bench::process::median_and_min;
 use rookery_bench::report::{Report, setting};
 use rookery_bench::rookery::{Rookery, Server, binary};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
@@ -73,13 +74,15 @@ fn target(server: &Server, mechanism: Mechanism, tls: bool) -> Outcome<Arc<Targe
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false)).transpose()?;
     Ok(Arc::new(Target {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain: server.domain.clone(),
-        tls,
-        mechanism: Some(mechanism),
-        password: server.password.clone(),
-        resource: "bench".to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: server.domain.clone(),
+            tls,
+            mechanism: Some(mechanism),
+            password: server.password.clone(),
+            resource: Some("bench".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     }))
 }
 

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
+use crate::engine::Target;
 use crate::engine::client::{Client, Item};
-use crate::engine::login::Target;
 use crate::{Outcome, chat};
 
 /// Called with the number of a client and a stanza that it got; appends what it sends because of
@@ -170,7 +170,7 @@ impl Fleet {
         self.replies.clear();
         let (wire, replies) = (self.buffer.get_mut(..len).unwrap_or_default(), &mut self.replies);
         let was_bound = seat.client.is_bound();
-        seat.client.read(&self.target, wire, &mut self.out, &mut |item| {
+        seat.client.read(wire, &mut self.out, &mut |item| {
             let bytes = match &item {
                 Item::Stanza(stanza) => stanza.bytes(),
                 Item::Line(line) => line,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::login::Target;
+use crate::engine::Target;
 use crate::fleet::Fleet;
 use crate::process::{Cpu, private_bytes, slope};
 use crate::rookery::Server;

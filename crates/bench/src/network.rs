@@ -19,8 +19,8 @@ use rookery_stream::tls::{Identity, TlsSettings, certificate};
 use rookery_xml::Limits;
 
 use crate::Outcome;
+use crate::engine::Target;
 use crate::engine::client::Client;
-use crate::engine::login::Target;
 use crate::everyone::Everyone;
 
 /// The password of all accounts.
@@ -216,7 +216,7 @@ impl Network {
                 };
                 let (mut came, mut out) = (std::mem::take(&mut wire.to_client), Vec::new());
                 let was_bound = client.is_bound();
-                client.read(&self.target, &mut came, &mut out, &mut |_| {})?;
+                client.read(&mut came, &mut out, &mut |_| {})?;
                 if !was_bound && client.is_bound() {
                     client.write(first.as_bytes(), &mut out)?;
                 }

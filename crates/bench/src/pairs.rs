@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::bare_relay::BareRelay;
-use crate::engine::login::Target;
+use crate::engine::Target;
 use crate::fleet::Fleet;
 use crate::process::Cpu;
 use crate::rookery::Server;
@@ -40,7 +40,7 @@ impl Pairs {
     /// # Errors
     /// A login that fails.
     pub fn of_accounts(server: &Server, target: Arc<Target>, pairs: usize) -> Outcome<Pairs> {
-        let jid = |number| format!("{}/{}", chat::account(number, &target.domain), target.resource);
+        let jid = |number| format!("{}/{}", chat::account(number, target.domain()), target.resource());
         let messages =
             (0..2 * pairs).map(|number| chat::message(&jid(number), &jid(number ^ 1)).into_bytes()).collect();
         let mut fleet = Fleet::new(server.address, target)?;

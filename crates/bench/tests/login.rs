@@ -1,24 +1,28 @@
 //! The load client against the server's own negotiation, byte for byte, without sockets.
 
+use std::sync::Arc;
+
 use rookery_bench::chat;
-use rookery_bench::engine::login::Target;
+use rookery_bench::engine::Target;
 use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
 fn target(mechanism: Option<Mechanism>, tls: bool, password: &str) -> Target {
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false).unwrap());
-    let (domain, resource) = (DOMAIN.to_owned(), "r".to_owned());
     Target {
         transport: rookery_bench::engine::Transport::Tcp,
-        domain,
-        tls,
-        mechanism,
-        password: password.to_owned(),
-        resource,
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: DOMAIN.to_owned(),
+            tls,
+            mechanism,
+            password: password.to_owned(),
+            resource: Some("r".to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     }
 }
 

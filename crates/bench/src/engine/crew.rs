@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::counters::{Counters, Totals};
-use super::login::Target;
 use super::source::Sources;
+use super::target::Target;
 use super::worker::{Load, Place, Worker};
 use crate::Outcome;
 

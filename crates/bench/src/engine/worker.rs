@@ -21,8 +21,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::bosh::LINES;
 use super::client::{Client, Item};
 use super::counters::{Count, Counters};
-use super::login::Target;
 use super::source::Sources;
+use super::target::Target;
 use super::timer::Timer;
 
 /// The acts of clients. Each thread has its own; times are nanoseconds since the engine was made.
@@ -329,7 +329,7 @@ impl Worker {
                 load.stanza(number, &stanza, now, replies);
             }
         };
-        let read = seat.client.read_line(line, &self.place.target, wire, &mut self.out, &mut each);
+        let read = seat.client.read_line(line, wire, &mut self.out, &mut each);
         read.map_err(|error| error.to_string())?;
         if !was_bound && seat.client.is_bound() {
             self.logging_in -= 1;

@@ -9,14 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::certificate::Authority;
 use tempfile::TempDir;
 
 use crate::Outcome;
+use crate::engine::Target;
 use crate::engine::Transport;
-use crate::engine::login::Target;
 use crate::port::free_port;
 use crate::rookery::{Rookery, Server, Setup};
 
@@ -106,13 +107,15 @@ impl Two {
 pub fn target(server: &Server, resource: &str) -> Arc<Target> {
     Arc::new(Target {
         transport: Transport::Tcp,
-        domain: server.domain.clone(),
-        tls: None,
-        mechanism: Some(Mechanism::ScramSha1),
-        password: server.password.clone(),
-        resource: resource.to_owned(),
-        register: false,
-        cache: SaltedPasswords::new(),
+        terms: Arc::new(SessionTerms {
+            domain: server.domain.clone(),
+            tls: None,
+            mechanism: Some(Mechanism::ScramSha1),
+            password: server.password.clone(),
+            resource: Some(resource.to_owned()),
+            register: false,
+            cache: SaltedPasswords::new(),
+        }),
     })
 }
 

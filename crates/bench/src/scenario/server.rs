@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use rookery_client::SessionTerms;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
 use crate::Outcome;
-use crate::engine::{Settings, Transport, login::Target, parser};
+use crate::engine::{Settings, Target, Transport, parser};
 
 /// The server to measure, the way to log in, and the files to write.
 #[derive(Debug, Clone, Args)]
@@ -103,14 +104,16 @@ impl Place {
         let alpn: &[&[u8]] = if self.tls == Tls::Direct { &[b"xmpp-client"] } else { &[] };
         let tls = (self.tls != Tls::None).then(|| ClientSettings::trusting_anyone(Newest::Tls13, alpn, false));
         let target = Target {
-            domain: self.domain.clone(),
             transport: self.transport,
-            tls: tls.transpose()?,
-            mechanism,
-            password: self.password.clone(),
-            resource: RESOURCE.to_owned(),
-            register,
-            cache: SaltedPasswords::new(),
+            terms: Arc::new(SessionTerms {
+                domain: self.domain.clone(),
+                tls: tls.transpose()?,
+                mechanism,
+                password: self.password.clone(),
+                resource: Some(RESOURCE.to_owned()),
+                register,
+                cache: SaltedPasswords::new(),
+            }),
         };
         Ok(Settings {
             server: self.address()?,

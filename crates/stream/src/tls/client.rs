@@ -1,8 +1,9 @@
 //! The client's side, for load generators, tests, and connections to other servers.
 //!
-//! **It trusts any certificate.** Load generators and tests have servers whose certificates are
-//! their own. For other servers the chain is judged after the handshake, before anything is sent:
-//! see [`trust`](super::trust).
+//! **Most of it trusts any certificate.** Load generators and tests have servers whose certificates
+//! are their own. For other servers the chain is judged after the handshake, before anything is
+//! sent: see [`trust`](super::trust). Programs that log in with a password worth stealing have
+//! [`ClientSettings::trusting`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use rookery_sasl::ChannelBindings;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
 
 use super::record::{MAX_CARRY, MAX_CHAIN, Progress, Records};
 use super::{SettingsError, TlsError, certificate, exporter, peer, settings};
@@ -58,6 +60,32 @@ impl ClientSettings {
         if !resume {
             config.resumption = Resumption::disabled();
         }
+        Ok(ClientSettings { config: Arc::new(config) })
+    }
+
+    /// Returns settings that trust servers whose certificate one of these authorities has issued, in
+    /// PEM, for the name that they are called by: for programs such as bots. A server's own
+    /// certificate may be among them. `alpn` is as in [`ClientSettings::trusting_anyone`].
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::BadCertificate`] if there is none that can be read,
+    /// [`SettingsError::Library`] if rustls refuses.
+    pub fn trusting(authorities: &[u8], alpn: &[&[u8]]) -> Result<ClientSettings, SettingsError> {
+        let bad = |error: &dyn fmt::Display| SettingsError::BadCertificate(error.to_string());
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
+        let mut roots = RootCertStore::empty();
+        let (believed, _) = roots.add_parsable_certificates(read.map_err(|error| bad(&error))?);
+        if believed == 0 {
+            return Err(bad(&"no certificate of an authority"));
+        }
+        let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|error| SettingsError::Library(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config.key_log = Arc::new(exporter::ChannelBindingKeyLog);
         Ok(ClientSettings { config: Arc::new(config) })
     }
 
